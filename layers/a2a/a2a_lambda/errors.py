@@ -130,7 +130,11 @@ class TokenRefused(KitError):
         return error
 
 
-class IssuerUnreachable(KeysUnavailable):
+class IssuerFails(KeysUnavailable):
+    """An issuer answers no question about tokens at the moment, whichever token it is about."""
+
+
+class IssuerUnreachable(IssuerFails):
     """An issuer of tokens cannot be reached from this machine."""
 
 

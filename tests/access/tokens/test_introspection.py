@@ -181,17 +181,12 @@ def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: Id
     ("said", "words"),
     [
         ((401, {}), "check CLIENT and SECRET"),
-        ((403, {}), "check CLIENT and SECRET"),
-        ((302, {}), "302"),
+        ((429, {}), "429"),
         ((500, claims()), "500"),
-        ((200, []), "no `active`"),
-        ((200, {}), "no `active`"),
-        ((200, {"active": "true"}), "no `active`"),
-        ((200, claims(active=None)), "no `active`"),
-        ((200, "x" * 300_000), "more than"),
+        ((503, {}), "503"),
     ],
 )
-def test_an_issuer_that_does_not_say_opens_no_door(
+def test_an_issuer_that_fails_opens_no_door_and_is_not_asked_again_soon(
     open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Json], words: str
 ) -> None:
     door = open_door(provider.issuer(introspection=provider.introspect(lambda request: said)))
@@ -204,6 +199,38 @@ def test_an_issuer_that_does_not_say_opens_no_door(
     with pytest.raises(KeysUnavailable, match=words):
         door.tokens.check(TOKEN)
     assert len(provider.fetches) == 2, "it may answer again"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ((403, {}), "check CLIENT and SECRET"),
+        ((302, {}), "302"),
+        ((413, {}), "413"),
+        ((200, []), "no `active`"),
+        ((200, {}), "no `active`"),
+        ((200, {"active": "true"}), "no `active`"),
+        ((200, claims(active=None)), "no `active`"),
+        ((200, "x" * 300_000), "more than"),
+    ],
+)
+def test_a_token_that_its_issuer_does_not_understand_keeps_out_no_other(
+    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Json], words: str
+) -> None:
+    def answer(request: Request) -> tuple[int, Json]:
+        return said if request.form["token"] == TOKEN else (200, claims())
+
+    door = open_door(provider.issuer(introspection=provider.introspect(answer)))
+    with pytest.raises(KeysUnavailable, match=words):
+        door.tokens.check(TOKEN)
+    assert door.tokens.check(f"{TOKEN}2").caller.subject
+    with pytest.raises(KeysUnavailable, match="about it a moment ago"):
+        door.tokens.check(TOKEN)
+    assert len(provider.fetches) == 2
+    clock.now += SILENT_SECONDS
+    with pytest.raises(KeysUnavailable, match=words):
+        door.tokens.check(TOKEN)
+    assert len(provider.fetches) == 3, "it may answer now"
 
 
 def test_on_lambda_the_endpoint_needs_https_and_a_public_address(provider: IdentityProvider) -> None:

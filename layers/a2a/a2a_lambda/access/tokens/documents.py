@@ -10,7 +10,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import IssuerUnreachable, KeysUnavailable, ParseError
+from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
@@ -60,8 +60,10 @@ class Documents:
         except ParseError:
             return answer.status_code, None
 
-    def problem(self, text: str) -> KeysUnavailable:
-        return KeysUnavailable(f"issuer {self._issuer.name}: {text}")
+    def problem(self, text: str, status: int = 200) -> KeysUnavailable:
+        """An error of the issuer; IssuerFails if its HTTP status has nothing to do with what it was asked."""
+        kind = IssuerFails if status in (401, 429) or status >= 500 else KeysUnavailable
+        return kind(f"issuer {self._issuer.name}: {text}")
 
 
 @asynccontextmanager

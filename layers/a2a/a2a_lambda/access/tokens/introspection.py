@@ -19,7 +19,7 @@ import httpx2
 
 from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import Issuer, text_in
-from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, KeysUnavailable, TokenRefused
+from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 
 GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
@@ -49,14 +49,15 @@ def introspect(
 ) -> dict[str, Json] | None:
     """Claims of a token that its issuer knows and has not ended, else None. Blocks.
 
-    Raises TokenRefused for a token of another kind, KeysUnavailable if the issuer does not say.
+    Raises TokenRefused for a token of another kind, KeysUnavailable if the issuer does not say, and its
+    subclass IssuerFails if it would not say of another token either.
     """
     if not PRINTABLE.fullmatch(token):
         raise TokenRefused("form", "it has characters that no token has")
     try:
         login = (issuer.client, find_secret(issuer.secret)) if issuer.client else None
     except (ConfigurationError, ConfigurationUnavailable) as error:
-        raise KeysUnavailable(f"issuer {issuer.name}: {error}") from None
+        raise IssuerFails(f"issuer {issuer.name}: {error}") from None
     ask = _ask_google if issuer.introspection == GOOGLE else _ask
     return asyncio.run(ask(issuer, token, login, allow_loopback=allow_loopback))
 
@@ -74,9 +75,9 @@ async def _ask(
             logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
             return None
         if status in (401, 403):
-            raise documents.problem("it refuses the client that asks: check CLIENT and SECRET")
+            raise documents.problem("it refuses the client that asks: check CLIENT and SECRET", status)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
-            raise documents.problem(f"its answer about a token ({status}) has no `active`")
+            raise documents.problem(f"its answer about a token ({status}) has no `active`", status)
     if not claims["active"]:
         return None
     if "iss" in claims and claims["iss"] != issuer.url:
@@ -97,7 +98,7 @@ async def _ask_google(
         if status in (400, 401):
             return None
         if status != 200 or not isinstance(claims, dict):
-            raise documents.problem(f"its answer about a token ({status}) is not a JSON object")
+            raise documents.problem(f"its answer about a token ({status}) is not a JSON object", status)
     if claims.get("active", True) is not True:
         return None
     if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):

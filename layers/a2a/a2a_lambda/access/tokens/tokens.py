@@ -20,7 +20,7 @@ from a2a_lambda.access.key import LATEST, digest_of
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, issuer_of, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
-from a2a_lambda.errors import KeysUnavailable, ParseError, TokenRefused
+from a2a_lambda.errors import IssuerFails, KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.tasks.caller import Caller
 
@@ -42,7 +42,8 @@ KNOWN_SECONDS = 60.0
 """Seconds for which a container knows a token that it has checked."""
 
 SILENT_SECONDS = 5.0
-"""Seconds for which an issuer that did not answer about a token is not asked again."""
+"""Seconds for which an issuer that did not answer about a token is not asked about it again, and about no
+token at all if it answered none."""
 
 KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
@@ -77,7 +78,7 @@ class Tokens:
         self._issuer_keys = issuer_keys
         self._introspect = introspect
         self._clock = clock
-        self._refused: dict[str, tuple[float, TokenRefused]] = {}
+        self._refused: dict[str, tuple[float, TokenRefused | KeysUnavailable]] = {}
         self._issuers: Sequence[Issuer] = ()
         self._silent_until = float("-inf")
         self._checked: dict[str, CheckedToken] = {}
@@ -135,8 +136,10 @@ class Tokens:
         # one.
         digest, now, refusals = digest_of(token), self._clock(), self._refused
         until, refusal = refusals.get(digest, (0.0, None))
-        if refusal is not None and now < until:
+        if isinstance(refusal, TokenRefused) and now < until:
             raise refusal.again()
+        if refusal is not None and now < until:
+            raise KeysUnavailable("the issuer of this token did not answer about it a moment ago")
         if now < self._silent_until:
             raise KeysUnavailable("the issuer of opaque tokens did not answer a moment ago")
         try:
@@ -146,13 +149,17 @@ class Tokens:
             if claims.get("exp") is None:  # valid now, and asked about again when it is not known any more
                 claims = {**claims, "exp": now}
             return self._grant(issuer, token, claims)
-        except TokenRefused as error:
+        except IssuerFails:
+            self._silent_until = now + SILENT_SECONDS
+            raise
+        except (TokenRefused, KeysUnavailable) as error:
+            # One token must not keep out the others: a long one may be refused by what is before the issuer.
             if len(refusals) >= KNOWN_TOKENS:
                 refusals.clear()
-            refusals[digest] = (now + KNOWN_SECONDS, error.again())
-            raise
-        except KeysUnavailable:
-            self._silent_until = now + SILENT_SECONDS
+            if isinstance(error, TokenRefused):
+                refusals[digest] = (now + KNOWN_SECONDS, error.again())
+            else:
+                refusals[digest] = (now + SILENT_SECONDS, error)
             raise
 
     def _grant(self, issuer: Issuer, token: str, claims: dict[str, Json]) -> Grant:
