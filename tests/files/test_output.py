@@ -193,8 +193,9 @@ def test_a_file_in_parts(rest: Rest) -> None:
 @pytest.mark.parametrize("size", [10, SIZE])
 def test_a_skill_sends_a_file_back(rest: Rest, settings: Settings, size: int) -> None:
     before = objects_of(settings)
-    task = rest.send("give-back", parts=[inline(drawing(size))])
+    task = rest.send("give-back", parts=[{**inline(drawing(size)), "unknown": 1}])
     [part] = parts_of(task)
+    assert "unknown" not in part, "the schema of 1.0 is closed"
     if size == SIZE:
         assert get(part["url"])[0] == drawing(size)
         assert len(objects_of(settings) - before) == 1

@@ -254,6 +254,15 @@ def test_a_webhook_of_1_0_has_one_scheme() -> None:
     assert decoded["authentication"] == {"scheme": "Bearer", "credentials": "c"}
 
 
+def test_a_webhook_of_1_0_shows_no_unknown_field() -> None:
+    """Its schema is closed."""
+    sent = {"url": "https://x", "unknown": 1, "authentication": {"scheme": "Bearer", "unknown": 1}}
+    assert protojson.encode_config(protojson.decode_config(sent, "p")) == {
+        "url": "https://x",
+        "authentication": {"scheme": "Bearer"},
+    }
+
+
 @pytest.mark.parametrize(
     ("value", "identity", "words"),
     [

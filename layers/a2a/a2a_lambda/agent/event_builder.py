@@ -4,7 +4,7 @@ import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -311,7 +311,11 @@ def part_of(value: Any) -> Part:
             from a2a_lambda.agent.files.received import ReceivedFile  # few skills send a file back
 
             if isinstance(value, ReceivedFile):
-                return value.part.copy()
+                # What its client wrote beside them would violate the closed schema of 1.0.
+                known_fields = {
+                    name: item for name, item in value.part.items() if name in Part.__annotations__
+                }
+                return cast(Part, known_fields)
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

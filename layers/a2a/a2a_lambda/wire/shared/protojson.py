@@ -66,6 +66,8 @@ def canonical_fields(source: Object, names: Mapping[str, str]) -> Object:
 
 KNOWN_OF_MESSAGE = frozenset(Message.__annotations__)
 KNOWN_OF_PART = frozenset(Part.__annotations__)
+KNOWN_OF_CONFIG = frozenset(TaskPushNotificationConfig.__annotations__)
+KNOWN_OF_AUTHENTICATION = frozenset({"scheme", "credentials"})
 
 PART = spellings(Part.__annotations__)
 MESSAGE = spellings(Message.__annotations__)
@@ -222,7 +224,11 @@ def encode_task(task: Task) -> Task:
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:
-    result: Object = dict(config)
+    """The config with the fields of 1.0 alone, as a message."""
+    result: Object = {name: value for name, value in config.items() if name in KNOWN_OF_CONFIG}
     if "authentication" in config:
-        result["authentication"] = fields.without(dict(config["authentication"]), ("schemes",))
+        authentication = config["authentication"].items()
+        result["authentication"] = {
+            name: value for name, value in authentication if name in KNOWN_OF_AUTHENTICATION
+        }
     return result
