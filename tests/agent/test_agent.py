@@ -43,6 +43,30 @@ def test_a_skill_is_any_function(tmp_path: Path, code: str) -> None:
     assert (answer.text, answer.state) == ("hi", "completed")
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize(
+    "output", ['Ask("Sure?")', 'Reject("No.")', 'Message("Bye.")', '("and", Authorize("Who?"))']
+)
+def test_code_after_an_output_that_ends_the_turn_does_not_run(tmp_path: Path, kind: str, output: str) -> None:
+    code = f"""
+    DONE = []
+    @skill
+    {kind} hello(turn: Turn):
+        try:
+            yield "first"
+            yield {output}
+            DONE.append("after")
+            turn.memory.set("after", 1)
+        finally:
+            DONE.append("cleanup")
+            turn.memory.set("cleanup", 1)
+    """
+    agent = Agent.load(write(tmp_path, code))
+    answer = asyncio.run(agent.run("hi"))
+    assert answer.context.memory == {"cleanup": 1}
+    assert agent.skills["hello"].function.__globals__["DONE"] == ["cleanup"]
+
+
 def test_a_skill_needs_no_turn(tmp_path: Path) -> None:
     code = "@skill\ndef hello(first: int, second: int = 2): return first + second"
     answer = run(tmp_path, code, skill="hello", slots={"first": "40"})

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2a_lambda import Agent, Answer, Reply, SkillError, StepFailed
+from a2a_lambda.durable.engine import Notice
 from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.errors import CodeChanged, ConfigurationError
 from tests.conftest import AGENTS
@@ -250,6 +251,76 @@ async def run(turn):
     with pytest.raises(StepFailed, match="'a' failed with OSError"):
         run(agent)
     assert agent.skills["run"].function.__globals__["done"] == [1]
+
+
+def test_what_a_branch_raises_is_a_failed_step_as_on_aws(tmp_path: Path) -> None:
+    body = """
+async def book():
+    raise ValueError("no room")
+@skill
+async def run(turn):
+    try:
+        await turn.parallel(book)
+    except StepFailed as error:
+        yield [error.name, error.kind, error.text]
+"""
+    assert run(written(tmp_path, body)).data == [["parallel/0", "ValueError", "no room"]]
+
+
+def test_branches_return_what_json_can_say_of_their_types(tmp_path: Path) -> None:
+    body = """
+from dataclasses import dataclass
+from datetime import date
+@dataclass
+class Plan:
+    city: str
+def make(city: str) -> Plan:
+    return Plan(city)
+def day() -> date:
+    return date(2026, 1, 31)
+@skill
+async def run(turn):
+    yield await turn.parallel(turn.step("a", make, "Rome"), turn.step("b", day))
+"""
+    assert run(written(tmp_path, body)).data == [[{"city": "Rome"}, "2026-01-31"]]
+
+
+def test_a_task_group_may_be_suspended(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async with asyncio.TaskGroup():
+        await turn.sleep(hours=1)
+        reply = await turn.wait_for("go")
+    yield reply.data
+"""
+    agent = written(tmp_path, body)
+    waiting = run(agent)
+    assert (waiting.state, waiting.steps) == ("working", ["sleep"])
+    assert run(agent, after=waiting, replies={"go": 7}).data == [[7]]
+
+
+def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client is told, as of a skill's, and the notice is no answer of the router."""
+
+    class TellingEngine(MemoryEngine):
+        def observe(self, observer: Callable[[Notice], None]) -> None:
+            self.tell = observer
+
+        async def step(self, name: str, *args: Any, **options: Any) -> bytes:
+            self.tell(Notice("step", name, "started"))
+            return await super().step(name, *args, **options)
+
+    monkeypatch.setattr("a2a_lambda.agent.trial.MemoryEngine", TellingEngine)
+    body = """
+@route
+async def choose(turn):
+    return await turn.step("classify", lambda: "run")
+@skill
+async def run(turn):
+    return "routed"
+"""
+    assert run(written(tmp_path, body)).text == "routed"
 
 
 def test_a_skill_that_does_not_end_when_it_is_suspended_is_not_believed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from a2a_lambda.protocol.model import Part
 from a2a_lambda.tasks.context import (
     CONVERSATION_BYTES,
     CONVERSATION_LENGTH,
+    KEPT_TURNS,
     MEMORY_BYTES,
     Add,
     Context,
@@ -78,10 +79,20 @@ def test_the_newest_requests_are_known() -> None:
     context = Context()
     for number in range(KEPT_REQUESTS + 1):
         context = context.after(record(f"turn {number}", answered=known(f"key {number}")))
-    assert len(context.requests) == len(context.turns) == KEPT_REQUESTS
+    assert len(context.requests) == KEPT_REQUESTS
     assert context.requests[-1]["key"] == f"key {KEPT_REQUESTS}"
     again = context.after(record("later", answered=known("key 5", task="newer")))
     assert [entry["task"] for entry in again.requests if entry["key"] == "key 5"] == ["newer"]
+
+
+def test_a_turn_that_runs_again_after_others_counts_once() -> None:
+    """A dead worker's turn runs again some minutes later, and its conversation may have gone on."""
+    again = record("again", changes=[Add("count", 1)])
+    context = Context().after(again)
+    for number in range(KEPT_TURNS - 1):
+        context = context.after(record(f"turn {number}"))
+    assert context.after(again).memory == {"count": 1}
+    assert len(context.after(record("another")).turns) == KEPT_TURNS
 
 
 def test_a_request_is_learned_of_a_turn_that_is_included() -> None:

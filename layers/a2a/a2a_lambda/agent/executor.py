@@ -17,7 +17,7 @@ from typing import Any
 
 from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
-from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact
+from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended
 
@@ -30,6 +30,10 @@ AHEAD_OUTPUTS = 64
 
 AHEAD_BYTES = 4_000_000
 """The same in bytes of their texts and files."""
+
+ENDINGS = (Ask, Reject, FinalMessage)
+"""Outputs that end a turn. Code after the `yield` of one does not run, as after a `return`. A question that a
+durable skill yields is an exception: the skill waits for the reply."""
 
 
 async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:
@@ -203,6 +207,10 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
                 try:
                     while not turn.cancelled:
                         outputs = sent.store(turn, _outputs(next(result)))
+                        if any(isinstance(output, ENDINGS) for output in outputs):
+                            result.close()  # before the turn ends: its cleanup is part of the turn
+                            channel.post(Batch(outputs, last=True))
+                            break
                         channel.post_blocking(Batch(outputs, last=False), turn)
                 except StopIteration as stop:
                     channel.post(Batch(sent.store(turn, _outputs(stop.value)), last=True))
@@ -228,19 +236,23 @@ async def _await(
                 result = await result
             if inspect.isasyncgen(result):
                 async with aclosing(result):  # its cleanup is part of the turn
-                    await _iterate_waiting(result, turn, channel)
-                result = None
+                    result = await _iterate_waiting(result, turn, channel)
             _check_suspended(turn)
             turn.check_operations()
             channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
         except BaseException as error:
-            channel.post(error)
+            # A TaskGroup puts what suspends the turn into a group with what else its tasks raised.
+            suspension = turn.engine.suspension if turn.engine is not None else None
+            channel.post(suspension or error)
             if isinstance(error, asyncio.CancelledError):
                 raise
 
 
-async def _iterate_waiting(generator: AsyncGenerator[Any, Any], turn: Turn, channel: _Channel) -> None:
-    """Hand over what a skill yields. A durable skill gets the reply to a question that it yields."""
+async def _iterate_waiting(
+    generator: AsyncGenerator[Any, Any], turn: Turn, channel: _Channel
+) -> tuple[Any, ...]:
+    """Hand over what a skill yields; returns the outputs that end the turn, if it yields any. A durable skill
+    gets the reply to a question that it yields."""
     reply: Any = None
     with suppress(StopAsyncIteration):
         while True:
@@ -248,11 +260,14 @@ async def _iterate_waiting(generator: AsyncGenerator[Any, Any], turn: Turn, chan
             _check_suspended(turn)
             reply = None
             questions = [output for output in outputs if isinstance(output, Ask)]
-            if turn.engine is None or not questions:
+            if turn.engine is not None and questions:
+                await channel.post_waiting(Batch(outputs[: outputs.index(questions[0])], last=False))
+                reply = await turn.wait_for("ask", questions[0])
+            elif any(isinstance(output, ENDINGS) for output in outputs):
+                return outputs
+            else:
                 await channel.post_waiting(Batch(outputs, last=False))
-                continue
-            await channel.post_waiting(Batch(outputs[: outputs.index(questions[0])], last=False))
-            reply = await turn.wait_for("ask", questions[0])
+    return ()
 
 
 def _check_suspended(turn: Turn) -> None:

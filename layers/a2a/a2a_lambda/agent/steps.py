@@ -14,6 +14,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
@@ -237,7 +239,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
     with _set(_branch, engine):
-        return strictjson.dumps_verified(await branch())
+        return strictjson.dumps_verified(to_jsonable_python(await branch()))
 
 
 @contextmanager

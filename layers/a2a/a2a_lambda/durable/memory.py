@@ -22,7 +22,7 @@ from a2a_lambda.durable.engine import (
     Wait,
     gather,
 )
-from a2a_lambda.errors import CodeChanged, StepFailed
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
 from a2a_lambda.protocol.model import Part
 
 KnownReplies = Mapping[str, Any]
@@ -119,7 +119,10 @@ class MemoryEngine:
             MemoryEngine(self._record, self._replies, f"{place}{index}/") for index in range(len(branches))
         ]
         try:
-            return await gather([branch(engine) for branch, engine in zip(branches, engines, strict=True)])
+            pairs = enumerate(zip(branches, engines, strict=True))
+            return await gather(
+                [_run(branch, engine, f"{name}/{index}") for index, (branch, engine) in pairs]
+            )
         except Suspended as suspension:
             self._suspend(suspension)
 
@@ -165,6 +168,17 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
                 failure = StepFailed(name, type(error).__name__, str(error))
                 failure.__cause__ = error
                 return failure
+
+
+async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, name: str) -> bytes:
+    """What a branch returned. Raises StepFailed for an error of its code, as on AWS, where only the error's
+    type and text are kept."""
+    try:
+        return await branch(engine)
+    except (CodeChanged, SkillError, TimeoutError, StepFailed):
+        raise
+    except Exception as error:
+        raise StepFailed(name, type(error).__name__, str(error)) from error
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:

@@ -135,6 +135,8 @@ class Intake:
             for task_id, _ in page.tasks:
                 working_head = await threads.run(self._store.get_head, call.scope, task_id)
                 if working_head is not None and working_head.is_suspended and not working_head.is_stopped:
+                    if working_head.message_wait is not None:
+                        return await self._continue_task(call, request, working_head, context)
                     raise UnsupportedOperation(
                         "a task in this conversation is paused, and accepts no message until it asks or ends"
                     )

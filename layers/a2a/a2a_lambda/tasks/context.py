@@ -18,6 +18,9 @@ CONVERSATION_BYTES = 64_000
 MEMORY_BYTES = 256_000
 """JSON bytes of the memory that a context keeps."""
 
+KEPT_TURNS = 40
+"""Turns that a context knows. One that runs again after so many others have ended counts twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
@@ -87,11 +90,11 @@ class Context:
         if record.was_ended_by_skill:
             # The changes, and not the memory as the turn saw it: other turns may have changed it meanwhile.
             memory = apply_changes(memory, record.changes)
-            turns = (*turns, turn_id)[-KEPT_REQUESTS:]
+            turns = (*turns, turn_id)[-KEPT_TURNS:]
         else:
             # A failed turn leaves no memory, but what was said stays in the conversation, so that the next
             # turn can refer to it.
-            failures = (*failures, turn_id)[-KEPT_REQUESTS:]
+            failures = (*failures, turn_id)[-KEPT_TURNS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
         conversation = _trim(self.before(turn_id, record.task_id).conversation, record.utterances())
