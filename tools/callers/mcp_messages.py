@@ -39,13 +39,13 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     if intent is not None:
         tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
     else:
-        tool = next((tool for tool in tools if MESSAGE_ARGUMENT in _properties(tool)), None)
+        tool = next((tool for tool in tools if _text_argument(tool)), None)
     if tool is None:
         raise AgentError(
             "there is no such tool" if intent else "no tool takes a text: choose one by its name"
         )
-    properties = _properties(tool)
-    arguments: dict[str, Json] = {MESSAGE_ARGUMENT: text} if text and MESSAGE_ARGUMENT in properties else {}
+    properties, text_argument = _properties(tool), _text_argument(tool)
+    arguments: dict[str, Json] = {text_argument: text} if text and text_argument else {}
     for part in message["parts"]:
         if isinstance(part.get("data"), dict):
             arguments |= part["data"]
@@ -53,6 +53,12 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
         texts = {name: values[0] for name, values in intent.slots.items() if values}
         arguments |= {name: _value(text, properties.get(name, {})) for name, text in texts.items()}
     return {"name": tool["name"], "arguments": arguments}
+
+
+def _text_argument(tool: Json) -> str:
+    """Name of the argument that takes what the user says, or ""."""
+    names = (f"a2a_{MESSAGE_ARGUMENT}", MESSAGE_ARGUMENT)
+    return next((name for name in names if name in _properties(tool)), "")
 
 
 def _properties(tool: Json) -> dict[str, Json]:

@@ -5,11 +5,11 @@ import json
 import httpx2
 import pytest
 
-from a2a_lambda.protocol.model import Json, TaskState
+from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 from tools.callers.mcp import McpCaller
-from tools.callers.mcp_messages import QUESTION
+from tools.callers.mcp_messages import QUESTION, call_of
 from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
@@ -153,3 +153,11 @@ async def test_what_mcp_does_not_have_is_an_error(caller: McpCaller) -> None:
         *_, last = [record async for record in caller.call(operation, request)]  # type: ignore[arg-type]
         assert last["kind"] == "error"
         assert last["message"].startswith("MCP ")
+
+
+@pytest.mark.parametrize("names", [["message"], ["message", "a2a_message"]])
+def test_a_text_is_for_the_argument_that_takes_it(names: list[str]) -> None:
+    """A parameter of a skill may be called message."""
+    tool = {"name": "t", "inputSchema": {"properties": {name: {"type": "string"} for name in names}}}
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="Hello")])
+    assert call_of(message, [tool])["arguments"] == {names[-1]: "Hello"}
