@@ -31,9 +31,13 @@ class ParameterStore:
         self.issuers: list[Issuer] = []
         self.reads = 0
         self.is_silent = self.is_throttling = self.refuses_issuers = False
+        self.throttled_issuer_reads = 0
 
     def get_parameters_by_path(self, *, Path: str, **_: Any) -> Any:
         if Path.endswith("/issuers"):
+            if self.throttled_issuer_reads:
+                self.throttled_issuer_reads -= 1
+                raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
             if self.refuses_issuers:
                 raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetParametersByPath")
             return {"Parameters": [{"Name": "/i/login", "Value": row.parameter()} for row in self.issuers]}
@@ -280,3 +284,11 @@ def test_a_throttled_read_is_tried_again_if_there_is_time(
     with pytest.raises(KeysUnavailable, match="ThrottlingException"):
         reader.read(Load(clock()), clock() + seconds)
     assert parameters.reads == reads
+
+
+def test_a_throttled_read_of_the_issuers_is_tried_again(parameters: ParameterStore, clock: Clock) -> None:
+    """Else every token would be refused until the keys are read again."""
+    parameters.issuers = [Issuer("login", "https://login.example.com", ("agents",))]
+    parameters.throttled_issuer_reads = 1
+    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert [issuer.name for issuer in container.find_issuers()] == ["login"]

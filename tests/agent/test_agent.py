@@ -1,6 +1,7 @@
 """The authoring interface, as the one who writes an agent meets it: without HTTP."""
 
 import asyncio
+import base64
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -41,6 +42,55 @@ def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
 def test_a_skill_is_any_function(tmp_path: Path, code: str) -> None:
     answer = run(tmp_path, code)
     assert (answer.text, answer.state) == ("hi", "completed")
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "error"),
+    [("pass", ""), ("raise OSError('cleanup')", "cleanup"), ("yield 'more'", "GeneratorExit")],
+)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_the_cleanup_after_a_question_is_part_of_its_turn(
+    tmp_path: Path, kind: str, cleanup: str, error: str
+) -> None:
+    """Before the question is asked: an error of the cleanup is one of the turn."""
+    code = f"""
+    @skill
+    {kind} hello(turn: Turn):
+        try:
+            yield Ask("Sure?")
+        finally:
+            {cleanup}
+    """
+    if not error:
+        assert run(tmp_path, code).state == "input-required"
+        return
+    with pytest.raises((OSError, RuntimeError), match=error):
+        run(tmp_path, code)
+
+
+def test_a_question_may_be_yielded_within_a_task_group(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    @skill
+    async def hello(turn: Turn):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0))
+            yield Ask("Sure?")
+    """
+    assert run(tmp_path, code).text == "Sure?"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_file_beside_a_question_is_read_before_its_stream_is_closed(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "plan.txt").write_text("the plan")
+    code = f"""
+    @skill
+    {kind} hello(turn: Turn):
+        with open({str(tmp_path / "plan.txt")!r}, "rb") as stream:
+            yield File("plan.txt", stream), Ask("Sure?")
+    """
+    [part] = run(tmp_path, code).artifacts[0]["parts"]
+    assert base64.b64decode(part["raw"]) == b"the plan"
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -259,6 +309,8 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
+        ("@skill\ndef hello(turn): ...", "version: 2026-02-30", "not valid YAML: day is out of range"),
+        ("@skill\ndef hello(turn): ...", r'name: "\ud83d\ude00"', "write the emoji itself"),
         (
             "@skill(default=True)\ndef hello(turn): ...\n@skill('bye', default=True)\ndef bye(turn): ...",
             CARD + "  - {{ id: bye, name: Bye, description: Says bye. }}\n",

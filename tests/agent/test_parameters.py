@@ -2,13 +2,17 @@
 question."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import Agent, Answer, SkillError
-from a2a_lambda.protocol.model import Part
+from a2a_lambda import Agent, Answer, SkillError, Turn
+from a2a_lambda.agent.skill import Skill
+from a2a_lambda.agent.skill import skill as mark
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import Message, Part, Role
 from tests.agent.folders import CARD, write
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc
@@ -157,3 +161,31 @@ def test_choices_that_no_status_can_carry_fail_in_words(tmp_path: Any) -> None:
     code = '@skill\ndef hello(turn): return Ask("Which?", choices=["x" * 1_000] * 300)'
     with pytest.raises(SkillError, match="at most"):
         run(Agent.load(write(tmp_path, code)), {"text": "hi"})
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (str | list[str], ["a", "b"]),
+        (str | dict[str, int], {"a": 1}),
+        (Any, [1, {"a": None}]),
+        (str | list[str], "a"),
+        (str, "[a]"),
+        (str, '{"a": 1}'),
+        (Any, "[a"),
+    ],
+)
+def test_an_argument_is_of_the_type_that_was_sent(hint: Any, value: Any) -> None:
+    def find(query: Any) -> None: ...
+
+    find.__annotations__["query"] = hint
+    finding = Skill(mark(find))
+    message = Message(messageId="m", role=Role.USER, parts=[Part(data={"query": value})])
+    assert finding.arguments(finding.texts_in(Turn(message=message))) == {"query": value}
+
+
+def test_a_default_that_json_cannot_say_is_a_mistake() -> None:
+    def find(most: float = math.inf) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="no JSON Schema"):
+        _ = Skill(mark(find)).input_schema

@@ -300,8 +300,37 @@ async def run(turn):
     assert run(agent, after=waiting, replies={"go": 7}).data == [[7]]
 
 
+def test_a_task_group_of_a_branch_may_be_suspended(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def branch():
+        async with asyncio.TaskGroup():
+            await turn.sleep(hours=1)
+        return "done"
+    yield await turn.parallel(branch)
+"""
+    assert run(written(tmp_path, body)).data == [["done"]]
+
+
+def test_an_error_beside_a_suspension_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would never be seen if the turn does not continue."""
+    body = """
+@skill
+async def run(turn):
+    try:
+        await turn.wait_for("never")
+    finally:
+        raise ValueError("a mistake")
+"""
+    assert run(written(tmp_path, body)).state == "working"
+    [record] = [each for each in caplog.records if "while it was suspended" in each.getMessage()]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a mistake"
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its client is told, as of a skill's, and the notice is no answer of the router."""
+    """The notice of its step is no answer of the router."""
 
     class TellingEngine(MemoryEngine):
         def observe(self, observer: Callable[[Notice], None]) -> None:

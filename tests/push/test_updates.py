@@ -53,6 +53,18 @@ def kind_of(body: Json) -> str:
     return str(body["statusUpdate"]["status"]["state"].removeprefix("TASK_STATE_").lower())
 
 
+def test_a_delivery_may_break_off_at_each_event_of_an_entry(
+    rest: Rest, webhook: Webhook, courier: Courier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a slow webhook, of which one delivery after another has no time for a second call."""
+    monkeypatch.setattr("a2a_lambda.push.delivery.DELIVERY_SECONDS", 0.0)
+    config = {"taskPushNotificationConfig": {"url": webhook.url}}
+    rest.send("shelf", slots={"count": "20"}, configuration=config)
+    courier.relay()
+    courier.deliver()
+    assert kinds(webhook) == [*(f"text {number}" for number in range(20)), "completed"]
+
+
 def test_each_change_is_posted_once_and_in_order(rest: Rest, webhook: Webhook, courier: Courier) -> None:
     rest.send("everything", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()

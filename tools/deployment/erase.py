@@ -16,7 +16,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,8 @@ class Erasure:
         self._delete_objects(self._keys_below(folder_key(scope, output_folder(task_id))))
         # The head last: by it, an erasure of a conversation that was interrupted finds the task again.
         heads = [item for item in rows if item["sk"]["S"] == "head"]
+        for head in heads:
+            self._forget(scope, head["context"]["S"], task_id)
         self._delete([item for item in rows if item not in heads])
         self._delete(heads)
         return bool(rows)
@@ -162,6 +165,34 @@ class Erasure:
         """Erase all files of an owner, or of an owner with an agent."""
         agent = f"{selection.agent}/" if selection.agent else ""
         self._delete_objects(self._keys_below(owner_prefix(selection.owner) + agent))
+
+    def _forget(self, scope: Scope, context_id: str, task_id: str) -> None:
+        """Take what was said in a task out of its conversation."""
+        key = items.context_key(scope, context_id)
+        while True:
+            answer = self._dynamodb.query(
+                TableName=self._table,
+                ConsistentRead=True,
+                KeyConditionExpression="pk = :pk AND sk = :sk",
+                ExpressionAttributeValues={":pk": key["pk"], ":sk": key["sk"]},
+            )
+            if not answer["Items"]:
+                return
+            [item] = answer["Items"]
+            context = items.to_context(item)
+            conversation = tuple(entry for entry in context.conversation if entry.task != task_id)
+            if conversation == context.conversation:
+                return
+            newer = replace(context, conversation=conversation, revision=context.revision + 1)
+            expires = int(item["expires"]["N"])
+            with suppress(self._dynamodb.exceptions.ConditionalCheckFailedException):  # a turn was faster
+                self._dynamodb.put_item(
+                    TableName=self._table,
+                    Item=items.from_context(scope, context_id, newer, expires),
+                    ConditionExpression="revision = :revision",
+                    ExpressionAttributeValues={":revision": item["revision"]},
+                )
+                return
 
     def _erase_of_context(self, selection: Selection, item: Item) -> None:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:

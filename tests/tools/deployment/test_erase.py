@@ -121,6 +121,18 @@ def test_a_task_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
         run(erasure, Selection(alice.name, task=task["id"]))
 
 
+def test_a_task_is_erased_from_its_conversation(alice: Owner, erasure: Erasure) -> None:
+    """Later turns do not hear what was said in it. The rest of the conversation stays."""
+    first, second = (alice.rest.send("echo", text, contextId="c") for text in ("first-words", "other-words"))
+    run(erasure, Selection(alice.name, task=first["id"]))
+    [conversation] = [item for item in alice.rows() if item["sk"]["S"] == "context"]
+    content = bytes(conversation["document"]["B"])
+    assert b"first-words" not in content
+    assert b"other-words" in content
+    run(erasure, Selection(alice.name, task=second["id"]))
+    assert b"words" not in b"".join(bytes(item["document"]["B"]) for item in alice.rows())
+
+
 def test_one_agents_part_is_erased(alice: Owner, bob: Owner, erasure: Erasure, client: TestClient) -> None:
     alice.talk()
     alice.rest.path = "/a2a/assistant"

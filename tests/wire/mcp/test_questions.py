@@ -86,6 +86,10 @@ def test_choices_are_an_enum_of_texts() -> None:
     )
     digits = {"type": "string", "enum": ["1", "2"], "default": "1"}
     assert field_of(choices, {"a": digits}) == ("a", digits)
+    assert field_of(choices, {"a": {**digits, "default": "3"}}) == (
+        "a",
+        {"type": "string", "enum": ["1", "2"]},
+    )
     assert field_of(choices, {"a": {"type": "boolean"}}) == ("a", {"type": "boolean"})
 
 

@@ -59,7 +59,9 @@ class KeyReader:
             try:
                 has_more = self._read_page(load)
             except (ParameterRefused, KeysUnavailable) as error:
-                if load.part == ISSUERS_PART:
+                is_throttled = isinstance(error, ParameterRefused) and error.code in KEYS_THROTTLED
+                may_retry = is_throttled and retries and self._clock() + pause < give_up
+                if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count.
                     logger.error("the issuers of tokens could not be read: %s", error)
                     load.lacks_issuers = True
@@ -71,7 +73,7 @@ class KeyReader:
                 if error.code == "InvalidNextToken":
                     load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
                     load.part = 0
-                elif error.code not in KEYS_THROTTLED or not retries or self._clock() + pause >= give_up:
+                elif not may_retry:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
                 pause = min(2 * pause, 1.0)

@@ -4,6 +4,7 @@ A deployed function reads the manifest instead, and imports no YAML.
 """
 
 import difflib
+import json
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -50,9 +51,14 @@ def read_card(path: Path) -> Card:
     try:
         text = path.read_text("utf-8")
         content: Any = yaml.safe_load(text)
+        json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{path}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji itself"
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
         mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", error))
         place = short_path(path) if mark is None else f"{short_path(path)}:{mark.line + 1}"
         hint = "; YAML indents with spaces" if "\\t" in problem else ""

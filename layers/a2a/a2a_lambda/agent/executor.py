@@ -7,6 +7,7 @@ most AHEAD_OUTPUTS of them are in memory.
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -24,6 +25,8 @@ from a2a_lambda.durable.engine import Suspended
 LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
 known to be the last saves an empty event."""
+
+logger = logging.getLogger(__name__)
 
 AHEAD_OUTPUTS = 64
 """Outputs of a skill that may wait to be stored and sent."""
@@ -235,14 +238,24 @@ async def _await(
             if inspect.isawaitable(result):
                 result = await result
             if inspect.isasyncgen(result):
-                async with aclosing(result):  # its cleanup is part of the turn
-                    result = await _iterate_waiting(result, turn, channel)
+                outputs: tuple[Any, ...] | None = None
+                try:
+                    async with aclosing(result):  # its cleanup is part of the turn
+                        outputs = await _iterate_waiting(result, turn, channel)
+                except BaseExceptionGroup as group:
+                    # A TaskGroup around the `yield` puts the GeneratorExit that closes it into a group.
+                    if outputs is None or group.split(GeneratorExit)[1] is not None:
+                        raise
+                result = outputs
             _check_suspended(turn)
             turn.check_operations()
             channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
         except BaseException as error:
-            # A TaskGroup puts what suspends the turn into a group with what else its tasks raised.
             suspension = turn.engine.suspension if turn.engine is not None else None
+            # A TaskGroup puts what suspends the turn into a group. An error beside it comes again when the
+            # turn continues, and would never be seen if it does not.
+            if suspension is not None and (other := _without_ends(error)) is not None:
+                logger.warning("skill %s raised an error while it was suspended", turn.skill, exc_info=other)
             channel.post(suspension or error)
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -268,6 +281,14 @@ async def _iterate_waiting(
             else:
                 await channel.post_waiting(Batch(outputs, last=False))
     return ()
+
+
+def _without_ends(error: BaseException) -> BaseException | None:
+    """What an error has besides that which suspends, cancels or closes the code."""
+    ends = (Suspended, asyncio.CancelledError, GeneratorExit)
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(ends)[1]
+    return None if isinstance(error, ends) else error
 
 
 def _check_suspended(turn: Turn) -> None:

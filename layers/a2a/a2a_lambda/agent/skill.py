@@ -74,7 +74,10 @@ class Parameter:
     def read(self, texts: Sequence[str]) -> Any:
         """Argument from the first text that fits the type. Raises ValueError if none fits."""
         for text in texts:
-            for read in (self._adapter.validate_strings, self._adapter.validate_json):
+            reads = [self._adapter.validate_strings, self._adapter.validate_json]
+            if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
+                reads.reverse()
+            for read in reads:
                 for candidate in (text, text.strip()):
                     try:
                         return read(candidate)
@@ -202,6 +205,7 @@ class Skill:
             schema: dict[str, Any] = create_model(self.id, **fields).model_json_schema(
                 schema_generator=_Schema
             )
+            strictjson.dumps_verified(schema)  # a default may be infinite
             return schema
         except Exception as error:
             raise ConfigurationError(f"{self._where}: its parameters have no JSON Schema: {error}") from error

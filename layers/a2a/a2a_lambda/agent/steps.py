@@ -239,7 +239,13 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
     with _set(_branch, engine):
-        return strictjson.dumps_verified(to_jsonable_python(await branch()))
+        try:
+            result = await branch()
+        except BaseExceptionGroup:
+            if engine.suspension is not None:  # a TaskGroup has put it into the group
+                raise engine.suspension from None
+            raise
+        return strictjson.dumps_verified(to_jsonable_python(result))
 
 
 @contextmanager

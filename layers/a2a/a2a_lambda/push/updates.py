@@ -40,7 +40,8 @@ def list_updates(store: Store, links: Links, wire: Wire, head: Head, push: PushR
     # The cursor may point into an entry that holds several events, because a delivery can break off between
     # two of them.
     pairs = publish(store.get_events(head, after=push.cursor.sequence))
-    news = _with_status(head, list(_with_cursors(pairs, push.cursor))[push.cursor.part :], push.cursor)
+    pairs_with_cursors = list(_with_cursors(pairs, push.cursor._replace(part=0)))
+    news = _with_status(head, pairs_with_cursors[push.cursor.part :], push.cursor)
     if not news:
         return []
     if wire.notifies_events:
@@ -54,7 +55,7 @@ def list_updates(store: Store, links: Links, wire: Wire, head: Head, push: PushR
 
 
 def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
-    """Events with the cursor after each."""
+    """Events with the cursor after each. cursor: before the first of them."""
     for number, event in pairs:
         state = event["statusUpdate"]["status"]["state"] if "statusUpdate" in event else cursor.state
         sequence, part = (number, 0) if number is not None else (cursor.sequence, cursor.part + 1)

@@ -78,7 +78,7 @@ class Tokens:
         self._issuer_keys = issuer_keys
         self._introspect = introspect
         self._clock = clock
-        self._refused: dict[str, tuple[float, TokenRefused | KeysUnavailable]] = {}
+        self._refused: dict[str, tuple[float, TokenRefused | None]] = {}
         self._issuers: Sequence[Issuer] = ()
         self._silent_until = float("-inf")
         self._checked: dict[str, CheckedToken] = {}
@@ -136,9 +136,9 @@ class Tokens:
         # one.
         digest, now, refusals = digest_of(token), self._clock(), self._refused
         until, refusal = refusals.get(digest, (0.0, None))
-        if isinstance(refusal, TokenRefused) and now < until:
-            raise refusal.again()
-        if refusal is not None and now < until:
+        if now < until:
+            if refusal is not None:
+                raise refusal.again()
             raise KeysUnavailable("the issuer of this token did not answer about it a moment ago")
         if now < self._silent_until:
             raise KeysUnavailable("the issuer of opaque tokens did not answer a moment ago")
@@ -156,10 +156,11 @@ class Tokens:
             # One token must not keep out the others: a long one may be refused by what is before the issuer.
             if len(refusals) >= KNOWN_TOKENS:
                 refusals.clear()
+            # Not the error itself, whose frames hold the token, and what the issuer said.
             if isinstance(error, TokenRefused):
                 refusals[digest] = (now + KNOWN_SECONDS, error.again())
             else:
-                refusals[digest] = (now + SILENT_SECONDS, error)
+                refusals[digest] = (now + SILENT_SECONDS, None)
             raise
 
     def _grant(self, issuer: Issuer, token: str, claims: dict[str, Json]) -> Grant:

@@ -66,6 +66,8 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
             keyword: field[keyword] for keyword in ("description", "default") if keyword in field
         }
         field = {**texts, "type": "string", "enum": choices}
+        if field.get("default") not in choices:
+            field.pop("default", None)
     if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a text, too
         field.pop("default", None)
     schema = {"type": "object", "properties": {name: field}, "required": [name]}
