@@ -58,7 +58,7 @@ def find_secrets(agents: Path) -> list[str]:
     return [
         str(path)
         for path in sorted(agents.rglob("*"))
-        if path.is_file() and path.relative_to(agents).parts[1] != "tests" and _is_secret(path)
+        if path.is_file() and path.relative_to(agents).parts[1:2] != ("tests",) and _is_secret(path)
     ]
 
 

@@ -57,15 +57,14 @@ Try another version, or {other}."""
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
-    command, packages = argv[1], split_words("PACKAGE", os.environ)
-    path = list_of(os.environ.get("AGENT", ""))
+    command, packages, agent = argv[1], split_words("PACKAGE", os.environ), os.environ.get("AGENT", "")
     match command:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
         case "add":
-            add(packages, path)
+            add(packages, list_of(agent))
         case "remove":
-            remove(packages, path)
+            remove(packages, list_of(agent))
         case "sync":
             sync()
     return 0

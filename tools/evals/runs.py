@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import json
+import os
 import re
 import time
 import uuid
@@ -11,9 +12,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote, quote_plus
 
 import jsonschema
 import vcr
+from dotenv import dotenv_values
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from a2a_lambda.agent.agent import Agent
@@ -35,8 +38,8 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Case, Expectation
 
-SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie")
-"""Headers that a recording does not keep."""
+RECORDED_HEADERS = ("content-type",)
+"""Headers of a request that a recording keeps. Any other may hold a key, and none of them is compared."""
 
 ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
@@ -45,6 +48,10 @@ CREDENTIALS = re.compile(r"(?:sts|sso|oidc|secretsmanager|ssm)\.|169\.254\.|oaut
 """Urls whose answers hold secrets: they are called as ever, and not recorded."""
 
 SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
+"""Query parameters that a recording does not keep."""
+
+SECRET_CHARACTERS = 8
+"""Characters from which on the value of a secret is replaced wherever a request has it."""
 
 Judge = Callable[[Any], Any]
 
@@ -223,9 +230,8 @@ class Recorder:
         self._folder = folder / "tests" / "recordings"
         self._mode = mode
         self._vcr = vcr.VCR(
-            filter_headers=list(SECRETS),
             filter_query_parameters=list(SECRET_PARAMETERS),
-            before_record_request=_without_credentials,
+            before_record_request=_without_secrets,
             before_record_response=_without_cookies,
             match_on=("method", "scheme", "host", "port", "path", "query", "body"),
         )
@@ -246,8 +252,20 @@ class Recorder:
             yield
 
 
-def _without_credentials(request: Any) -> Any:
-    return None if CREDENTIALS.search(request.uri) else request
+def _without_secrets(request: Any) -> Any:
+    """A request as it is recorded, and as it is compared with what was recorded."""
+    if CREDENTIALS.search(request.uri):
+        return None
+    headers = request.headers.items()
+    request.headers = {name: value for name, value in headers if name.lower() in RECORDED_HEADERS}
+    values = {**dotenv_values(".env", interpolate=False), **os.environ}
+    for variable, value in values.items():
+        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
+            for spelling in (value, quote(value, safe=""), quote_plus(value)):
+                request.uri = request.uri.replace(spelling, variable)
+                if request.body:
+                    request.body = request.body.replace(spelling.encode(), variable.encode())
+    return request
 
 
 def _without_cookies(response: dict[str, Any]) -> dict[str, Any]:

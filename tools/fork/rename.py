@@ -12,7 +12,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,23}")
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 """A stack's name is this, a hyphen and the stage. deploy-role.yaml takes no name of over 30 characters."""
 
 README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
@@ -35,7 +35,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not NAME.fullmatch(name) or name.startswith(("aws", "ssm")):
         raise ConfigurationError(
             f"{name!r} cannot be the name. Use up to 24 lower-case letters, digits and hyphens, starting with"
-            " a letter, but not with aws or ssm: make rename NAME=acme-agents"
+            " a letter, but not with aws or ssm, and ending with a letter or a digit:"
+            " make rename NAME=acme-agents"
         )
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")

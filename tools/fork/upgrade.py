@@ -25,6 +25,9 @@ REMOTE = "upstream"
 TAGS = "refs/upstream/tags"
 """Where the kit's tags are kept. The fork may have tags of the same names."""
 
+LABORATORY = "lab/"
+"""The kit's own benchmarks and simulations."""
+
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
@@ -87,6 +90,9 @@ def settle(base: str, head: str, commit: str) -> None:
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
     _take(head, forks - bases - kits)
+    # A fork may delete the laboratory, and does not get it back.
+    if not any(path.startswith(LABORATORY) for path in forks):
+        _remove({path for path in kits if path.startswith(LABORATORY)})
 
 
 def lock() -> None:

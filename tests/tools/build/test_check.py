@@ -47,6 +47,7 @@ def test_other_files_are_packed(tmp_path: Path) -> None:
     agents = agent(tmp_path, "")
     for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example"):
         (agents / "bad" / name).write_text("")
+    (agents / ".DS_Store").write_text("")
     (agents / "bad" / "tests").mkdir()
     (agents / "bad" / "tests" / ".env").write_text("")  # tests are left out
     assert find_secrets(agents) == []

@@ -1,6 +1,7 @@
 """The Makefiles of the layers, which sam build calls: with make build's uv, or with nothing of ours."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -42,3 +43,25 @@ def test_wheels_are_lambdas_with_uv_or_without(
         assert "python3 -m pip install" in said
         assert f"--platform manylinux2014_{machine}" in said
         assert "uv" not in said.replace("require-hashes", "").split("pip install")[0]
+
+
+def test_a_function_for_some_agents_has_what_they_share(tmp_path: Path) -> None:
+    """A folder without a card.yaml is no agent."""
+    functions, out = tmp_path / "functions", tmp_path / "out"
+    out.mkdir()
+    for agent in ("news", "other"):
+        (functions / "agents" / agent).mkdir(parents=True)
+        (functions / "agents" / agent / "card.yaml").write_text("name: A")
+    (functions / "agents" / "common").mkdir()
+    (functions / "agents" / "common" / "greeting.py").write_text("")
+    for handler in ("api", "rpc", "worker", "durable", "notifier"):
+        (functions / f"{handler}.py").write_text("")
+    shutil.copy(ROOT / "functions" / "Makefile", functions)
+    subprocess.run(
+        ["make", "build-RpcFunction", f"ARTIFACTS_DIR={out}", "A2A_BUILT_AGENTS=news"],
+        cwd=functions,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=True,
+    )
+    assert {path.name for path in (out / "agents").iterdir()} == {"news", "common"}

@@ -115,6 +115,7 @@ def test_an_edit_by_hand_is_locked_here_and_refused_in_ci(
     assert run_main("sync") == 1
     assert "run `make lock`" in capsys.readouterr().err
     monkeypatch.delenv("CI")
+    monkeypatch.setenv("AGENT", "elsewhere")  # of the deployment that a command calls
     assert run_main("sync") == 0
     assert "hammer==2.0" in LOCK.read_text()
 

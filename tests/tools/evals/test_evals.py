@@ -163,21 +163,28 @@ def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answe
 
 
 def test_what_a_model_answers_is_recorded_and_replayed(
-    evaluate: Eval, httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
+    evaluate: Eval,
+    httpserver: HTTPServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     httpserver.expect_request("/model").respond_with_json(
         {"text": "recorded"}, headers={"Set-Cookie": "secret=1"}
     )
+    monkeypatch.setenv("SECRET_BRAVE", "secret+of+brave")
     code = (
-        "import json, urllib.request\nfrom a2a_lambda import skill\n\n@skill\ndef hello(turn):\n"
-        f"    url = {httpserver.url_for('/model')!r}\n"
-        "    request = urllib.request.Request(url, headers={'Authorization': 'secret'})\n"
+        "import json, urllib.parse, urllib.request\nfrom a2a_lambda import skill\n\n"
+        "@skill\ndef hello(turn):\n"
+        "    key = turn.secret('brave')\n"
+        f"    url = {httpserver.url_for('/model')!r} + '?subscription=' + urllib.parse.quote(key)\n"
+        "    request = urllib.request.Request(url, json.dumps({'key': key}).encode(), {'xi-key': key})\n"
         "    return json.load(urllib.request.urlopen(request))['text']\n"
     )
     cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
     assert evaluate(cases, code, RECORD="1") == 0
     recording = Path("functions/agents/hello/tests/recordings/asks-1.yaml").read_text()
     assert "secret" not in recording
+    monkeypatch.setenv("SECRET_BRAVE", "secret of the CI")
     asked = len(httpserver.log)
     assert evaluate(cases) == 0
     assert len(httpserver.log) == asked

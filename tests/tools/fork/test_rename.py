@@ -43,7 +43,7 @@ def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     assert 'stack_name = "acme-dev"' in (fork / "samconfig.toml").read_text()
 
 
-@pytest.mark.parametrize("name", ["", "Acme", "a b", "1st", "aws-agents", "x" * 25])
+@pytest.mark.parametrize("name", ["", "Acme", "a b", "1st", "aws-agents", "x" * 25, "acme-"])
 def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rename.main({"NAME": name}) == 1
     assert "make rename NAME=" in capsys.readouterr().err

@@ -274,6 +274,22 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "git merge --abort" in said
 
 
+def test_a_laboratory_that_the_fork_has_deleted_does_not_come_back(
+    fork: Repository, upstream: Repository
+) -> None:
+    (upstream.folder / "lab").mkdir(exist_ok=True)
+    (upstream.folder / "lab" / "old.py").write_text("old = 1\n")
+    upstream.commit("a laboratory")
+    fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
+    fork.run("git", "rm", "-rq", "lab")
+    fork.commit("no laboratory")
+    (upstream.folder / "lab" / "old.py").write_text("old = 2\n")
+    (upstream.folder / "lab" / "new.py").write_text("new = 1\n")
+    upstream.commit("another experiment")
+    assert "merged" in fork.run("make", "upgrade", "TO=main")
+    assert not fork.run("git", "ls-files", "lab")
+
+
 def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
     fork.edit("README.md", "anvils", "hammers")
     assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
