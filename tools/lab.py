@@ -1,7 +1,7 @@
 """make bench and make scale: run the laboratory, which measures the kit, in its own environment.
 
-A fork may delete lab/. Only this module, `tools.commands` and `tools.dev.checks` know it, and all of them
-work without it.
+A fork may delete lab/. Only this module, `tools.commands`, `tools.dev.checks` and `tools.fork.upgrade` know
+it, and all of them work without it.
 """
 
 import sys

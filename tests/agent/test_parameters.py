@@ -175,7 +175,7 @@ def test_choices_that_no_status_can_carry_fail_in_words(tmp_path: Any) -> None:
         (Any, "[a"),
     ],
 )
-def test_an_argument_is_of_the_type_that_was_sent(hint: Any, value: Any) -> None:
+def test_a_list_or_an_object_stays_one(hint: Any, value: Any) -> None:
     def find(query: Any) -> None: ...
 
     find.__annotations__["query"] = hint

@@ -33,6 +33,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.items import Item
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, outputs_of
 from tools.state import BUCKET, STATE, TABLE
@@ -159,6 +160,12 @@ class Erasure:
             self._forget(scope, head["context"]["S"], task_id)
         self._delete([item for item in rows if item not in heads])
         self._delete(heads)
+        for head in heads:
+            if head["holder"][
+                "S"
+            ]:  # its run may have stored the conversation before it saw that its head is gone
+                time.sleep(LEASE_LOOK_SECONDS + 1)
+                self._forget(scope, head["context"]["S"], task_id)
         return bool(rows)
 
     def files(self, selection: Selection) -> None:

@@ -38,9 +38,6 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Case, Expectation
 
-RECORDED_HEADERS = ("content-type",)
-"""Headers of a request that a recording keeps. Any other may hold a key, and none of them is compared."""
-
 ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
 
@@ -253,19 +250,40 @@ class Recorder:
 
 
 def _without_secrets(request: Any) -> Any:
-    """A request as it is recorded, and as it is compared with what was recorded."""
+    """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
     if CREDENTIALS.search(request.uri):
         return None
-    headers = request.headers.items()
-    request.headers = {name: value for name, value in headers if name.lower() in RECORDED_HEADERS}
-    values = {**dotenv_values(".env", interpolate=False), **os.environ}
-    for variable, value in values.items():
-        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
-            for spelling in (value, quote(value, safe=""), quote_plus(value)):
-                request.uri = request.uri.replace(spelling, variable)
-                if request.body:
-                    request.body = request.body.replace(spelling.encode(), variable.encode())
+    request.headers = {}
+    request.uri = _without_values(request.uri, _secret_spellings())
+    request.body = _without_values(request.body, _secret_spellings())
     return request
+
+
+def _secret_spellings() -> list[tuple[str, str]]:
+    """Values of secrets as a request may have them, the longest first, and their variables."""
+    variables = {**dotenv_values(".env", interpolate=False), **os.environ}
+    spellings: set[tuple[str, str]] = set()
+    for variable, value in variables.items():
+        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
+            in_json = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+            in_url = (quote(value), quote(value, safe=""), quote_plus(value))
+            spellings |= {(spelling, variable) for spelling in (value, *in_json, *in_url)}
+    return sorted(spellings, key=lambda spelling: -len(spelling[0]))
+
+
+def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
+    """A url or a body without the values. A body may be text, bytes, or what becomes JSON; others stay."""
+    if isinstance(content, dict):
+        pairs = content.items()
+        return {_without_values(name, spellings): _without_values(value, spellings) for name, value in pairs}
+    if isinstance(content, list):
+        return [_without_values(item, spellings) for item in content]
+    for spelling, variable in spellings:
+        if isinstance(content, str):
+            content = content.replace(spelling, variable)
+        elif isinstance(content, bytes):
+            content = content.replace(spelling.encode(), variable.encode())
+    return content
 
 
 def _without_cookies(response: dict[str, Any]) -> dict[str, Any]:

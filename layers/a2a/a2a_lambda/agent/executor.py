@@ -10,9 +10,9 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -238,15 +238,8 @@ async def _await(
             if inspect.isawaitable(result):
                 result = await result
             if inspect.isasyncgen(result):
-                outputs: tuple[Any, ...] | None = None
-                try:
-                    async with aclosing(result):  # its cleanup is part of the turn
-                        outputs = await _iterate_waiting(result, turn, channel)
-                except BaseExceptionGroup as group:
-                    # A TaskGroup around the `yield` puts the GeneratorExit that closes it into a group.
-                    if outputs is None or group.split(GeneratorExit)[1] is not None:
-                        raise
-                result = outputs
+                async with _closing(result):  # its cleanup is part of the turn
+                    result = await _iterate_waiting(result, turn, channel)
             _check_suspended(turn)
             turn.check_operations()
             channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
@@ -258,6 +251,19 @@ async def _await(
                 logger.warning("skill %s raised an error while it was suspended", turn.skill, exc_info=other)
             channel.post(suspension or error)
             if isinstance(error, asyncio.CancelledError):
+                raise
+
+
+@asynccontextmanager
+async def _closing(generator: AsyncGenerator[Any, Any]) -> AsyncIterator[None]:
+    """Close a generator at the end. A TaskGroup around its `yield` puts the GeneratorExit into a group."""
+    try:
+        yield
+    finally:
+        try:
+            await generator.aclose()
+        except BaseExceptionGroup as group:
+            if group.split(GeneratorExit)[1] is not None:
                 raise
 
 

@@ -241,8 +241,8 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
     with _set(_branch, engine):
         try:
             result = await branch()
-        except BaseExceptionGroup:
-            if engine.suspension is not None:  # a TaskGroup has put it into the group
+        except (Exception, BaseExceptionGroup):
+            if engine.suspension is not None:  # a TaskGroup puts it into a group; a `finally` may replace it
                 raise engine.suspension from None
             raise
         return strictjson.dumps_verified(to_jsonable_python(result))

@@ -128,35 +128,26 @@ class Intake:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting_head, context)
-        if not call.names_tasks and self._placement.may_suspend(call.scope.agent):
-            working_head = await self._find_working_task(call, context_id)
-            if working_head is not None and self._repeats(call, working_head.requests):
+        if (working_head := await self._find_working_task(call, context_id)) is not None:
+            if self._repeats(call, working_head.requests):
                 return working_head
-            if working_head is not None:
-                return await self._continue_task(call, request, working_head, context)
+            return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
 
     async def _find_working_task(self, call: CallContext, context_id: str) -> Head | None:
-        """Of a context whose client can name no task: the task that the message repeats or answers.
-
-        Raises UnsupportedOperation if a task is paused, and none takes the message.
-        """
+        """What a message repeats or answers whose client can name no task. Raises UnsupportedOperation."""
+        if call.names_tasks or not self._placement.may_suspend(call.scope.agent):
+            return None
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
         ids = [task_id for task_id, _ in (await threads.run(self._store.list_tasks, call.scope, query)).tasks]
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
-        for head in heads:
-            if self._repeats(call, head.requests):
-                return head
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        for head in paused_heads:
-            if head.message_wait is not None:
-                return head
-        if paused_heads:
-            raise UnsupportedOperation(
-                "a task in this conversation is paused, and accepts no message until it asks or ends"
-            )
-        return None
+        candidates = [head for head in heads if self._repeats(call, head.requests)]
+        candidates += [head for head in paused_heads if head.message_wait is not None]
+        if paused_heads and not candidates:
+            raise UnsupportedOperation("a task in this conversation is paused until it asks or ends")
+        return candidates[0] if candidates else None
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
         """The next turn of the task that the message names."""
