@@ -311,8 +311,8 @@ def test_a_client_that_can_name_no_task_ends_a_wait_that_takes_messages(bench: D
     task = bench.send(skill="cash", names_tasks=False)
     bench.wait_until_open(task["id"])
     for _ in range(2):  # it comes twice
-        said = bench.send("here", identity="same", names_tasks=False, contextId=task["contextId"])
-        assert said["id"] == task["id"]
+        again = bench.send("here", identity="same", names_tasks=False, contextId=task["contextId"])
+        assert again["id"] == task["id"]
     paid = bench.wait_for(task["id"], TaskState.COMPLETED)
     [data] = [part["data"] for part in paid["artifacts"][0]["parts"] if "paid" in part.get("data", {})]
     assert (data["said"], data["by url"]) == ("here", False)

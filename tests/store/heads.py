@@ -26,10 +26,12 @@ def head_with_configs(*ids: str) -> Head:
 
 
 def running(store: Store, scope: Scope, task_id: str) -> Head:
-    said = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
+    event = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
     blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
     lease = store.clock() + 30
-    return replace(blank, inline=((1, said),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease)
+    return replace(
+        blank, inline=((1, event),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease
+    )
 
 
 def said(store: Store, head: Head) -> str:

@@ -160,12 +160,10 @@ class Erasure:
             self._forget(scope, head["context"]["S"], task_id)
         self._delete([item for item in rows if item not in heads])
         self._delete(heads)
-        for head in heads:
-            if head["holder"][
-                "S"
-            ]:  # its run may have stored the conversation before it saw that its head is gone
-                time.sleep(LEASE_LOOK_SECONDS + 1)
-                self._forget(scope, head["context"]["S"], task_id)
+        # A run may have stored the conversation before it saw that its head was gone.
+        for head in [head for head in heads if head["holder"]["S"]]:
+            time.sleep(LEASE_LOOK_SECONDS + 1)
+            self._forget(scope, head["context"]["S"], task_id)
         return bool(rows)
 
     def files(self, selection: Selection) -> None:

@@ -253,9 +253,10 @@ def _without_secrets(request: Any) -> Any:
     """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
     if CREDENTIALS.search(request.uri):
         return None
+    spellings = _secret_spellings()
     request.headers = {}
-    request.uri = _without_values(request.uri, _secret_spellings())
-    request.body = _without_values(request.body, _secret_spellings())
+    request.uri = _without_values(request.uri, spellings)
+    request.body = _without_values(request.body, spellings)
     return request
 
 

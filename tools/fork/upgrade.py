@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
+from tools import lab
 from tools.command import reports_errors
 from tools.fork.owned import LOCKS, is_own
 
@@ -24,9 +25,6 @@ REMOTE = "upstream"
 
 TAGS = "refs/upstream/tags"
 """Where the kit's tags are kept. The fork may have tags of the same names."""
-
-LABORATORY = "lab/"
-"""The kit's own benchmarks and simulations."""
 
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
@@ -91,8 +89,9 @@ def settle(base: str, head: str, commit: str) -> None:
     # A file of the fork that the kit has never had.
     _take(head, forks - bases - kits)
     # A fork may delete the laboratory, and does not get it back.
-    if not any(path.startswith(LABORATORY) for path in forks):
-        _remove({path for path in kits if path.startswith(LABORATORY)})
+    laboratory = f"{lab.FOLDER}/"
+    if not any(path.startswith(laboratory) for path in forks):
+        _remove({path for path in kits if path.startswith(laboratory)})
 
 
 def lock() -> None:

@@ -2,17 +2,19 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Role, Task
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
@@ -49,6 +51,15 @@ class Once:
     def head(self, task_id: str) -> Head:
         head = self.messages.store.get_head(self.scope, task_id)
         assert head is not None
+        return head
+
+    def create_head_elsewhere(self) -> Head:
+        """Head of a task whose turn the worker has."""
+        store = self.messages.store
+        submitted_status = status(TaskState.SUBMITTED, store.clock())
+        head = store.new_head(self.scope, str(uuid.uuid4()), "c", submitted_status)
+        head = replace(head, place=Place.WORKER)
+        store.create_head(head)
         return head
 
     def die(self, skill: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:

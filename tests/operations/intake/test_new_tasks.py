@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim
 from tests.conftest import DAY
@@ -70,9 +69,9 @@ def test_late_retries_at_the_same_moment_agree(send: Send, clock: Clock) -> None
     first = send()
     clock.now += WINDOW
     with ThreadPoolExecutor(8) as pool:
-        found = [task["id"] for task in pool.map(lambda _: send(), range(8))]
-    assert len(set(found)) == 1
-    assert found[0] != first["id"]
+        ids = [task["id"] for task in pool.map(lambda _: send(), range(8))]
+    assert len(set(ids)) == 1
+    assert ids[0] != first["id"]
 
 
 def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
@@ -159,9 +158,7 @@ def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client cannot know when that turn asks. The call's own deadline may be sooner."""
-    store = once.messages.store
-    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
-    store.create_head(replace(head, place=Place.WORKER))
+    head = once.create_head_elsewhere()
     waits: list[float] = []
 
     async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
@@ -183,9 +180,7 @@ def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
 def test_a_message_to_a_turn_that_ends_meanwhile_is_refused(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = once.messages.store
-    head = store.new_head(once.scope, str(uuid.uuid4()), "c", status(TaskState.SUBMITTED, store.clock()))
-    store.create_head(replace(head, place=Place.WORKER))
+    store, head = once.messages.store, once.create_head_elsewhere()
 
     async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
         completed_status = status(TaskState.COMPLETED, store.clock())

@@ -74,10 +74,10 @@ def test_every_request_counts_once(
     once = Once(messages, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
     context = str(uuid.uuid4())
     counted, lost = 0, False
-    plain = once.asked
+    make_call = once.asked
 
     def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
-        call, request = plain(skill, contextId=context)
+        call, request = make_call(skill, contextId=context)
         return replace(call, request=RequestIdentity.of(once.scope, "send", b"same")), request
 
     once.asked = asked  # type: ignore[assignment,method-assign]

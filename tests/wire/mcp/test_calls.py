@@ -123,12 +123,12 @@ def test_a_model_may_send_null_for_what_it_does_not_use(arguments: Json, is_look
 
 
 def test_a_task_is_continued_although_a_parameter_has_its_name() -> None:
-    own = tool({"task": NUMBER, "message": NUMBER}, reads_text=True)
+    namesake = tool({"task": NUMBER, "message": NUMBER}, reads_text=True)
     arguments = {"a2a_task": "t-1", "a2a_message": "Rome"}
-    assert decode_call(own, {**arguments, "task": 1}, {})["message"]["parts"] == [
+    assert decode_call(namesake, {**arguments, "task": 1}, {})["message"]["parts"] == [
         {"text": "Rome"},
         {"data": {"task": 1}},
     ]
-    assert decode_call(own, arguments, {})["message"]["taskId"] == "t-1"
-    assert not says_nothing(own, {"a2a_task": "t-1", "message": 1})
-    assert says_nothing(own, {"a2a_task": "t-1", "a2a_message": ""})
+    assert decode_call(namesake, arguments, {})["message"]["taskId"] == "t-1"
+    assert not says_nothing(namesake, {"a2a_task": "t-1", "message": 1})
+    assert says_nothing(namesake, {"a2a_task": "t-1", "a2a_message": ""})

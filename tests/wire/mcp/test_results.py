@@ -120,8 +120,11 @@ def test_a_question_says_how_to_answer_it() -> None:
 
 def test_a_tool_with_a_parameter_of_the_name_says_how_to_answer_it() -> None:
     asking = task(TaskState.INPUT_REQUIRED, says="Which city?")
-    own = tool({"task": {"type": "string"}, "message": {"type": "string"}}, reads_text=True)
-    for encoded in (encode_result(asking, STATELESS, own), encode_result(asking, WITH_SESSION, own)):
+    namesake = tool({"task": {"type": "string"}, "message": {"type": "string"}}, reads_text=True)
+    for encoded in (
+        encode_result(asking, STATELESS, namesake),
+        encode_result(asking, WITH_SESSION, namesake),
+    ):
         [block] = encoded["content"]
         assert block["text"].endswith("again with a2a_task='t-1' and a2a_message=<the answer>.")
 

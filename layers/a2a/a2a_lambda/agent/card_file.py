@@ -51,6 +51,7 @@ def read_card(path: Path) -> Card:
     try:
         text = path.read_text("utf-8")
         content: Any = yaml.safe_load(text)
+        # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None

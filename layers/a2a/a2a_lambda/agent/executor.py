@@ -26,8 +26,6 @@ LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
 known to be the last saves an empty event."""
 
-logger = logging.getLogger(__name__)
-
 AHEAD_OUTPUTS = 64
 """Outputs of a skill that may wait to be stored and sent."""
 
@@ -37,6 +35,8 @@ AHEAD_BYTES = 4_000_000
 ENDINGS = (Ask, Reject, FinalMessage)
 """Outputs that end a turn. Code after the `yield` of one does not run, as after a `return`. A question that a
 durable skill yields is an exception: the skill waits for the reply."""
+
+logger = logging.getLogger(__name__)
 
 
 async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:

@@ -115,14 +115,12 @@ class MemoryEngine:
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
     ) -> list[bytes]:
         place = f"{self._branch}{name}/"
-        engines = [
-            MemoryEngine(self._record, self._replies, f"{place}{index}/") for index in range(len(branches))
+        runs = [
+            _run(branch, MemoryEngine(self._record, self._replies, f"{place}{index}/"), f"{name}/{index}")
+            for index, branch in enumerate(branches)
         ]
         try:
-            pairs = enumerate(zip(branches, engines, strict=True))
-            return await gather(
-                [_run(branch, engine, f"{name}/{index}") for index, (branch, engine) in pairs]
-            )
+            return await gather(runs)
         except Suspended as suspension:
             self._suspend(suspension)
 

@@ -121,8 +121,7 @@ async def protected_resource(request: Request) -> Response:
     Raises RouteNotFound if no issuer is accepted, or there is no such agent; Unavailable.
     """
     kit: Kit = request.app.state.kit
-    name: str | None = request.path_params.get("agent")
-    agent = kit.agents.find(name)
+    agent = kit.agents.find(request.path_params.get("agent"))
     try:
         issuers = [issuer for issuer in await find_issuers(kit) if issuer.allows(agent.name)]
     except KeysUnavailable as error:
@@ -130,10 +129,10 @@ async def protected_resource(request: Request) -> Response:
     if not issuers:
         raise RouteNotFound("tokens are not accepted here, only keys")
     scopes = [scope for issuer in issuers for scope in issuer.scopes]
-    # A client of MCP wants the url that it calls (RFC 9728 section 3.3).
-    door = "mcp" if request.scope["path"].startswith(f"{METADATA_PATH}/mcp/") else "a2a"
+    # What the metadata's path stands before, or after (RFC 9728 section 3): "", /a2a/<agent> or /mcp/<agent>.
+    resource_path = request.scope["path"].removeprefix(METADATA_PATH).removesuffix(METADATA_PATH)
     body = {
-        "resource": base_url(request) + (f"/{door}/{agent.name}" if name else ""),
+        "resource": base_url(request) + resource_path,
         "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
         "scopes_supported": list(dict.fromkeys([*scopes, *agent.card.scopes])),
         "bearer_methods_supported": ["header"],

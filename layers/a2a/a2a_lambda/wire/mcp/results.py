@@ -47,8 +47,8 @@ def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Jso
 
 
 def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Json]:
-    """The result of a call whose task has stopped, or goes on elsewhere. tool: the one that made it, as far
-    as is known. If it promises structured content, a result without that is only valid as an error."""
+    """The result of a call whose task has stopped, or continues elsewhere. tool: the one that made the task,
+    as far as is known. If it promises structured content, a result without that is only valid as an error."""
     state = task["status"]["state"]
     has_output_schema = tool is not None and tool.output_schema is not None
     if state not in TERMINAL:

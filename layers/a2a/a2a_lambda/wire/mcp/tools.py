@@ -22,8 +22,10 @@ PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
 MESSAGE_ARGUMENT, TASK_ARGUMENT = "message", "task"
-"""Arguments that a tool has beside its skill's parameters. Each begins with `a2a_` if a parameter has the
-name."""
+"""Arguments that a tool has beside its skill's parameters. Each begins with ARGUMENT_PREFIX if a parameter
+has the name."""
+
+ARGUMENT_PREFIX = "a2a_"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Tool:
 
     def _free_name(self, name: str) -> str:
         while name in self.parameters:
-            name = f"a2a_{name}"
+            name = ARGUMENT_PREFIX + name
         return name
 
     @cached_property
