@@ -118,6 +118,9 @@ def test_the_extended_card(rest: Rest) -> None:
     assert [skill["id"] for skill in card["skills"]] == ["hello", "secret"]
     assert card["capabilities"]["extendedAgentCard"] is True
     assert "secret" in json.dumps(card["capabilities"]["extensions"])
+    path = "/a2a/v1/.well-known/agent-card.json"
+    public = rest.client.get(path, headers=rest.headers).json()
+    assert card["supportedInterfaces"] == public["supportedInterfaces"]
     rpc = Rpc(rest.client, rest.headers["X-API-Key"])
     assert rpc.call("GetExtendedAgentCard", {}) == card
     assert Rpc(rest.client, "").post(b"{}").status_code == 401
