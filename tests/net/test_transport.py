@@ -74,6 +74,7 @@ def get(url: str, **where: bool) -> httpx2.Response:
         "https://[::ffff:7f00:1]/",
         "http://example.com/",
         "https://no-such-name.invalid/",
+        "https://8.8.8.8:65536/",
     ],
 )
 def test_what_no_one_should_call(url: str) -> None:

@@ -88,9 +88,10 @@ def settle(base: str, head: str, commit: str) -> None:
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
     _take(head, forks - bases - kits)
-    # A fork may delete the laboratory, and does not get it back.
+    # A fork may delete the laboratory, and does not get it back. One that is older than it gets it.
     laboratory = f"{lab.FOLDER}/"
-    if not any(path.startswith(laboratory) for path in forks):
+    had, has = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
+    if had and not has:
         _remove({path for path in kits if path.startswith(laboratory)})
 
 

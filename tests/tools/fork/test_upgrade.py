@@ -290,6 +290,19 @@ def test_a_laboratory_that_the_fork_has_deleted_does_not_come_back(
     assert not fork.run("git", "ls-files", "lab")
 
 
+def test_a_fork_that_is_older_than_the_laboratory_gets_it(fork: Repository, upstream: Repository) -> None:
+    upstream.run("git", "rm", "-rq", "--ignore-unmatch", "lab")
+    (upstream.folder / "CHANGES").write_text("no laboratory\n")
+    upstream.commit("no laboratory")
+    fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
+    assert not fork.run("git", "ls-files", "lab")
+    (upstream.folder / "lab").mkdir(exist_ok=True)
+    (upstream.folder / "lab" / "new.py").write_text("new = 1\n")
+    upstream.commit("a laboratory")
+    assert "merged" in fork.run("make", "upgrade", "TO=main")
+    assert fork.run("git", "ls-files", "lab") == "lab/new.py\n"
+
+
 def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
     fork.edit("README.md", "anvils", "hammers")
     assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)

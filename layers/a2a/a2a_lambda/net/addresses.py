@@ -14,6 +14,8 @@ GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
 DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 
+PORTS = range(1, 65_536)
+
 LOOKUP_SECONDS = 3.0
 """Seconds in which a name server must answer."""
 
@@ -31,6 +33,8 @@ class Unresolved(KitError):
 async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list[str]:
     """Addresses of a host. All are public; with `allow_loopback`, all may be this machine's own. Raises
     Refused, Unresolved."""
+    if port not in PORTS:
+        raise Refused(f"{host}: there is no port {port}")
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             entries = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
