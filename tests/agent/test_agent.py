@@ -80,6 +80,21 @@ def test_a_question_may_be_yielded_within_a_task_group(tmp_path: Path) -> None:
     assert run(tmp_path, code).text == "Sure?"
 
 
+def test_closing_a_task_group_hides_no_error_of_the_outputs(tmp_path: Path) -> None:
+    code = """
+    import asyncio
+    async def chunks():
+        raise OSError("cannot be read")
+        yield b""
+    @skill
+    async def hello(turn: Turn):
+        async with asyncio.TaskGroup():
+            yield File("plan.txt", chunks())
+    """
+    with pytest.raises(OSError, match="cannot be read"):
+        run(tmp_path, code)
+
+
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_file_beside_a_question_is_read_before_its_stream_is_closed(tmp_path: Path, kind: str) -> None:
     (tmp_path / "plan.txt").write_text("the plan")

@@ -329,6 +329,28 @@ async def run(turn):
     assert str(record.exc_info[1]) == "a mistake"
 
 
+def test_an_error_beside_the_suspension_of_a_branch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It does not replace the suspension. It would end the turn, which has more to wait for."""
+    body = """
+@skill
+async def run(turn):
+    async def branch():
+        try:
+            await turn.sleep(hours=1)
+            return "slept"
+        finally:
+            if len(runs) == 1:
+                raise ValueError("a mistake")
+    runs.append(1)
+    yield await turn.parallel(branch)
+runs = []
+"""
+    assert run(written(tmp_path, body)).data == [["slept"]]
+    [record] = [each for each in caplog.records if "while it was suspended" in each.getMessage()]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a mistake"
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice of its step is no answer of the router."""
 

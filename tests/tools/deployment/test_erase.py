@@ -17,6 +17,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.keys import owner_prefix
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
+from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 from tests.conftest import new_key
 from tests.files.objects import objects_of
 from tests.files.uploading import inline, upload
@@ -131,6 +132,27 @@ def test_a_task_is_erased_from_its_conversation(alice: Owner, erasure: Erasure) 
     assert b"other-words" in content
     run(erasure, Selection(alice.name, task=second["id"]))
     assert b"words" not in b"".join(bytes(item["document"]["B"]) for item in alice.rows())
+
+
+def test_a_run_that_ends_during_the_erasure_leaves_no_words(
+    alice: Owner, erasure: Erasure, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stores the conversation, and only then sees that its task is gone."""
+    task = alice.rest.send("echo", "held-words", contextId="c")
+    client = clients.dynamodb(settings)
+    [head] = [row for row in alice.rows() if row["sk"]["S"] == "head"]
+    [conversation] = [row for row in alice.rows() if row["sk"]["S"] == "context"]
+    client.put_item(TableName=settings.table, Item={**head, "holder": {"S": "run"}})
+    pauses = []
+
+    def store_again(seconds: float) -> None:
+        pauses.append(seconds)
+        client.put_item(TableName=settings.table, Item=conversation)
+
+    monkeypatch.setattr(time, "sleep", store_again)
+    run(erasure, Selection(alice.name, task=task["id"]))
+    assert pauses == [LEASE_LOOK_SECONDS + 1]
+    assert b"held-words" not in b"".join(bytes(item["document"]["B"]) for item in alice.rows())
 
 
 def test_one_agents_part_is_erased(alice: Owner, bob: Owner, erasure: Erasure, client: TestClient) -> None:

@@ -20,7 +20,7 @@ from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.durable.engine import Suspended
+from a2a_lambda.durable.engine import Suspended, error_beside_end
 
 LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
@@ -245,9 +245,7 @@ async def _await(
             channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
-            # A TaskGroup puts what suspends the turn into a group. An error beside it comes again when the
-            # turn continues, and would never be seen if it does not.
-            if suspension is not None and (other := _without_ends(error)) is not None:
+            if suspension is not None and (other := error_beside_end(error)) is not None:
                 logger.warning("skill %s raised an error while it was suspended", turn.skill, exc_info=other)
             channel.post(suspension or error)
             if isinstance(error, asyncio.CancelledError):
@@ -287,14 +285,6 @@ async def _iterate_waiting(
             else:
                 await channel.post_waiting(Batch(outputs, last=False))
     return ()
-
-
-def _without_ends(error: BaseException) -> BaseException | None:
-    """What an error has besides that which suspends, cancels or closes the code."""
-    ends = (Suspended, asyncio.CancelledError, GeneratorExit)
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(ends)[1]
-    return None if isinstance(error, ends) else error
 
 
 def _check_suspended(turn: Turn) -> None:

@@ -6,6 +6,7 @@ A durable skill may run for hours or days. docs/long-running.md explains it.
 
 import contextvars
 import inspect
+import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
@@ -26,6 +27,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     StepOutcome,
     Wait,
+    error_beside_end,
 )
 from a2a_lambda.errors import ConfigurationError, SkillError
 
@@ -36,6 +38,8 @@ STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 
 _branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
 """Engine of the branch that runs now."""
+
+logger = logging.getLogger(__name__)
 
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
 """Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
@@ -241,10 +245,13 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
     with _set(_branch, engine):
         try:
             result = await branch()
-        except (Exception, BaseExceptionGroup):
-            if engine.suspension is not None:  # a TaskGroup puts it into a group; a `finally` may replace it
-                raise engine.suspension from None
-            raise
+        except (Exception, BaseExceptionGroup) as error:
+            if engine.suspension is None:
+                raise
+            # A TaskGroup has put the suspension into a group, or a `finally` has replaced it.
+            if (other := error_beside_end(error)) is not None:
+                logger.warning("a branch raised an error while it was suspended", exc_info=other)
+            raise engine.suspension from None
         return strictjson.dumps_verified(to_jsonable_python(result))
 
 

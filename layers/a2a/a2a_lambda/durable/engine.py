@@ -113,6 +113,18 @@ class Suspended(BaseException):
         self.until = until
 
 
+def error_beside_end(error: BaseException) -> BaseException | None:
+    """What an error is, or has in its group, besides that which suspends, cancels or closes the code.
+
+    Of code that is suspended, it should be logged: it comes again when the turn continues, and would never be
+    seen if it does not.
+    """
+    ends = (Suspended, asyncio.CancelledError, GeneratorExit)
+    if isinstance(error, BaseExceptionGroup):  # a TaskGroup makes one
+        return error.split(ends)[1]
+    return None if isinstance(error, ends) else error
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """What an operation does now, for clients that show it. A replay does not say it again.
