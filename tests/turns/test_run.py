@@ -289,6 +289,26 @@ def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pyte
     assert len(puts) == len(set(puts))
 
 
+def test_no_flush_begins_while_the_end_of_a_turn_is_stored(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would store events that the end stores, too."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 0.05)
+    puts: list[str] = []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item":
+            puts.append(arguments["Item"]["sk"]["S"])
+            if puts.count("head") == 2:
+                time.sleep(0.5)
+                puts.append("end")
+
+    bench.calls.before = slow
+    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    assert puts[-2:] == ["head", "end"]
+
+
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, answers: bool) -> None:
     """The question that it was to answer waits for its answer again."""
@@ -564,6 +584,22 @@ def test_what_is_shown_before_it_is_stored_has_no_number(
     assert shown[-1][0] is not None
 
 
+def test_what_could_not_be_stored_has_no_number(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the number of the event before it, a client that comes back would get it twice."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    bench.fail_once("e#", nth=2)
+
+    async def go() -> list[Published]:
+        call, request = bench.sent("pieces", slots={"count": "4", "every": "0.1"})
+        return [item async for item in await bench.messages.stream(call, request)]
+
+    numbers = [number for number, event in within(go()) if "artifactUpdate" in event]
+    assert numbers[0] is not None
+    assert numbers[1] is None
+    stored = [number for number in numbers if number is not None]
+    assert stored == sorted(set(stored))
+
+
 def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:
     """The first send loads the agent; the second begins another conversation."""
     within(bench.send("mutate"))
@@ -597,12 +633,15 @@ def test_a_run_whose_renewal_fails_gives_its_task_up(
     async def fail(_: object) -> None:
         raise RuntimeError("a fault of the kit's own")
 
+    measures: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
     monkeypatch.setattr("a2a_lambda.turns.lease.Lease.renew_until_lost", fail)
     call, request = bench.sent("pause", deadline=time.monotonic() + 2)
     task = within(bench.messages.send(call, request))["task"]
     assert task["status"]["state"] == TaskState.WORKING
     assert "was given up" in caplog.text
     assert "a fault of the kit's own" in caplog.text
+    assert {"Turns": 1} not in measures, "who ends the task counts its turn"
 
 
 def test_a_run_that_is_stopped_before_it_starts_runs_no_code(bench: RunBench) -> None:
