@@ -132,6 +132,134 @@ def test_code_after_an_output_that_ends_the_turn_does_not_run(tmp_path: Path, ki
     assert agent.skills["hello"].function.__globals__["DONE"] == ["cleanup"]
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("output", ["{}", "Artifact('a', {})", "Artifact('a', 'x', metadata={{'rows': {}}})"])
+def test_an_output_is_what_it_was_when_it_was_put_out(tmp_path: Path, kind: str, output: str) -> None:
+    code = f"""
+    @skill
+    {kind} hello(turn):
+        rows = []
+        for number in range(3):
+            rows.append(number)
+            yield {output.format("rows")}
+    """
+    answer = run(tmp_path, code)
+    artifacts = [event["artifactUpdate"]["artifact"] for event in answer.events if "artifactUpdate" in event]
+    values = [
+        artifact["metadata"]["rows"] if "metadata" in artifact else artifact["parts"][0]["data"]
+        for artifact in artifacts
+        if artifact["parts"] != [{"text": ""}]
+    ]
+    assert values == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_an_error_without_a_truth_value_ends_the_turn(tmp_path: Path) -> None:
+    code = """
+    class Errors(Exception):
+        def __len__(self): return 0
+    @skill
+    def hello(turn):
+        yield "checking"
+        raise Errors("none")
+    """
+    with pytest.raises(Exception, match="none"):
+        run(tmp_path, code)
+
+
+def test_a_question_of_the_kit_is_none_of_the_skill(tmp_path: Path) -> None:
+    code = """
+    @skill
+    def hello(turn: Turn, amount: int):
+        if not turn.answering:
+            return Ask(f"Pay {amount}?", choices=["yes", "no"])
+        return "paid" if turn.text == "yes" else "not paid"
+    """
+    agent = Agent.load(write(tmp_path, code))
+
+    async def talk(*texts: str) -> list[str]:
+        answer: Answer | None = None
+        answers = []
+        for text in texts:
+            answer = await agent.run(text, after=answer)
+            answers.append(answer.text)
+        return answers
+
+    assert asyncio.run(talk("pay", "a lot", "100", "yes"))[2:] == ["Pay 100?", "paid"]
+
+
+def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -> None:
+    code = """
+    @skill
+    def hello(turn: Turn, count: int = 0):
+        return Ask("How many?", fills="count") if not turn.answering else f"{count} it is"
+    """
+    agent = Agent.load(write(tmp_path, code))
+
+    async def talk() -> Answer:
+        asked = await agent.run("hi")
+        again = await agent.run("many", after=asked)
+        assert "cannot be used" in again.text
+        return await agent.run("7", after=again)
+
+    assert asyncio.run(talk()).text == "7 it is"
+
+
+@pytest.mark.parametrize(
+    "output", ["Ask(5)", "Ask('City?', known={'a': 1})", "Progress(5)", "Reject(None)", "Authorize(5)"]
+)
+def test_texts_of_outputs_are_texts(tmp_path: Path, output: str) -> None:
+    with pytest.raises(TypeError, match="is a text, not a value of type"):
+        run(tmp_path, f"@skill\ndef hello(turn): return {output}")
+
+
+def test_an_agent_reads_the_files_beside_it(tmp_path: Path) -> None:
+    code = """
+    import pkgutil
+    from importlib import resources
+    @skill
+    def hello(turn):
+        path = resources.files(__package__).joinpath("data.txt")
+        return path.read_text() + pkgutil.get_data(__package__, "data.txt").decode()
+    """
+    folder = write(tmp_path, code)
+    (folder / "data.txt").write_text("anvil ")
+    assert asyncio.run(Agent.load(folder).run("hi")).text == "anvil anvil "
+
+
+def test_what_has_every_attribute_is_no_skill(tmp_path: Path) -> None:
+    code = """
+    from unittest.mock import MagicMock, call
+    from xmlrpc.client import ServerProxy
+    wiki, mock = ServerProxy("http://localhost/"), MagicMock()
+    @skill
+    def hello(turn): return "hi"
+    """
+    assert run(tmp_path, code).text == "hi"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "@skill('hello')\ndef a(turn): return 1\n@skill('hello')\ndef b(turn): return 2",
+            "two functions are the skill 'hello'",
+        ),
+        (
+            "@skill\ndef hello(turn): return 1\n@route\ndef a(turn): ...\n@route\ndef b(turn): ...",
+            "two functions have @route",
+        ),
+    ],
+)
+def test_one_function_is_one_skill(tmp_path: Path, code: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        run(tmp_path, code)
+    assert run(tmp_path / "other", "@skill\ndef hello(turn): return 'hi'\nsame = hello").text == "hi"
+
+
+def test_the_data_of_a_message_is_that_of_the_answer(tmp_path: Path) -> None:
+    assert run(tmp_path, "@skill\ndef hello(turn): return Message('x', {'a': 1})").data == [{"a": 1}]
+
+
 def test_a_skill_needs_no_turn(tmp_path: Path) -> None:
     code = "@skill\ndef hello(first: int, second: int = 2): return first + second"
     answer = run(tmp_path, code, skill="hello", slots={"first": "40"})

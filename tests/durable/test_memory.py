@@ -351,6 +351,26 @@ runs = []
     assert str(record.exc_info[1]) == "a mistake"
 
 
+def test_a_step_that_raises_stop_iteration_fails(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    await turn.step("pick", lambda: next(iter(())), retry=Retry(attempts=1))
+"""
+    with pytest.raises(StepFailed, match="StopIteration"):
+        run(written(tmp_path, body))
+
+
+def test_a_question_of_a_durable_skill_fills_no_parameter(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn, size: str = "S"):
+    yield Ask("Size?", fills="size")
+"""
+    with pytest.raises(TypeError, match=r"read reply\.text"):
+        run(written(tmp_path, body))
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice of its step is no answer of the router."""
 

@@ -20,9 +20,10 @@ from dotenv import dotenv_values
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, SkillError
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
@@ -34,6 +35,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatus,
     artifact_id,
+    state_word,
 )
 from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Case, Expectation
@@ -66,10 +68,21 @@ class Here:
         self._agent = Agent.load(folder)
 
     async def ask(self, case: Case) -> Answer:
+        """Raises what the skill raises, unless the case expects the task to fail."""
         answer: Answer | None = None
         for index, message in enumerate(case.messages):
             intent: dict[str, Any] = {} if index else {"skill": case.skill, "slots": case.arguments}
-            answer = await self._agent.run(message, after=answer, **intent)
+            try:
+                answer = await self._agent.run(message, after=answer, **intent)
+            except CannotOverwriteExistingCassetteException:
+                raise
+            except Exception as error:
+                if case.expect.state != state_word(TaskState.FAILED) or index < len(case.messages) - 1:
+                    raise
+                builder = EventBuilder("", "")
+                builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
+                assert builder.closing is not None
+                answer = _answer(Task(id="", contextId="", status=builder.closing))
         assert answer is not None
         return answer
 

@@ -73,6 +73,10 @@ async def call_in_thread(call: Callable[[], Any], name: str) -> Any:
             try:
                 if future.set_running_or_notify_cancel():
                     future.set_result(call())
+            except StopIteration as error:  # asyncio raises it in no future, and would wait forever
+                failure = RuntimeError("the code raised StopIteration")
+                failure.__cause__ = error
+                future.set_exception(failure)
             except Exception as error:
                 future.set_exception(error)
             except BaseException as error:  # SystemExit must not leave the step

@@ -110,6 +110,19 @@ def test_a_conversation_and_an_error(evaluate: Eval, capsys: pytest.CaptureFixtu
     assert "RuntimeError: broken on purpose" in shown
 
 
+def test_a_task_may_be_expected_to_fail(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    """Here as at a deployment, where what a skill raises is a failed task."""
+    cases = (
+        "cases:\n"
+        "  - { name: breaks, message: break, expect: { state: failed, contains: could not finish } }\n"
+        "  - { name: says, message: hi, expect: { state: failed } }\n"
+    )
+    assert evaluate(cases) == 1
+    shown = capsys.readouterr().out
+    assert "✓ breaks" in shown
+    assert "the state is completed, not failed" in shown
+
+
 def test_a_judge_is_a_function_of_the_fork(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     cases = "cases:\n  - { name: polite, message: hi, expect: { judge: is_polite } }\n"
     assert evaluate(cases) == 1

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import sys
 import threading
-import types
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
-from a2a_lambda.agent.outputs import Ask, Batch, File
+from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Notice
@@ -42,12 +41,21 @@ class Agent:
         self.name = name
         self.card = card
         self._modified = mtime
-        members = list(vars(module).values())
-        self.skills = {
-            skill.id: skill for skill in (Skill(member) for member in members if hasattr(member, MARK))
-        }
-        self._route = next((member for member in members if hasattr(member, ROUTE)), None)
-        self._check(module)
+        # Each once, whatever names it has. A proxy or a mock seems to have every attribute, so values count.
+        members = {id(member): member for member in vars(module).values()}.values()
+        skills = [Skill(member) for member in members if type(getattr(member, MARK, None)) is tuple]
+        routes = [member for member in members if getattr(member, ROUTE, None) is True]
+        self.skills = {skill.id: skill for skill in skills}
+        self._route = routes[0] if routes else None
+        place = mistakes.short_path(module.__file__ or module.__name__)
+        if len(routes) > 1:
+            raise ConfigurationError(f"{place}: two functions have @route; only one may have it")
+        for skill in skills:
+            if skill is not self.skills[skill.id]:
+                raise ConfigurationError(
+                    f"{place}: two functions are the skill {skill.id!r}: give one of them another id"
+                )
+        self._check(place)
         defaults = [skill for skill in self.skills.values() if skill.default] or list(self.skills.values())
         self._default = defaults[0]
 
@@ -136,7 +144,10 @@ class Agent:
         slots = {name: texts for name, texts in texts_by_name.items() if name in parameters}
         if len(strictjson.dumps(slots)) > PENDING_BYTES:
             slots = {}  # too large to keep: the skill asks for them again
-        return Pending(skill=turn.skill, slots=slots, asks=question.fills)
+        pending = Pending(skill=turn.skill, slots=slots, asks=question.fills)
+        if isinstance(question, AskArgument) and not turn.answering:
+            pending["is_call"] = True
+        return pending
 
     async def run(
         self,
@@ -195,8 +206,7 @@ class Agent:
             skill.function if skill is not None else self._route or self._default.function
         )
 
-    def _check(self, module: ModuleType) -> None:
-        place = mistakes.short_path(module.__file__ or module.__name__)
+    def _check(self, place: str) -> None:
         ids = {skill.id for skill in self.card.all_skills}
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
@@ -224,8 +234,11 @@ _packages_lock = threading.Lock()
 
 
 def _package(name: str, place: Path) -> ModuleType:
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [str(place)]
+    """A package whose `__init__.py`, which need not exist, does not run. `importlib.resources` and
+    `pkgutil.get_data` read its files."""
+    spec = importlib.util.spec_from_file_location(name, place / "__init__.py")
+    assert spec is not None
+    package = sys.modules[name] = importlib.util.module_from_spec(spec)
     return package
 
 

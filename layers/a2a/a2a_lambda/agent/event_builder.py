@@ -2,12 +2,8 @@
 
 import base64
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, cast
-
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.outputs import (
@@ -20,6 +16,7 @@ from a2a_lambda.agent.outputs import (
     NamedArtifact,
     Progress,
     Reject,
+    Structured,
     guess_media_type,
 )
 from a2a_lambda.durable.engine import Notice
@@ -303,10 +300,8 @@ def part_of(value: Any) -> Part:
                 part["url"] = str(url)
             if media_type := media_type or guess_media_type(name):
                 part["mediaType"] = media_type
-        case bool() | int() | float() | list() | Mapping():
-            part = Part(data=to_jsonable_python(value))
-        case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
-            part = Part(data=to_jsonable_python(value))
+        case Structured(data):
+            part = Part(data=data)
         case _:
             from a2a_lambda.agent.files.received import ReceivedFile  # few skills send a file back
 

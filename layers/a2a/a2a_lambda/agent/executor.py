@@ -18,7 +18,7 @@ from typing import Any
 
 from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
-from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject
+from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, take_over
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended, error_beside_end
 
@@ -63,7 +63,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
         while not is_over:
             # An output is held back until the next one comes, for LOOK_AHEAD_SECONDS at most: if that is the
             # end, this output is the last chunk.
-            item, next_item = next_item or await channel.get(), None
+            item, next_item = await channel.get() if next_item is None else next_item, None
             # A replay must see the same batches, so those of a durable turn do not depend on the time.
             if isinstance(item, Batch) and not item.last and turn.engine is None:
                 if (next_item := channel.get_nowait()) is None:
@@ -209,18 +209,18 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
             elif inspect.isgenerator(result):
                 try:
                     while not turn.cancelled:
-                        outputs = sent.store(turn, _outputs(next(result)))
+                        outputs = sent.store(turn, _outputs(turn, next(result)))
                         if any(isinstance(output, ENDINGS) for output in outputs):
                             result.close()  # before the turn ends: its cleanup is part of the turn
                             channel.post(Batch(outputs, last=True))
                             break
                         channel.post_blocking(Batch(outputs, last=False), turn)
                 except StopIteration as stop:
-                    channel.post(Batch(sent.store(turn, _outputs(stop.value)), last=True))
+                    channel.post(Batch(sent.store(turn, _outputs(turn, stop.value)), last=True))
                 finally:
                     result.close()
             else:
-                channel.post(Batch(sent.store(turn, _outputs(result)), last=True))
+                channel.post(Batch(sent.store(turn, _outputs(turn, result)), last=True))
         except BaseException as error:
             channel.post(error)
 
@@ -242,7 +242,7 @@ async def _await(
                     result = await _iterate_waiting(result, turn, channel)
             _check_suspended(turn)
             turn.check_operations()
-            channel.post(Batch(await sent.store_async(turn, _outputs(result)), last=True))
+            channel.post(Batch(await sent.store_async(turn, _outputs(turn, result)), last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
             if suspension is not None and (other := error_beside_end(error)) is not None:
@@ -273,7 +273,7 @@ async def _iterate_waiting(
     reply: Any = None
     with suppress(StopAsyncIteration):
         while True:
-            outputs = await sent.store_async(turn, _outputs(await generator.asend(reply)))
+            outputs = await sent.store_async(turn, _outputs(turn, await generator.asend(reply)))
             _check_suspended(turn)
             reply = None
             questions = [output for output in outputs if isinstance(output, Ask)]
@@ -293,8 +293,10 @@ def _check_suspended(turn: Turn) -> None:
         raise turn.engine.suspension
 
 
-def _outputs(value: Any) -> tuple[Any, ...]:
-    """A tuple is several outputs; None is no output."""
+def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
+    """A tuple is several outputs; None is no output. What a router chooses, before there is a skill, stays as
+    it is."""
     if value is None:
         return ()
-    return value if isinstance(value, tuple) else (value,)
+    outputs = value if isinstance(value, tuple) else (value,)
+    return tuple(map(take_over, outputs)) if turn.skill else outputs

@@ -3,8 +3,11 @@
 import mimetypes
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, BinaryIO
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
 """Bytes; a path; a file that is open in mode "rb"; or pieces of bytes, asynchronous ones in an asynchronous
@@ -78,6 +81,9 @@ class Progress:
     text: str
     stage: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_text("a progress text", self.text)
+
 
 class Command:
     """A command for the client, in the metadata of the message that ends the turn, or of the last artifact if
@@ -124,8 +130,16 @@ class Ask:
     choices: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        _check_text("a question", self.question)
+        for name, text in self.known.items():
+            _check_text(f"known[{name!r}]", text)
         if isinstance(self.choices, str) or not all(isinstance(choice, str) for choice in self.choices):
             raise TypeError('choices is a list of texts: write choices=["S", "M", "L"]')
+
+
+@dataclass(frozen=True, slots=True)
+class AskArgument(Ask):
+    """The kit's question for a parameter of a skill, which has not been called yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +153,39 @@ class Reject:
 
     reason: str
 
+    def __post_init__(self) -> None:
+        _check_text("a reason", self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """A structured value as JSON."""
+
+    value: Any
+
+
+def take_over(output: Any) -> Any:
+    """An output as it is now, because the skill may change its lists, dicts and models afterwards.
+
+    Raises ValueError for a value that JSON cannot hold.
+    """
+    match output:
+        case NamedArtifact(name=name, description=description, metadata=metadata):
+            contents = map(take_over, output.contents)
+            return NamedArtifact(
+                name, *contents, description=description, metadata=to_jsonable_python(metadata)
+            )
+        case FinalMessage():
+            return FinalMessage(*map(take_over, output.contents))
+        case File() | Progress() | Ask() | Reject() | str():
+            return output
+        case bool() | int() | float() | list() | Mapping() | BaseModel():
+            return Structured(to_jsonable_python(output))
+        case _ if is_dataclass(output) and not isinstance(output, type):
+            return Structured(to_jsonable_python(output))
+        case _:
+            return output
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -146,3 +193,10 @@ class Batch:
 
     outputs: Sequence[Any]
     last: bool
+
+
+def _check_text(noun: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{noun} is a text, not a value of type {type(value).__name__}: write str(…) around it"
+        )

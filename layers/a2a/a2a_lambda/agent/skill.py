@@ -13,7 +13,7 @@ from pydantic_core import core_schema
 from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
-from a2a_lambda.agent.outputs import Ask
+from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
 
@@ -157,7 +157,7 @@ class Skill:
             return question
         return replace(question, choices=self._choices(question.fills))
 
-    def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | Ask:
+    def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | AskArgument:
         """Arguments from their texts, or the question for the first missing one."""
         result: dict[str, Any] = {}
         for parameter in self.parameters:
@@ -171,12 +171,12 @@ class Skill:
                 return self._ask(parameter)
         return result
 
-    def _ask(self, parameter: Parameter, problem: str = "") -> Ask:
+    def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
         question = f"{problem}Please tell me: {parameter.description or parameter.name}."
         choices = self._choices(parameter.name)
         if choices:
             question += f" Choose one of {', '.join(choices)}."
-        return Ask(question, parameter.name, choices=choices)
+        return AskArgument(question, parameter.name, choices=choices)
 
     def _choices(self, name: str) -> tuple[str, ...]:
         """Values of a parameter, if there are only so many."""

@@ -88,13 +88,12 @@ class Answer:
     @property
     def text(self) -> str:
         """Text of the reply; of a question or a rejection, that text."""
-        message = self.task["status"].get("message")
-        return text_of(message["parts"] if message else self._reply["parts"])
+        return text_of(self._parts)
 
     @property
     def data(self) -> list[Json]:
         """Structured values of the reply."""
-        return [part["data"] for part in self._reply["parts"] if "data" in part]
+        return [part["data"] for part in self._parts if "data" in part]
 
     @property
     def commands(self) -> list[Json]:
@@ -104,9 +103,11 @@ class Answer:
         return [command for holder in holders for command in holder.get("metadata", {}).get("commands", [])]
 
     @property
-    def _reply(self) -> Artifact:
-        artifacts = [artifact for artifact in self.artifacts if "name" not in artifact]
-        return artifacts[0] if artifacts else Artifact(artifactId="", parts=[])
+    def _parts(self) -> list[Part]:
+        """Parts of the message that ends the turn, or else of the reply."""
+        if message := self.task["status"].get("message"):
+            return message["parts"]
+        return next((artifact["parts"] for artifact in self.artifacts if "name" not in artifact), [])
 
 
 def make_message(

@@ -228,7 +228,7 @@ class Turn(Steps):
     @property
     def answering(self) -> bool:
         """Whether this message answers a question of the skill."""
-        return self.pending is not None
+        return self.pending is not None and not self.pending.get("is_call", False)
 
     @property
     def metadata(self) -> dict[str, Json]:

@@ -15,7 +15,7 @@ A task is one head and a log of entries, each with a sequence number. The head s
 import uuid
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
@@ -51,12 +51,14 @@ class Pending(TypedDict):
     """What a task that waits for input was about to do.
 
     skill: id of the skill that asked. slots: for each argument known so far, the texts to try. asks: the
-    parameter that the answer fills, or None.
+    parameter that the answer fills, or None. is_call: the skill has asked nothing yet: the question is for a
+    parameter that its call lacks.
     """
 
     skill: str
     slots: dict[str, list[str]]
     asks: str | None
+    is_call: NotRequired[bool]
 
 
 class Place(StrEnum):
