@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
@@ -180,6 +183,48 @@ def test_the_sweep_does_not_grow_a_backlog(bench: WorkerBench) -> None:
     bench.clock.now += QUEUED_TURN_SECONDS
     asyncio.run(bench.sweep.run())
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_a_turn_that_waits_after_a_death_fails_in_time_too(bench: WorkerBench) -> None:
+    """SQS has deleted its message by then."""
+    task = bench.send("echo")
+    bench.died(task["id"])
+    bench.clock.now += 90
+    for _ in range(10):
+        asyncio.run(bench.sweep.run())
+        assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+        bench.clock.now += 0.05 * QUEUED_TURN_SECONDS
+    waiting = bench.queue.waiting.count(bench.ticket(task["id"]))
+    for _ in range(16):
+        bench.clock.now += 0.05 * QUEUED_TURN_SECONDS
+        asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(bench.ticket(task["id"])) > waiting, "again, before that"
+    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
+
+
+def test_sweeps_that_overlap_queue_a_turn_once(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = bench.send("echo")
+    bench.clock.now += 120
+    send = bench.queue.send
+
+    def sweep_meanwhile(turn: QueuedTurn) -> None:
+        monkeypatch.setattr(bench.queue, "send", send)
+        thread = threading.Thread(target=lambda: asyncio.run(bench.sweep.run()))
+        thread.start()
+        thread.join()
+        send(turn)
+
+    monkeypatch.setattr(bench.queue, "send", sweep_meanwhile)
+    asyncio.run(bench.sweep.run())
+    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2, "of the client, and of one sweep"
+
+
+def test_a_sweep_ends_in_time(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
+    task = bench.send("echo")
+    bench.clock.now += 120
+    assert asyncio.run(bench.sweep.run(time.monotonic() - 1)) == 0
+    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 1
+    assert "left for the next sweep" in caplog.text
 
 
 def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,11 +53,15 @@ class Worker:
     async def end_execution(self, arn: str) -> None:
         self.asked.append(("end", arn))
 
-    async def run(self) -> int:
+    async def run(self, deadline: float) -> int:
+        assert 800 < deadline - time.monotonic() < 900
         self.asked.append(("sweep", ""))
         return 3
 
     async def run_schedules(self) -> int:
+        self.asked.append(("schedules", ""))
+        if self.fails:
+            raise StoreError("the table")
         return 2
 
     async def start_event(self, fields: Any) -> str:
@@ -104,8 +108,15 @@ def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> N
     }
     ended = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
     worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, LambdaContext())
-    expected = [("run", "a"), ("bury", "b"), ("sweep", ""), ("end", "arn:execution")]
+    expected = [("run", "a"), ("bury", "b"), ("schedules", ""), ("sweep", ""), ("end", "arn:execution")]
     assert background.asked == expected
+
+
+def test_the_sweep_runs_although_the_schedules_fail(background: Worker, worker: TurnHandler) -> None:
+    background.fails = True
+    with pytest.raises(StoreError):
+        worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext())
+    assert background.asked == [("schedules", ""), ("sweep", "")]
 
 
 def test_events_start_turns_one_by_one_or_as_a_list(background: Worker, worker: TurnHandler) -> None:

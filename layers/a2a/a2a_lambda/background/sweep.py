@@ -7,6 +7,8 @@ a durable turn that is late         it is woken again; if its execution is gone,
 """
 
 import logging
+import math
+import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -28,6 +30,12 @@ REQUEUE_MINUTES = 5
 """Minutes after which a waiting turn is queued again. After a longer wait, the next pause is as long as the
 turn has waited so far: a backlog does not grow by itself."""
 
+LONGEST_REQUEUE_MINUTES = int(QUEUED_TURN_SECONDS) // 60 // 2
+"""Minutes after which a waiting turn is queued again at the latest: before SQS deletes its last message."""
+
+QUEUE_MINUTES = 2
+"""Minutes for which a sweep has a turn to itself while it queues it."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -36,13 +44,16 @@ class Sweep:
         self._store = store
         self._dispatcher = dispatcher
 
-    async def run(self) -> int:
+    async def run(self, deadline: float = math.inf) -> int:
         """Look at every task that is due: end what died, dispatch what waits. Returns how many tasks it
-        looked at."""
+        looked at. deadline: `time.monotonic()` value at which it stops; the next sweep continues."""
         telemetry.measure({"Sweeps": 1})
         minute = int(self._store.clock()) // 60
         due_tasks = await threads.run(self._store.list_due, minute)
-        for scope, task_id in due_tasks:
+        for count, (scope, task_id) in enumerate(due_tasks):
+            if time.monotonic() >= deadline:
+                logger.warning("%d due tasks are left for the next sweep", len(due_tasks) - count)
+                return count
             telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
             try:
                 await self.look_at(scope, task_id, minute)
@@ -91,15 +102,16 @@ class Sweep:
     async def _look_at_queued(self, head: Head, minute: int) -> None:
         now = self._store.clock()
         age = now - unix_time(head.status["timestamp"])
-        if head.attempts >= TURN_ATTEMPTS or (not head.attempts and age > QUEUED_TURN_SECONDS):
+        is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
+        if head.attempts >= TURN_ATTEMPTS or (not is_dead and age > QUEUED_TURN_SECONDS):
             await give_up(self._store, head)
             return
-        # The queue first. If this sweep dies here, the task is still due for the next one.
-        await self._dispatcher.dispatch(head)
-        is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
-        new_head = replace(
-            head,
-            due=minute + max(REQUEUE_MINUTES, int(age) // 60),
-            status=status(TaskState.SUBMITTED, now) if is_dead else head.status,
+        # The first write keeps away a sweep that runs beside this one, which would queue the turn, too. If
+        # this one dies before the queue has the turn, the task is due again soon.
+        new_status = status(TaskState.SUBMITTED, now) if is_dead else head.status
+        head = await threads.run(
+            self._store.update_head, replace(head, due=minute + QUEUE_MINUTES, status=new_status)
         )
-        await threads.run(self._store.update_head, new_head)
+        await self._dispatcher.dispatch(head)
+        pause = min(max(REQUEUE_MINUTES, int(age) // 60), LONGEST_REQUEUE_MINUTES)
+        await threads.run(self._store.update_head, replace(head, due=minute + pause))

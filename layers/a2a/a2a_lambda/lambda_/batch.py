@@ -78,14 +78,13 @@ class TurnHandler:
             return self._answer_operator(event["schedules"])
         match event.get("detail-type"):
             case "Scheduled Event":
-                return asyncio.run(self._run_minute())
+                return asyncio.run(self._run_minute(_deadline_of(context)))
             case detail if detail == EXECUTION_ENDED:
                 asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
                 return {}
         if "Records" not in event:
             raise ConfigurationError(NO_START)
-        seconds = context.get_remaining_time_in_millis() / 1000
-        deadline = time.monotonic() + seconds - TURN_END_MARGIN_SECONDS
+        deadline = _deadline_of(context)
 
         def work(record: LambdaEvent) -> None:
             try:
@@ -102,9 +101,14 @@ class TurnHandler:
 
         return _process(event, work, EventType.SQS, context)
 
-    async def _run_minute(self) -> dict[str, int]:
-        swept_count = await self._sweep.run()
-        started_count = await self._get_triggers().run_schedules() if self._has_schedules else 0
+    async def _run_minute(self, deadline: float) -> dict[str, int]:
+        # Schedules first: a backlog of turns must not make them late. Whatever fails, the sweep runs.
+        started_count = 0
+        try:
+            if self._has_schedules:
+                started_count = await self._get_triggers().run_schedules()
+        finally:
+            swept_count = await self._sweep.run(deadline)
         return {"swept": swept_count, "started": started_count}
 
     def _start_all(self, events: Sequence[Any]) -> list[dict[str, str]]:
@@ -162,6 +166,12 @@ class NotificationHandler:
 
         # Their failures are counted as pushes.
         return _process(event, deliver, EventType.SQS, context, counts_failures=False)
+
+
+def _deadline_of(context: Any) -> float:
+    """`time.monotonic()` value at which an invocation should come to its end."""
+    milliseconds: int = context.get_remaining_time_in_millis()
+    return time.monotonic() + milliseconds / 1000 - TURN_END_MARGIN_SECONDS
 
 
 def _process(
