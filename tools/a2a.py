@@ -55,9 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.pop("NAME", None)  # WSL sets it to the name of the machine
     try:
         _configure(os.environ, variables)
-        return _run(name)
+        status = _run(name)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # its reader, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again at its exit
+        return 141
 
 
 def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

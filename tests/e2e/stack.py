@@ -20,7 +20,9 @@ What this emulator cannot do, and what is done about it here:
 - `sam delete` wants the templates of nested stacks on a host of AWS: the tests delete the stack with
   CloudFormation's own call.
 - It gives SAM's transform no parameters, so a new Release publishes no version: the tests publish it.
-- It has no CodeDeploy and no composite alarm: `Rollout` and `AlarmSummary` stay as they are by default.
+- It has no CodeDeploy: `Rollout` stays as it is by default.
+- It has no composite alarm, no association of WAF and no record of a hosted zone, and its callers come
+  through no CDN: the parameters of UNSUPPORTED are left out.
 """
 
 import json
@@ -47,6 +49,9 @@ NAME = "a2a-dev"
 """Of the stage dev in tests.helpers.project."""
 
 REGION = "us-east-1"
+
+UNSUPPORTED = {"AlarmSummary": "false", "WebAclArn": "", "HostedZoneId": "", "OriginDigests": ""}
+"""Parameters whose resources the emulator does not have, and their values here."""
 
 COMMAND_SECONDS = 3600.0
 """Seconds that a command has. A canary on AWS takes a quarter of an hour."""
@@ -128,7 +133,10 @@ class Stack:
 
 
 class EmulatedStack(Stack):
-    """A stack on the emulator at a url. With a recorder, `asked` holds what each command has asked of AWS."""
+    """A stack on the emulator at a url. With a recorder, `asked` holds what each command has asked of AWS.
+
+    region, profile: those of the stage. This machine need not have the profile.
+    """
 
     def __init__(
         self,
@@ -138,23 +146,33 @@ class EmulatedStack(Stack):
         name: str = NAME,
         *,
         recorder: Recorder | None = None,
+        region: str = REGION,
+        profile: str = "",
     ) -> None:
         super().__init__(project, stage, name)
         self.url = url
+        self.region = region
         self.recorder = recorder
         self.asked: dict[str, set[Call]] = {}
         self.environment = {
             "AWS_ENDPOINT_URL": recorder.url if recorder else url,
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_DEFAULT_REGION": REGION,
+            "AWS_DEFAULT_REGION": region,
         }
+        if profile:
+            config = project / ".aws-sam" / "e2e-config"
+            config.parent.mkdir(exist_ok=True)
+            config.write_text(
+                f"[profile {profile}]\naws_access_key_id = test\naws_secret_access_key = test\n"
+            )
+            self.environment["AWS_CONFIG_FILE"] = str(config)
 
     def client(self, service: str) -> Any:
         return boto3.session.Session().client(
             service,  # type: ignore[call-overload]
             endpoint_url=self.url,
-            region_name=REGION,
+            region_name=self.region,
             aws_access_key_id="test",
             aws_secret_access_key="test",
         )
@@ -170,7 +188,7 @@ class EmulatedStack(Stack):
     def deploy(self, *options: str, **parameters: str) -> None:
         """Built for this machine; with a function URL."""
         here = (f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e")
-        super().deploy(*here, *options, **{"FunctionUrl": "true", **parameters})
+        super().deploy(*here, *options, **{"FunctionUrl": "true", **UNSUPPORTED, **parameters})
 
     def mend(self) -> None:
         """Make up for what the emulator leaves out; and let webhooks be on this machine."""
@@ -188,12 +206,13 @@ class EmulatedStack(Stack):
             **where,
             type="AWS_PROXY",
             integrationHttpMethod="POST",
-            uri=f"arn:aws:apigateway:{REGION}:lambda:path/2015-03-31/functions/{arn}/invocations",
+            uri=f"arn:aws:apigateway:{self.region}:lambda:path/2015-03-31/functions/{arn}/invocations",
         )
-        expiration: Any = {"ID": "expire", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 30}}
-        self.client("s3").put_bucket_lifecycle_configuration(
-            Bucket=self.resources["FileBucket"], LifecycleConfiguration={"Rules": [expiration]}
-        )
+        if bucket := self.resources.get("FileBucket"):
+            expiration: Any = {"ID": "expire", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 30}}
+            self.client("s3").put_bucket_lifecycle_configuration(
+                Bucket=bucket, LifecycleConfiguration={"Rules": [expiration]}
+            )
         for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
             if most := mapping.get("ScalingConfig", {}).get("MaximumConcurrency"):
                 functions.update_event_source_mapping(

@@ -16,6 +16,8 @@ from tests.conftest import ROOT
 from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
+from tools.command import split_names
+from tools.deployment.deploy import named_parameters
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
@@ -29,8 +31,14 @@ STAGE = "dev" if "dev" in STAGES else next(iter(STAGES))
 
 FOLDER = ROOT / "functions" / "agents"
 
+NAMES = split_names(named_parameters({"STAGE": STAGE})[0].get("AgentNames", ""))
+
 # A fork that has no agent yet has nothing to call, and must still be able to collect its tests.
-CARDS = read_cards(FOLDER)[0] if any(FOLDER.glob("*/card.yaml")) else {}
+CARDS = {
+    name: card
+    for name, card in (read_cards(FOLDER)[0] if any(FOLDER.glob("*/card.yaml")) else {}).items()
+    if not NAMES or name in NAMES
+}
 
 ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
@@ -40,7 +48,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
     began = time.monotonic()
     print("\nstarting the emulator (tests/e2e/stack.py lists what it cannot do)", flush=True)
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
-        made = EmulatedStack(url, ROOT, STAGE, STAGES[STAGE]["stack_name"])
+        config = STAGES[STAGE]
+        places = {name: config[name] for name in ("region", "profile") if name in config}
+        made = EmulatedStack(url, ROOT, STAGE, config["stack_name"], **places)
         print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
         try:
             made.deploy()

@@ -110,9 +110,12 @@ def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
     template = yaml_parse(source)
     own = {"Type": "AWS::Serverless::Function", "Properties": {"Runtime": "nodejs22.x", "CodeUri": "web"}}
     template["Resources"]["Web"] = own
-    made = image.with_images(template, ROOT / ".aws-sam" / "image")["Resources"]
+    document = image.with_images(template, ROOT / ".aws-sam" / "image")
+    made = document["Resources"]
     assert made["Web"]["Properties"]["Runtime"] == "nodejs22.x"
-    assert made["Web"]["Properties"]["CodeUri"] == "web"
+    assert made["Web"]["Properties"]["CodeUri"] == "../../web", "seen from the template"
+    assert made["A2ALayer"]["Properties"]["ContentUri"].startswith("../../layers")
+    assert "HasExtraLayer" in document["Conditions"], "which the layers of Globals refer to"
     assert "PackageType" not in made["Web"]["Properties"]
     assert made["Web"]["Properties"]["Layers"], "the layers of Globals"
     assert "A2ALayer" in made

@@ -131,6 +131,11 @@ def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
     assert "unknown command 'deplpy'. Commands: run, chat" in done.stderr
 
 
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    done = run("sh", "-c", f"{sys.executable} -m tools.a2a help | true")
+    assert not done.stderr
+
+
 def test_an_older_release_locks_by_the_new_makefile(tmp_path: Path) -> None:
     """Its make upgrade calls make lock, which gets the variables of its own call."""
     folder = copy_kit(tmp_path / "fork")

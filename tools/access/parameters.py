@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from a2a_lambda.aws import clients
@@ -40,6 +41,6 @@ def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents of AGENTS=a,b. Raises ConfigurationError if there is no such agent."""
     agents = tuple(split_names(environ.get("AGENTS", "")))
     for agent in agents:
-        if not (Settings().agents / agent).is_dir():
+        if Path(agent).name != agent or not (Settings().agents / agent / "card.yaml").is_file():
             raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
     return agents

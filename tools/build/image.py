@@ -39,6 +39,10 @@ OF_LAYERS = {
 """What is of the layers of others: an image has none."""
 
 
+PATHS = frozenset({"TemplateURL", "CodeUri", "ContentUri"})
+"""Properties that name a file or a folder of the project."""
+
+
 def write(build: Path) -> None:
     """Make the image's folder of a build. Raises ConfigurationError."""
     stage(build, IMAGE)
@@ -68,16 +72,17 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
     package = {name: defaults.pop(name) for name in ("Runtime", "CodeUri", "Layers")}
     del defaults["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
     del template["Conditions"]["HasSnapStart"]
-    for section, names in OF_LAYERS.items():
-        for name in names:
-            del template[section][name]
     template["Conditions"]["HasSpans"] = template["Conditions"]["HasOtlp"]
     resources = template["Resources"]
     own = [item for name, item in resources.items() if item["Type"] == FUNCTION and name not in KITS]
     for function in own:  # a fork's: it stays as it is, with what it had from Globals
         function["Properties"] = {**package, **function["Properties"]}
-    for name in () if own else LAYERS:
-        del resources[name]
+    if not own:
+        for name in LAYERS:
+            del resources[name]
+        for section, names in OF_LAYERS.items():
+            for name in names:
+                del template[section][name]
     for name, resource in resources.items():
         properties = resource.get("Properties", {})
         if name in KITS:
@@ -88,7 +93,8 @@ def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:
             for wrapper in WRAPPERS:
                 properties.get("Environment", {}).get("Variables", {}).pop(wrapper, None)
             resource["Metadata"] = {"Dockerfile": "Dockerfile", "DockerContext": ".", "DockerTag": "agents"}
-        elif "TemplateURL" in properties:
-            path = Path(properties["TemplateURL"]).resolve()
-            properties["TemplateURL"] = os.path.relpath(path, folder.resolve())
+        else:  # paths are relative to the template
+            for key in PATHS & properties.keys():
+                if isinstance(value := properties[key], str) and "://" not in value:
+                    properties[key] = os.path.relpath(Path(value).resolve(), folder.resolve())
     return template

@@ -55,6 +55,7 @@ def build(
     all.
     is_image: they become an image, whose size has another limit.
     """
+    _check_folder(folder)
     for program in ("make", "sh"):
         if shutil.which(program) is None:
             raise ConfigurationError(
@@ -102,6 +103,17 @@ def build(
     shutil.copytree(variant / "build", folder, symlinks=True)
     print(f"built: {folder}")
     return 0
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises ConfigurationError for a folder that is no build: a build would delete what is in it."""
+    entries = list(folder.iterdir()) if folder.is_dir() else []
+    others = [entry for entry in entries if not entry.is_dir() and entry.name != "template.yaml"]
+    if others or (entries and not (folder / "template.yaml").is_file()):
+        raise ConfigurationError(
+            f"BUILD_DIR={folder} has files that are not of a build, which a build would delete: name another"
+            " folder, such as BUILD_DIR=.aws-sam/mine"
+        )
 
 
 def build_image(folder: Path, architecture: str) -> int:

@@ -47,15 +47,16 @@ class Account:
 
 def use_stage(stage: Mapping[str, Any]) -> None:
     """From now on, call AWS with the profile and region of a stage in samconfig.toml."""
-    for variable in ("profile", "region"):
-        if value := stage.get(variable):
-            clients.session().set_config_variable(variable, value)
+    with aws_errors("samconfig.toml"):
+        for variable in ("profile", "region"):
+            if value := stage.get(variable):
+                clients.session().set_config_variable(variable, value)
 
 
 def account_of(what: str) -> Account:
     """The account that a command would change. Raises ConfigurationError without credentials or a region."""
-    session = clients.session()
     with aws_errors(what):
+        session = clients.session()
         region = session.get_config_variable("region")
         if region is None:
             raise NoRegionError

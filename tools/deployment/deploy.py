@@ -229,10 +229,12 @@ def _is_first(name: str) -> bool:
     """Whether the stack is new. Raises ConfigurationError if it must be deleted first."""
     status = stack.status_of(name)
     if status == EMPTY_STATUS:
-        region = clients.session().get_config_variable("region")
+        session = clients.session()
+        region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
         raise ConfigurationError(
             f"the first deployment of {name} failed and left an empty stack. Delete it and deploy again: "
             f"{environments.SAM} delete --stack-name {name} --region {region} --no-prompts"
+            f"{f' --profile {profile}' if profile else ''}"
         )
     return status in ("", "REVIEW_IN_PROGRESS")
 
@@ -268,8 +270,12 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
-        key = f"make key NAME=alice STACK={name}, then " if is_first else ""
-        print(f"Next: {key}make doctor STACK={name} KEY=<a key>")
+        # What the stage says and the environment need not have.
+        place = "".join(
+            f"AWS_{name.upper()}={stage[name]} " for name in ("profile", "region") if stage.get(name)
+        )
+        key = f"{place}make key NAME=alice STACK={name}, then " if is_first else ""
+        print(f"Next: {key}{place}make doctor STACK={name} KEY=<a key>")
     return status
 
 

@@ -105,7 +105,7 @@ def read_evals(folder: Path) -> list[Case]:
         return []
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # it may not be UTF-8, or have a date that does not exist
         raise ConfigurationError(f"{path}: not valid YAML: {error}") from None
     try:
         evals = Evals.model_validate(content)

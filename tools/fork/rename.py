@@ -56,7 +56,9 @@ def stages(samconfig: str, name: str) -> str:
     for line in samconfig.splitlines(keepends=True):
         if match := re.match(r"\[([\w-]+)\.", line):
             stage = match[1]
-        new_line = re.sub(r'^(stack_name|s3_prefix)(\s*=\s*)"[^"]*"', rf'\1\2"{name}-{stage}"', line)
+        new_line = re.sub(
+            r"""^(stack_name|s3_prefix)(\s*=\s*)("[^"]*"|'[^']*')""", rf'\1\2"{name}-{stage}"', line
+        )
         lines.append(re.sub(r'"project=[^"]*"', f'"project={name}"', new_line))
     return "".join(lines)
 

@@ -39,11 +39,23 @@ releases by git. Make it one, then run make upgrade again:
   git init && git add --all && git commit --message "The kit, as it came\""""
 
 
+SHALLOW = """this copy of the repository lacks its history, which says where the fork began. Fetch it, then
+run make upgrade again:
+
+  git fetch --unshallow"""
+
+NO_COMMIT = """this repository has no commit yet. Make one, then run make upgrade again:
+
+  git add --all && git commit --message "The kit, as it came\""""
+
+
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
     top = _run("git", "rev-parse", "--show-toplevel").stdout.strip()
     if not top or not Path(top).samefile(Path()):
         raise ConfigurationError(NO_REPOSITORY)
+    if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
+        raise ConfigurationError(NO_COMMIT)
     if git("status", "--porcelain", "--untracked-files=no"):
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
     _fetch(environ.get("UPSTREAM", ""))
@@ -52,6 +64,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         target = f"v{target}"
     commit = _commit_of(target)
     base = _run("git", "merge-base", "HEAD", commit).stdout.strip()
+    if not base and git("rev-parse", "--is-shallow-repository") == "true":
+        raise ConfigurationError(SHALLOW)
     if not base:
         release = f"{TAGS}/<release>" if RELEASE.fullmatch(target) else commit
         raise ConfigurationError(UNRELATED.format(release=release))
@@ -63,8 +77,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
     if merge.returncode and not git("ls-files", "--unmerged"):
         raise ConfigurationError(merge.stderr.strip() or merge.stdout.strip())
-    settle(base, head, commit)
-    if conflicts := sorted(set(git("diff", "--name-only", "--diff-filter=U").splitlines())):
+    try:
+        settle(base, head, commit)
+    except ConfigurationError:
+        _run("git", "merge", "--abort")
+        raise
+    if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
         print("These files of the kit were changed in the fork, too:", *conflicts, sep="\n  ")
         print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
         print("To give up: git merge --abort")
@@ -111,12 +129,17 @@ def _take(commit: str, paths: Collection[str]) -> None:
 
 
 def _remove(paths: Collection[str]) -> None:
-    if files := sorted(set(paths) & set(git("ls-files").splitlines())):
+    if files := sorted(set(paths) & _paths("ls-files")):
         git("rm", "--quiet", "-f", "--", *files)
 
 
 def _files(commit: str) -> set[str]:
-    return set(git("ls-tree", "-r", "--name-only", commit).splitlines())
+    return _paths("ls-tree", "-r", "--name-only", commit)
+
+
+def _paths(command: str, *options: str) -> set[str]:
+    """Paths that git lists, as they are: without -z, it quotes those of other scripts."""
+    return set(git(command, "-z", *options).split("\0")) - {""}
 
 
 def _fetch(url: str) -> None:

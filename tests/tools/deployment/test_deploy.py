@@ -12,7 +12,7 @@ from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools import environments, template
 from tools.deployment import deploy, stack
-from tools.deployment.account import Account, use_stage
+from tools.deployment.account import Account, account_of, use_stage
 from tools.deployment.versions import Versions
 
 ASKED = {"STAGE": "prod", "ARCH": "x86_64", "BUILD_DIR": "built"}
@@ -240,6 +240,28 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])
+
+
+def test_the_next_command_has_the_stages_profile_and_region(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deploy.CONFIG.write_text(SAMCONFIG + 'region = "eu-west-1"\nprofile = "work"\n')
+    monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
+    monkeypatch.setattr(deploy, "use_stage", lambda _: None)
+    monkeypatch.setattr(deploy, "_is_first", lambda _: True)
+    monkeypatch.setattr(environments, "run_sam", lambda *_, **__: 0)
+    assert deploy.main(["deploy"], ASKED | {"BUILD_DIR": str(tmp_path)}) == 0
+    place = "AWS_PROFILE=work AWS_REGION=eu-west-1"
+    shown = capsys.readouterr().out
+    assert f"Next: {place} make key NAME=alice STACK=a2a-prod, then {place} make doctor" in shown
+
+
+def test_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    monkeypatch.setattr(clients, "session", clients.session.__wrapped__)
+    for ask in (lambda: account_of("make deploy"), lambda: use_stage({"region": "eu-west-1"})):
+        with pytest.raises(ConfigurationError, match="nope"):
+            ask()
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,12 @@ def test_a_mistake_is_explained(tmp_path: Path, text: str, words: str) -> None:
         read_evals(tmp_path)
 
 
+def test_a_file_in_another_encoding_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "evals.yaml").write_bytes("cases: [{ name: a, message: é }]".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        read_evals(tmp_path)
+
+
 def test_an_agent_that_is_not_there(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate("cases: [{ name: a, message: x }]", AGENT="nobody") == 1
     assert "there is no agent 'nobody'" in capsys.readouterr().err

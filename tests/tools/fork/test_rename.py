@@ -48,3 +48,14 @@ def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.Cap
     assert rename.main({"NAME": name}) == 1
     assert "make rename NAME=" in capsys.readouterr().err
     assert 'stack_name = "a2a-dev"' in (fork / "samconfig.toml").read_text()
+
+
+def test_a_stage_in_single_quotes_is_named_too(fork: Path) -> None:
+    text = SAMCONFIG.replace('"a2a-dev"', "'a2a-dev'")
+    assert text != SAMCONFIG
+    (fork / "samconfig.toml").write_text(text)
+    assert rename.main({"NAME": "acme"}) == 0
+    assert (
+        tomllib.loads((fork / "samconfig.toml").read_text())["dev"]["deploy"]["parameters"]["stack_name"]
+        == "acme-dev"
+    )

@@ -241,10 +241,29 @@ def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstr
     assert (fork.folder / moved).read_bytes() == (upstream.folder / moved).read_bytes()
 
 
+def test_a_fork_may_have_names_in_any_script(fork: Repository, upstream: Repository) -> None:
+    path = fork.folder / "functions" / "agents" / "数据.csv"
+    path.write_text("1,2\n")
+    fork.commit("data")
+    assert "merged v0.0.2" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert path.read_text() == "1,2\n"
+
+
+def test_a_copy_without_all_of_its_history_is_told_to_fetch_it(
+    fork: Repository, upstream: Repository, tmp_path: Path
+) -> None:
+    fork.run("git", "clone", "--quiet", "--depth=1", f"file://{fork.folder}", str(tmp_path / "shallow"))
+    shallow = Repository(tmp_path / "shallow", fork.uv)
+    assert "git fetch --unshallow" in shallow.run(
+        "make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True
+    )
+
+
 def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: Repository) -> None:
     shutil.rmtree(fork.folder / ".git")
     assert "git init && git add" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     fork.run("git", "init", "--quiet", "--initial-branch=main")
+    assert "no commit yet" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     fork.commit("from a template")
     said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "no common history" in said

@@ -1,0 +1,34 @@
+"""make build: what it refuses before it builds."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.build import sam
+
+
+@pytest.mark.parametrize("folder", [".", "mine", ".aws-sam"])
+def test_a_folder_that_is_no_build_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tools.environments.run", pytest.fail)
+    file = Path(folder) / "notes.txt"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    Path("template.yaml").write_text("")
+    assert sam.main(["sam", "build"], {"BUILD_DIR": folder}) == 1
+    assert "files that are not of a build" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_of_a_build_is_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tools.environments.run", lambda *_: 7)
+    if is_there:
+        (tmp_path / "built" / "RpcFunction").mkdir(parents=True)
+        (tmp_path / "built" / "template.yaml").write_text("")
+    assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 7, "the next step"
