@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.execution_worker import RUN_ATTEMPTS
@@ -22,8 +24,10 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, TaskState
+from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict
 from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.suspension import execution_of
 from tests.background.durable_bench import (
     SECONDS,
     DurableBench,
@@ -34,6 +38,7 @@ from tests.background.durable_bench import (
 )
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY
+from tools.deployment import erase
 
 
 def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) -> None:
@@ -234,6 +239,22 @@ def test_a_task_that_changes_while_its_context_is_stored_is_taken_again(
     assert bench.wait_for(task["id"], TaskState.COMPLETED)
     assert refused
     assert not errors
+
+
+def test_an_erased_task_leaves_no_execution(
+    bench: DurableBench, durable_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep what its steps returned until its wait ends, and no one could find it again."""
+    monkeypatch.chdir(tmp_path)
+    task = bench.send("Oslo")
+    assert bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    arn = execution_of(bench.head(task["id"])).arn
+    assert bench.executions.is_running(arn)
+    s3 = clients.s3(durable_settings)
+    erasure = erase.Erasure(bench.table, durable_settings.table, s3, "", bench.executions)
+    erase.run(erasure, erase.Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    assert erasure.counts.tasks == 1
+    assert not bench.executions.is_running(arn)
 
 
 def test_an_execution_of_a_function_that_was_removed_ends_in_silence(bench: DurableBench) -> None:

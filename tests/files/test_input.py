@@ -4,6 +4,7 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -227,3 +228,27 @@ def test_the_card_says_where_uploads_go(client: TestClient) -> None:
             "url": "https://agents.example.com/a2a/probe/uploads",
             "maxBytes": 1_000_000_000,
         }
+
+
+def test_a_repeated_message_is_stored_once(
+    rest: Rest, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it comes again: erasing its task would not find a second file."""
+    body = {"message": message_1_0(parts=[inline(LARGE)], metadata=intent("look"))}
+    tasks, others = set(), objects_of(settings)
+    for start in range(3):
+        monkeypatch.setattr(inbox, "time", SimpleNamespace(time=lambda start=start: 61.0 * start))
+        tasks.add(rest.ask("POST", "message:send", body, **{"Idempotency-Key": "k"}).json()["task"]["id"])
+    assert len(tasks) == 1
+    assert len(objects_of(settings) - others) == 1
+
+
+def test_a_repeated_message_needs_its_upload_no_more(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"message": message_1_0(parts=[{"url": upload(rest, LARGE)}], metadata=intent("look"))}
+    answers = []
+    for life_seconds in (inbox.UPLOAD_LIFE_SECONDS, -1):
+        monkeypatch.setattr(inbox, "UPLOAD_LIFE_SECONDS", life_seconds)
+        answers.append(rest.ask("POST", "message:send", body, **{"Idempotency-Key": "k"}).json())
+    assert answers[0]["task"]["id"] == answers[1]["task"]["id"]
+    answer = rest.ask("POST", "message:send", body)
+    assert answer.status_code == 400, "the same upload in another message is too old"

@@ -53,6 +53,18 @@ def turn_on(s3: FakeS3, place: Place = Place.REQUEST, turn_id: str = "turn") -> 
     return turn
 
 
+@pytest.mark.parametrize(("place", "is_same"), [(Place.REQUEST, False), (Place.WORKER, True)])
+def test_a_second_attempt_writes_over_what_it_replaces_alone(s3: FakeS3, place: Place, is_same: bool) -> None:
+    """A request that starts its turn anew keeps the artifacts of its first try, and so their files."""
+    head, bucket = head_of(place=place), Bucket(lambda: s3, "files")  # type: ignore[arg-type,return-value]
+    references = set()
+    for attempt in (head, head.with_new_epoch()):
+        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1)
+        file.add(b"x" * 200_000)
+        references.add(file.finish())
+    assert (len(references) == 1) is is_same
+
+
 def pieces(total: int, size: int = MB) -> Iterator[bytes]:
     piece = b"x" * size
     return (piece for _ in range(total // size))

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import Progress
 
 from a2a_lambda.aws import clients
+from a2a_lambda.aws.executions import LambdaExecutions
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.keys import folder_key, key_of, owner_prefix
@@ -101,10 +102,21 @@ class Counts:
 
 
 class Erasure:
-    """An erasure in one table and its bucket. bucket: "" = there is none. Each step may be done again."""
+    """An erasure in one table and its bucket. Each step may be done again.
 
-    def __init__(self, dynamodb: "DynamoDBClient", table: str, s3: "S3Client", bucket: str) -> None:
+    bucket: "" = there is none. executions: those of durable turns, which keep the results of their steps.
+    """
+
+    def __init__(
+        self,
+        dynamodb: "DynamoDBClient",
+        table: str,
+        s3: "S3Client",
+        bucket: str,
+        executions: LambdaExecutions | None,
+    ) -> None:
         self._dynamodb = dynamodb
+        self._executions = executions
         self._table = table
         self._s3 = s3
         self._bucket = bucket
@@ -211,10 +223,14 @@ class Erasure:
 
     def _delete(self, rows: Sequence[Item]) -> None:
         for item in rows:
-            self.counts.tasks += item["sk"]["S"] == "head"
             self.counts.conversations += item["sk"]["S"] == "context"
-            is_held = bool(item.get("holder", {}).get("S")) and item["sk"]["S"] == "head"
-            self.counts.running += is_held and float(item["lease"]["N"]) > time.time()
+            if item["sk"]["S"] == "head":
+                self.counts.tasks += 1
+                self.counts.running += bool(item["holder"]["S"]) and float(item["lease"]["N"]) > time.time()
+                # While the head is there: without it, no one would find the execution again.
+                execution = items.to_head(items.task_of_item(item)[0], item).execution
+                if self._executions is not None and execution is not None and execution.arn:
+                    self._executions.stop(execution.arn)
         requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in rows]
         for start in range(0, len(requests), WRITES):
             request: Any = {self._table: requests[start : start + WRITES]}
@@ -297,12 +313,14 @@ def erasure_of(environ: Mapping[str, str]) -> Erasure:
         outputs = outputs_of(stack)
         settings = Settings()
         table, bucket = outputs["TableName"], outputs.get("FileBucketName", "")
+        executions = LambdaExecutions(lambda: clients.lambda_(settings), "")
     elif STATE.exists():
         settings = Settings(local=True, emulator=json.loads(STATE.read_text())["emulator"])
         table, bucket = TABLE, BUCKET
+        executions = None  # the server keeps them in its memory
     else:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")
-    return Erasure(clients.dynamodb(settings), table, clients.s3(settings), bucket)
+    return Erasure(clients.dynamodb(settings), table, clients.s3(settings), bucket, executions)
 
 
 def selection_of(environ: Mapping[str, str]) -> Selection:

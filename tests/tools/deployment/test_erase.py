@@ -36,7 +36,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def erasure(settings: Settings) -> Erasure:
-    return Erasure(clients.dynamodb(settings), settings.table, clients.s3(settings), settings.files_bucket)
+    return Erasure(
+        clients.dynamodb(settings), settings.table, clients.s3(settings), settings.files_bucket, None
+    )
 
 
 class Owner:
@@ -189,7 +191,7 @@ class Interrupted:
 
 
 def erasure_on(client: Interrupted, settings: Settings) -> Erasure:
-    return Erasure(client, settings.table, clients.s3(settings), settings.files_bucket)  # type: ignore[arg-type]
+    return Erasure(client, settings.table, clients.s3(settings), settings.files_bucket, None)  # type: ignore[arg-type]
 
 
 def interrupt(alice: Owner, settings: Settings) -> Json:

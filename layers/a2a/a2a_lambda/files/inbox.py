@@ -72,8 +72,7 @@ class Inbox:
         except ValueError:  # a picture in metadata, where a client may write anything
             return None
         # A retry writes the same object again. The same bytes after the repeat window make a task of their
-        # own, so its file has another id, because each task may be erased alone. A retry across the end of a
-        # window leaves an object that no task names, until it expires.
+        # own, so its file has another id, because each task may be erased alone.
         window = int(time.time() // self._window_seconds)
         source = f"{request.key}#{request.body}#{window}#{index}"
         reference = f"{SCHEME}messages/{hashlib.sha256(source.encode()).hexdigest()[:32]}"

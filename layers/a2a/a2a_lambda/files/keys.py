@@ -1,6 +1,6 @@
 """Keys of the bucket's objects: the owner's digest first, then the agent, then the path of the reference.
 
-<SHA-256 of the owner, 32 hex digits>/<agent>/tasks/<digest>/<turn>/<number>
+<SHA-256 of the owner, 32 hex digits>/<agent>/tasks/<digest>/<turn>[-<epoch>]/<number>
 """
 
 import hashlib

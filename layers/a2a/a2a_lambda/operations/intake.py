@@ -108,7 +108,7 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if (known_request := call.request.find(context.requests)) and self._repeats(call, context.requests):
+        if (known_request := call.request.find(context.requests)) and self.repeats(call, context.requests):
             head = await load_live_head(self._store, call.scope, known_request["task"])
             if not head.has_lost(call.request):
                 return head
@@ -122,14 +122,14 @@ class Intake:
             if waiting_head is not None and has_died(self._store, waiting_head):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)
             for head in filter(None, (waiting_head, own_head)):
-                if self._repeats(call, head.requests):
+                if self.repeats(call, head.requests):
                     return head
             if waiting_head is not None and waiting_head.state in INTERRUPTED:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting_head, context)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
-            if self._repeats(call, working_head.requests):
+            if self.repeats(call, working_head.requests):
                 return working_head
             return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
@@ -143,7 +143,7 @@ class Intake:
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        candidates = [head for head in heads if self._repeats(call, head.requests)]
+        candidates = [head for head in heads if self.repeats(call, head.requests)]
         candidates += [head for head in paused_heads if head.message_wait is not None]
         if paused_heads and not candidates:
             raise UnsupportedOperation("a task in this conversation is paused until it asks or ends")
@@ -154,7 +154,7 @@ class Intake:
         head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
         if request["message"].get("contextId", head.context_id) != head.context_id:
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
-        if self._repeats(call, head.requests):
+        if self.repeats(call, head.requests):
             return head
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
@@ -199,8 +199,8 @@ class Intake:
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
-            # `_repeats` comes first: it refuses an Idempotency-Key that came with another body.
-            if self._repeats(call, last.requests) or not last.is_stopped:
+            # `repeats` comes first: it refuses an Idempotency-Key that came with another body.
+            if self.repeats(call, last.requests) or not last.is_stopped:
                 return last
             # Each earlier task of this request ended long ago, or its run died. The first one remembers
             # where the walk ended, so that the next repetition need not walk again.
@@ -239,7 +239,7 @@ class Intake:
                 with contextlib.suppress(Conflict):
                     return await self._reply(call, request, head, wait)
                 head = await load_live_head(self._store, call.scope, head.task_id)
-                if self._repeats(call, head.requests):
+                if self.repeats(call, head.requests):
                     return head
                 continue
             if not head.is_stopped:
@@ -264,7 +264,7 @@ class Intake:
                 old_head, head = head, await load_live_head(self._store, call.scope, head.task_id)
             if head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
-            if self._repeats(call, head.requests):
+            if self.repeats(call, head.requests):
                 return head
         apply(task, [message])
         return self._claim_or_handover(call, request, newer, task, context=seen_context, old_head=head)
@@ -291,8 +291,7 @@ class Intake:
         context counts once, and the turn does not see it. last: head of the newest task that this
         request created.
         """
-        at = last.created if last is not None else 0.0
-        name = last.task_id if last is not None else ""
+        at, name = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
         if known_request is not None and call.request.is_idempotent:
             call.request.check_body(known_request)
@@ -366,5 +365,6 @@ class Intake:
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
         return Claim(head, head.sequence, turn, task, old_status)
 
-    def _repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
+    def repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
+        """See `RequestIdentity.repeats`."""
         return call.request.repeats(requests, since=self._store.clock() - self._repeat_seconds)

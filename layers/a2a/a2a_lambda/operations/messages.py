@@ -191,8 +191,15 @@ class Messages:
             await webhook.check(config, self._webhooks)
         if not is_stored_apart(message):
             return request
+        task_id = message.get("taskId", call.request.task_id())
+        head: Head | None
         if "taskId" in message and not request.get("creates_task"):
-            await load_live_head(self.store, call.scope, message["taskId"], path="params.message.taskId")
+            head = await load_live_head(self.store, call.scope, task_id, path="params.message.taskId")
+        else:
+            head = await threads.run(self.store.get_head, call.scope, task_id)
+        # A repeated message is not stored again, because its task answers. Its uploads may be gone by now.
+        if head is not None and self.intake.repeats(call, head.requests) and not head.has_lost(call.request):
+            return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 
 
