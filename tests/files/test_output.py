@@ -100,7 +100,7 @@ def test_keys_begin_with_the_owners_digest(rest: Rest, kit: Kit, settings: Setti
     assert len(new) == 2
     digest = hashlib.sha256(task["id"].encode()).hexdigest()[:32]
     for name in new:
-        assert re.fullmatch(f"{owner}/probe/tasks/{digest}/[0-9a-f-]{{36}}/[12]", name)
+        assert re.fullmatch(f"{owner}/probe/tasks/{digest}/[0-9a-f-]{{36}}-[0-9]+/[12]", name)
 
 
 @pytest.mark.parametrize(
