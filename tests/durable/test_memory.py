@@ -371,6 +371,44 @@ async def run(turn, size: str = "S"):
         run(written(tmp_path, body))
 
 
+def test_the_conversation_has_questions_and_replies(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    if turn.text == "what was said?":
+        return [f"{each.role}: {each.text}" for each in turn.history], turn.messages()
+    return asking(turn)
+
+async def asking(turn):
+    yield "Let me see. "
+    city = yield Ask("Which city?")
+    day = await turn.wait_for("day", Ask("When?"))
+    await turn.wait_for("callback")
+    yield f"{city.text}, {day.text}."
+"""
+    agent = written(tmp_path, body)
+    asked = run(agent, "a trip")
+    again = run(agent, "Oslo", after=asked)
+    waiting = run(agent, "Monday", after=again)
+    done = run(agent, after=waiting, replies={"callback": 1})
+    history, messages = run(agent, "what was said?", after=done).data
+    assert history == [
+        "user: a trip",
+        "agent: Let me see. \nWhich city?",
+        "user: Oslo",
+        "agent: When?",
+        "user: Monday",
+        "agent: Oslo, Monday.",
+    ]
+    assert [entry["content"] for entry in messages][2:] == [
+        "Oslo",
+        "When?",
+        "Monday",
+        "Oslo, Monday.",
+        "what was said?",
+    ]
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice of its step is no answer of the router."""
 

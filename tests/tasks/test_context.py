@@ -8,9 +8,11 @@ import pytest
 from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
 from a2a_lambda.protocol.model import Part
+from a2a_lambda.store import items
 from a2a_lambda.tasks.context import (
     CONVERSATION_BYTES,
     CONVERSATION_LENGTH,
+    KEPT_EXCHANGES,
     KEPT_TURNS,
     MEMORY_BYTES,
     Add,
@@ -21,7 +23,7 @@ from a2a_lambda.tasks.context import (
     Utterance,
     apply_changes,
 )
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, Scope
 
 
 def record(
@@ -148,6 +150,35 @@ def test_what_a_durable_turn_saw_is_restored() -> None:
     context = Context().after(record("a", changes=[Put("k", [1])]))
     seen = Context.of_seen(context.seen())
     assert (seen.memory, seen.conversation) == (context.memory, context.conversation)
+
+
+def exchanges(count: int) -> list[tuple[list[Part], list[Part]]]:
+    return [([Part(text=f"question {number}")], [Part(text=f"reply {number}")]) for number in range(count)]
+
+
+def test_a_turn_with_questions_is_one_turn() -> None:
+    """A second attempt replaces all of it, and it is dropped as a whole."""
+    context = Context().after(record("a", said="before", task="t"))
+    failed = context.after(record("b", task="t", exchanges=exchanges(2), was_ended_by_skill=False))
+    words = ["hello", "question 0", "reply 0", "question 1", "reply 1", "hi"]
+    assert texts(failed) == ["before", "hi", *words]
+    assert texts(failed.before("b", "t")) == ["before", "hi"]
+    assert texts(failed.after(record("b", task="t", exchanges=exchanges(2)))) == ["before", "hi", *words]
+    large = Part(text="x" * (CONVERSATION_BYTES - 100))
+    assert "reply 1" not in texts(failed.after(record("c", message=[large])))
+
+
+def test_the_last_questions_of_a_turn_are_kept() -> None:
+    context = Context().after(record("a", exchanges=exchanges(KEPT_EXCHANGES + 1)))
+    assert texts(context)[:3] == ["hello", "question 1", "reply 1"]
+    assert len(texts(context)) == 2 + 2 * KEPT_EXCHANGES
+
+
+def test_a_reply_stays_one_in_the_table() -> None:
+    context = Context().after(record("a", exchanges=exchanges(1)))
+    stored = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))
+    assert stored.conversation == context.conversation
+    assert Context.of_seen(context.seen()).conversation == context.conversation
 
 
 def test_the_bytes_of_files_are_not_kept() -> None:

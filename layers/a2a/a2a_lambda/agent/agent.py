@@ -22,7 +22,7 @@ from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.durable.engine import Notice
+from a2a_lambda.durable.engine import Exchange, Notice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.card import Card
@@ -188,7 +188,7 @@ class Agent:
         async with aclosing(outputs):
             async for batch in outputs:
                 for output in batch.outputs:
-                    if isinstance(output, Notice):  # of a step of the router
+                    if isinstance(output, Notice | Exchange):  # of a step or a wait of the router
                         continue
                     identity = getattr(output, MARK, (output,))[0]
                     if not isinstance(identity, str) or identity not in self.skills:

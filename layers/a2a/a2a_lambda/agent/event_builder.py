@@ -19,7 +19,7 @@ from a2a_lambda.agent.outputs import (
     Structured,
     guess_media_type,
 )
-from a2a_lambda.durable.engine import Notice
+from a2a_lambda.durable.engine import Exchange, Notice
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError
 from a2a_lambda.protocol.model import (
     OPERATION,
@@ -61,7 +61,7 @@ class EventBuilder:
     """Composes the events of one turn.
 
     closing: the status that the turn ends with, once it has one. question: what it asks then, if it asks.
-    message_only: the closing message is the whole answer.
+    message_only: the closing message is the whole answer. exchanges: see `TurnRecord`.
     artifact_count: number of artifacts that the task already has.
     """
 
@@ -82,6 +82,7 @@ class EventBuilder:
         self._is_closed = False
         self._commands: list[dict[str, Any]] = []
         self._said: list[Part] = []
+        self.exchanges: list[tuple[list[Part], list[Part]]] = []
         self._last_words: list[Part] = []
         self.question: Ask | None = None
         self.closing: TaskStatus | None = None
@@ -89,8 +90,8 @@ class EventBuilder:
 
     @property
     def parts(self) -> list[Part]:
-        """What the agent has said, for the conversation: the reply with consecutive texts joined, then the
-        question or message that ended the turn."""
+        """What the agent has said since the last exchange, for the conversation: the reply with consecutive
+        texts joined, then the question or message that ended the turn."""
         return [*(join_texts(self._said) if self._said else ()), *self._last_words]
 
     @property
@@ -141,6 +142,10 @@ class EventBuilder:
             match output:
                 case Progress() | Notice():
                     events.append(self._progress(output))
+                case Exchange(question, reply):
+                    self._last_words = [Part(text=question)] if question else []
+                    self.exchanges.append((self.parts, reply))
+                    self._said, self._last_words = [], []
                 case Command():
                     self._commands.append(output.json())
                 case Ask(text):

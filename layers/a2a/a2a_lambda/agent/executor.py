@@ -49,6 +49,7 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     channel = _Channel(asyncio.get_running_loop())
     if turn.engine is not None:
         turn.engine.observe(lambda notice: channel.post(Batch((notice,), last=False)))
+        turn.tell = lambda exchange: channel.post(Batch((exchange,), last=False))
     if is_async:
         future = agent_threads.get_agent_loop().submit(_await(call, turn, channel), channel.post)
     else:

@@ -23,6 +23,7 @@ from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
     STEP_NAME_CHARACTERS,
     Engine,
+    Exchange,
     Reply,
     Retry,
     StepOutcome,
@@ -65,9 +66,11 @@ class DurableOperation(Generic[Result]):
 
 
 class Steps:
-    """engine: keeps the results; None = the skill is not durable."""
+    """engine: keeps the results; None = the skill is not durable. tell: takes what the user has replied, for
+    the conversation."""
 
     engine: Engine | None = None
+    tell: Callable[[Exchange], None]
     _operations: list[DurableOperation[Any]]
 
     def step(
@@ -162,7 +165,10 @@ class Steps:
                 seconds=seconds,
             )
             with engine.keys.hold(name):
-                return await engine.wait_for(wait)
+                reply = await engine.wait_for(wait)
+            if not reply.is_callback:
+                self.tell(Exchange(wait.question or "", reply.parts))
+            return reply
 
         return self._register(name, run)
 

@@ -221,6 +221,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             task_id=turn.task_id,
             message=turn.said,
             reply=builder.parts,
+            exchanges=builder.exchanges,
             changes=turn.memory.changes,
         )
         return Answer(

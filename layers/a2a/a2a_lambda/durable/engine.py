@@ -139,6 +139,14 @@ class Notice:
     until: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question, or "" for a wait without one, and the user's reply. A replay says it again."""
+
+    question: str
+    reply: list[Part]
+
+
 Work = Callable[[], Awaitable[Any]]
 """Runs a step, or a branch."""
 

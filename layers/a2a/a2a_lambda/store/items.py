@@ -304,9 +304,7 @@ def to_push(item: Item) -> PushRegistration:
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
     document = {
         "memory": context.memory,
-        "conversation": [
-            [utterance.role, utterance.parts, utterance.task] for utterance in context.conversation
-        ],
+        "conversation": [utterance.row() for utterance in context.conversation],
         "turns": context.turns,
         "failed": context.failed,
         "waiting": context.waiting,

@@ -18,17 +18,28 @@ CONVERSATION_BYTES = 64_000
 MEMORY_BYTES = 256_000
 """JSON bytes of the memory that a context keeps."""
 
+KEPT_EXCHANGES = 10
+"""Questions of a durable turn, with their replies, that a context keeps: the last ones."""
+
 KEPT_TURNS = 40
 """Turns that a context knows. One that runs again after so many others have ended counts twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What one side said in a turn. File parts are kept without their bytes."""
+    """What one side said in a turn. File parts are kept without their bytes.
+
+    is_reply: the user's reply to a question within a durable turn. It begins no turn.
+    """
 
     role: Literal["user", "agent"]
     parts: list[Part]
     task: str
+    is_reply: bool = False
+
+    def row(self) -> list[Json]:
+        """Its fields, as `Utterance(*row)` takes them."""
+        return [self.role, self.parts, self.task, *([True] if self.is_reply else [])]
 
     @property
     def text(self) -> str:
@@ -63,7 +74,7 @@ class Context:
         messages = [
             index
             for index, entry in enumerate(self.conversation)
-            if (entry.role, entry.task) == ("user", task)
+            if (entry.role, entry.task, entry.is_reply) == ("user", task, False)
         ]
         conversation = tuple(
             entry
@@ -104,7 +115,7 @@ class Context:
 
     def seen(self) -> Json:
         """What a turn sees of the context."""
-        conversation = [[entry.role, entry.parts, entry.task] for entry in self.conversation]
+        conversation = [entry.row() for entry in self.conversation]
         return {"memory": self.memory, "conversation": conversation}
 
     @classmethod
@@ -144,28 +155,34 @@ MemoryChange = Add | Put | Delete
 class TurnRecord:
     """What a context keeps of a turn.
 
-    message: parts of the client's message. reply: parts that the agent said or asked. changes: changes to the
-    memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn itself.
-    The memory keeps nothing of a failed turn, so another attempt at the turn still changes it.
+    message: parts of the client's message. exchanges: of a durable turn, what the agent said up to each
+    question, and the user's reply. reply: parts that the agent said or asked after these. changes: changes to
+    the memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn
+    itself. The memory keeps nothing of a failed turn, so another attempt at the turn still changes it.
     """
 
     turn_id: str
     task_id: str
     message: Sequence[Part]
     reply: Sequence[Part]
+    exchanges: Sequence[tuple[Sequence[Part], Sequence[Part]]] = ()
     changes: Sequence[MemoryChange] = ()
     answered: KnownRequest | None = None
     was_ended_by_skill: bool = True
 
     def utterances(self) -> list[Utterance]:
         """The conversation of the turn, with the names of files instead of their bytes."""
-        sides: list[tuple[Literal["user", "agent"], Sequence[Part]]] = [("user", self.message)]
+        utterances = [Utterance("user", [*self.message], self.task_id)]
+        for words, reply in self.exchanges[-KEPT_EXCHANGES:]:
+            if words:
+                utterances.append(Utterance("agent", [*words], self.task_id))
+            utterances.append(Utterance("user", [*reply], self.task_id, is_reply=True))
         if self.reply:
-            sides.append(("agent", self.reply))
-        utterances = [Utterance(role, [part.copy() for part in parts], self.task_id) for role, parts in sides]
+            utterances.append(Utterance("agent", [*self.reply], self.task_id))
         for utterance in utterances:
-            for part in utterance.parts:
-                part.pop("raw", None)
+            for index, part in enumerate(utterance.parts):
+                utterance.parts[index] = part.copy()
+                utterance.parts[index].pop("raw", None)
         return utterances
 
 
@@ -174,7 +191,7 @@ def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Ut
     itself is left out; the turns before it stay."""
     turns: list[list[Utterance]] = []
     for entry in history:
-        if entry.role == "user" or not turns:
+        if (entry.role == "user" and not entry.is_reply) or not turns:
             turns.append([])
         turns[-1].append(entry)
     conversation: list[Utterance] = []

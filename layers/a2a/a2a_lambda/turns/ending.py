@@ -164,6 +164,7 @@ class Ending:
             task_id=head.task_id,
             message=turn.said,
             reply=self._builder.parts,
+            exchanges=self._builder.exchanges,
             changes=turn.memory.changes,
             answered=self._claim.head.requests[-1],
             was_ended_by_skill=self._was_ended_by_skill,
