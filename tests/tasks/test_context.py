@@ -15,6 +15,7 @@ from a2a_lambda.tasks.context import (
     KEPT_EXCHANGES,
     KEPT_TURNS,
     MEMORY_BYTES,
+    UNDO_BYTES,
     Add,
     Context,
     Delete,
@@ -154,6 +155,24 @@ def test_what_a_durable_turn_saw_is_restored() -> None:
 
 def exchanges(count: int) -> list[tuple[list[Part], list[Part]]]:
     return [([Part(text=f"question {number}")], [Part(text=f"reply {number}")]) for number in range(count)]
+
+
+def test_another_attempt_does_not_see_what_the_first_changed() -> None:
+    base = Context(memory={"kept": 1, "old": 1, "gone": 1})
+    changes = [Put("old", 2), Put("new", 2), Delete("gone"), Add("old", 1)]
+    context = base.after(record("a", task="t", changes=changes))
+    assert context.memory == {"kept": 1, "old": 3, "new": 2}
+    for after in (context, context.after(record("b"))):  # which changed nothing
+        stored = items.to_context(items.from_context(Scope("o", "a"), "c", after, 1))
+        assert stored.before("a", "t").memory == base.memory
+        assert stored.before("b", "u").memory == context.memory
+    assert context.after(record("a", task="t", changes=changes)) is context
+    later = context.after(record("b", changes=[Put("new", 3)]))
+    assert later.before("a", "t").memory == later.memory, "what the later turn has changed is not undone"
+    large = base.after(record("a", task="t", changes=[Put("old", "x" * UNDO_BYTES)]))
+    assert large.before("a", "t").memory["old"] == 1
+    larger = large.after(record("b", task="u", changes=[Put("old", 1)]))
+    assert larger.before("b", "u").memory == larger.memory, "the value before is too large to keep"
 
 
 def test_a_turn_with_questions_is_one_turn() -> None:

@@ -309,6 +309,7 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         "failed": context.failed,
         "waiting": context.waiting,
         "requests": context.requests,
+        "changed": context.changed,
     }
     return {
         **context_key(scope, context_id),
@@ -328,6 +329,7 @@ def to_context(item: Item) -> Context:
         failed=tuple(document.get("failed", ())),
         waiting=document["waiting"],
         requests=tuple(document["requests"]),
+        changed=tuple(document.get("changed", ("", {}))),
     )
 
 

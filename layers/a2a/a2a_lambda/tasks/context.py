@@ -18,6 +18,9 @@ CONVERSATION_BYTES = 64_000
 MEMORY_BYTES = 256_000
 """JSON bytes of the memory that a context keeps."""
 
+UNDO_BYTES = 16_000
+"""JSON bytes of the values before a turn that a context keeps, in case the turn runs again."""
+
 KEPT_EXCHANGES = 10
 """Questions of a durable turn, with their replies, that a context keeps: the last ones."""
 
@@ -57,6 +60,8 @@ class Context:
     failed: ids of the last failed turns. Only their utterances are included.
     waiting: id of the task that asked the last question, or "".
     requests: the last requests in it.
+    changed: id of the last turn that changed the memory, and what its keys had before: a list of the value,
+        or an empty one; ("", {}) if that is more than UNDO_BYTES.
     """
 
     revision: int = 0
@@ -66,11 +71,17 @@ class Context:
     failed: tuple[str, ...] = ()
     waiting: str = ""
     requests: tuple[KnownRequest, ...] = ()
+    changed: tuple[str, dict[str, list[Json]]] = ("", {})
 
     def before(self, turn: str, task: str) -> "Context":
-        """The context as it was before a turn: without what an earlier attempt at the turn said."""
+        """The context as a turn sees it: without what an earlier attempt at the turn said, and without what
+        that changed in the memory, unless a later turn has changed it, too. It must not be stored."""
         if turn not in self.turns and turn not in self.failed:
             return self
+        memory, (last_turn, values) = self.memory, self.changed
+        if last_turn == turn:
+            memory = {key: value for key, value in memory.items() if key not in values}
+            memory |= {key: value[0] for key, value in values.items() if value}
         messages = [
             index
             for index, entry in enumerate(self.conversation)
@@ -81,7 +92,7 @@ class Context:
             for index, entry in enumerate(self.conversation)
             if entry.task != task or index < max(messages, default=0)
         )
-        return replace(self, conversation=conversation)
+        return replace(self, memory=memory, conversation=conversation)
 
     def after(self, record: "TurnRecord") -> "Context":
         """The context after a turn; the same object if it already includes the turn.
@@ -96,12 +107,15 @@ class Context:
         turn_id = record.turn_id
         if turn_id in self.turns:
             return self if requests is self.requests else replace(self, requests=requests)
-        memory, turns = self.memory, self.turns
+        memory, turns, changed = self.memory, self.turns, self.changed
         failures = tuple(other for other in self.failed if other != turn_id)
         if record.was_ended_by_skill:
             # The changes, and not the memory as the turn saw it: other turns may have changed it meanwhile.
             memory = apply_changes(memory, record.changes)
             turns = (*turns, turn_id)[-KEPT_TURNS:]
+            if keys := {change.key for change in record.changes}:
+                values = {key: [self.memory[key]] if key in self.memory else [] for key in keys}
+                changed = (turn_id, values) if len(strictjson.dumps(values)) <= UNDO_BYTES else ("", {})
         else:
             # A failed turn leaves no memory, but what was said stays in the conversation, so that the next
             # turn can refer to it.
@@ -110,7 +124,13 @@ class Context:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
         conversation = _trim(self.before(turn_id, record.task_id).conversation, record.utterances())
         return replace(
-            self, memory=memory, conversation=conversation, turns=turns, failed=failures, requests=requests
+            self,
+            memory=memory,
+            conversation=conversation,
+            turns=turns,
+            failed=failures,
+            requests=requests,
+            changed=changed,
         )
 
     def seen(self) -> Json:
