@@ -197,6 +197,4 @@ class Batch:
 
 def _check_text(noun: str, value: object) -> None:
     if not isinstance(value, str):
-        raise TypeError(
-            f"{noun} is a text, not a value of type {type(value).__name__}: write str(…) around it"
-        )
+        raise TypeError(f"{noun} must be text, not {type(value).__name__}: write str(…) around it")
