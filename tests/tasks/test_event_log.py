@@ -180,6 +180,7 @@ def test_joined_chunks_have_the_last_mark_and_all_metadata() -> None:
     [joined] = coalesce(log)
     assert joined["mark"] == [2, "y"]
     assert joined["artifactUpdate"]["artifact"]["metadata"] == {"x": 1, "y": 2}
+    assert task_of([chunk("a"), chunk("b", description="all")])["artifacts"][0]["description"] == "all"
     [plain] = coalesce([chunk("a"), chunk("b")])
     assert "mark" not in plain
     assert "metadata" not in plain["artifactUpdate"]["artifact"]

@@ -61,6 +61,14 @@ def test_a_task(version: str, data: st.DataObject) -> None:
     assert codec.decode(sent(encoded)) == as_known(task, version)
 
 
+@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
+@given(data=st.data())
+def test_an_answer(version: str, data: st.DataObject) -> None:
+    task = data.draw(objects.tasks(**LIMITS[version]))
+    codec = WIRES[version].results["send"]
+    assert codec.decode(sent(codec.encode({"task": task}))) == {"task": as_known(task, version)}
+
+
 @pytest.mark.parametrize("version", WIRES)
 @given(data=st.data())
 def test_an_event(version: str, data: st.DataObject) -> None:

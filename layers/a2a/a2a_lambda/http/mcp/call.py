@@ -70,7 +70,7 @@ class McpCall:
             body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})
         return RequestIdentity.of(self.scope, "tools/call", body, key)
 
-    def context(self, request: SendMessageRequest, *, is_streamed: bool = False) -> CallContext:
+    def context(self, request: SendMessageRequest) -> CallContext:
         """What surrounds a message. Raises InvalidParams."""
         return CallContext(
             scope=self.scope,
@@ -79,7 +79,6 @@ class McpCall:
             wire_name=v1_0.WIRE.name,
             # A client of MCP cannot activate them, and each is for clients of A2A.
             extensions=self.agent.card.required_extensions,
-            is_streamed=is_streamed,
             blocking_by_default=True,
             url=base_url(self.request),
             modes=INLINE_MODES,

@@ -47,7 +47,7 @@ async def answer(call: McpCall) -> Response:
         elif call.message.progress_token is not None and takes_events:
             async with AsyncExitStack() as stack:
                 slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
-                events = await call.kit.messages.stream(call.context(request, is_streamed=True), request)
+                events = await call.kit.messages.stream(call.context(request), request)
                 body = with_slot(stack.pop_all(), slot, _encode_stream(call, tool, arguments, events))
             return StreamingResponse(body, headers=STREAM_HEADERS, media_type=sse.MEDIA_TYPE)
     return await respond(result(), call.encode_error)
