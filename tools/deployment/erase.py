@@ -198,9 +198,11 @@ class Erasure:
             [item] = answer["Items"]
             context = items.to_context(item)
             conversation = tuple(entry for entry in context.conversation if entry.task != task_id)
-            if conversation == context.conversation:
+            # `changed` may hold what the task said, or what the agent has deleted since.
+            newer = replace(context, conversation=conversation, changed=("", {}))
+            if newer == context:
                 return
-            newer = replace(context, conversation=conversation, revision=context.revision + 1)
+            newer = replace(newer, revision=context.revision + 1)
             expires = int(item["expires"]["N"])
             with suppress(self._dynamodb.exceptions.ConditionalCheckFailedException):  # a turn was faster
                 self._dynamodb.put_item(
