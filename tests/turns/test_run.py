@@ -509,7 +509,7 @@ def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: RunBench) -> None:
 
 
 @pytest.mark.parametrize("skill", ["pause", "block"])
-def test_a_turn_ends_at_its_deadline(bench: RunBench, skill: str) -> None:
+def test_a_turn_ends_at_its_deadline(bench: RunBench, caplog: pytest.LogCaptureFixture, skill: str) -> None:
     async def go() -> Task:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -520,6 +520,7 @@ def test_a_turn_ends_at_its_deadline(bench: RunBench, skill: str) -> None:
     task = within(go())
     assert task["status"]["state"] == TaskState.FAILED
     assert "time" in task["status"]["message"]["parts"][0]["text"]
+    assert f"skill {skill} ran out of time" in caplog.text
     assert task["artifacts"][0]["parts"] == [{"text": "waiting "}]
 
 
