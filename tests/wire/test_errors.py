@@ -68,3 +68,8 @@ def test_an_error_names_the_field_that_is_wrong() -> None:
 @pytest.mark.parametrize(("path", "data"), [("params.message", {"path": "params.message"}), (None, None)])
 def test_an_error_of_0_3_names_the_field_in_its_data(path: str | None, data: object) -> None:
     assert v0_3.encode_error(errors.InvalidParams("must be text", path=path)).get("data") == data
+
+
+@pytest.mark.parametrize("error", [errors.ExtensionSupportRequired("x"), errors.VersionNotSupported("x")])
+def test_older_versions_do_not_get_codes_of_1_0(error: errors.ProtocolError) -> None:
+    assert v0_3.encode_error(error)["code"] == errors.InvalidRequest.code
