@@ -256,6 +256,16 @@ def test_one_function_is_one_skill(tmp_path: Path, code: str, message: str) -> N
     assert run(tmp_path / "other", "@skill\ndef hello(turn): return 'hi'\nsame = hello").text == "hi"
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_values_are_the_same_wherever_the_turn_ends(tmp_path: Path, kind: str) -> None:
+    def answer(name: str, output: str) -> Answer:
+        return run(tmp_path / name, f"@skill\n{kind} hello(turn):\n    yield {output}")
+
+    assert answer("message", "Message({'a': 1})").data == [{"a": 1}]
+    assert answer("question", "{'n': 1}, Ask('Which?')").data == [{"n": 1}]
+    assert answer("value", "{'n': 1}").data == [{"n": 1}]
+
+
 def test_the_data_of_a_message_is_that_of_the_answer(tmp_path: Path) -> None:
     assert run(tmp_path, "@skill\ndef hello(turn): return Message('x', {'a': 1})").data == [{"a": 1}]
 

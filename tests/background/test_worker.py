@@ -219,6 +219,16 @@ def test_sweeps_that_overlap_queue_a_turn_once(bench: WorkerBench, monkeypatch: 
     assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2, "of the client, and of one sweep"
 
 
+def test_a_sweep_that_lasts_long_keeps_the_pause(bench: WorkerBench) -> None:
+    """It lists what is due, and comes to a task minutes later."""
+    task = bench.send("echo")
+    bench.clock.now += 120
+    began = int(bench.clock()) // 60
+    bench.clock.now += 60 * REQUEUE_MINUTES
+    asyncio.run(bench.sweep.look_at(bench.scope, task["id"], began))
+    assert bench.head(task["id"]).due >= int(bench.clock()) // 60 + REQUEUE_MINUTES
+
+
 def test_a_sweep_ends_in_time(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
     task = bench.send("echo")
     bench.clock.now += 120

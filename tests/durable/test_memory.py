@@ -409,6 +409,24 @@ async def asking(turn):
     ]
 
 
+def test_a_reply_that_no_question_precedes_is_part_of_the_message(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    if turn.text == "next":
+        return turn.messages(),
+    return waiting(turn)
+
+async def waiting(turn):
+    reply = await turn.wait_for("more", messages=True)
+    yield f"booked {reply.text}"
+"""
+    agent = written(tmp_path, body)
+    done = run(agent, "Oslo", after=run(agent, "a trip"))
+    [messages] = run(agent, "next", after=done).data
+    assert [entry["content"] for entry in messages] == ["a trip\nOslo", "booked Oslo", "next"]
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice of its step is no answer of the router."""
 

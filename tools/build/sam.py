@@ -107,6 +107,8 @@ def build(
 
 def _check_folder(folder: Path) -> None:
     """Raises ConfigurationError for a folder that is no build: a build would delete what is in it."""
+    if FOLDER.resolve() in folder.resolve().parents:  # a build that was interrupted may be there
+        return
     entries = list(folder.iterdir()) if folder.is_dir() else []
     others = [entry for entry in entries if not entry.is_dir() and entry.name != "template.yaml"]
     if others or (entries and not (folder / "template.yaml").is_file()):

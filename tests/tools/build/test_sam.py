@@ -7,7 +7,7 @@ import pytest
 from tools.build import sam
 
 
-@pytest.mark.parametrize("folder", [".", "mine", ".aws-sam"])
+@pytest.mark.parametrize("folder", [".", "mine", ".aws-sam"])  # whose folders alone are builds
 def test_a_folder_that_is_no_build_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
 ) -> None:
@@ -28,6 +28,10 @@ def test_a_folder_of_a_build_is_built_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tools.environments.run", lambda *_: 7)
+    interrupted = tmp_path / ".aws-sam" / "build"
+    interrupted.mkdir(parents=True)
+    (interrupted / "half").write_text("of a build")
+    assert sam.main(["sam", "build"], {}) == 7
     if is_there:
         (tmp_path / "built" / "RpcFunction").mkdir(parents=True)
         (tmp_path / "built" / "template.yaml").write_text("")

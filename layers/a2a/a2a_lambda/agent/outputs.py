@@ -177,7 +177,7 @@ def take_over(output: Any) -> Any:
             )
         case FinalMessage():
             return FinalMessage(*map(take_over, output.contents))
-        case File() | Progress() | Ask() | Reject() | str():
+        case File() | Progress() | Ask() | Reject() | Structured() | str():
             return output
         case bool() | int() | float() | list() | Mapping() | BaseModel():
             return Structured(to_jsonable_python(output))

@@ -88,12 +88,16 @@ class Answer:
     @property
     def text(self) -> str:
         """Text of the reply; of a question or a rejection, that text."""
-        return text_of(self._parts)
+        message = self.task["status"].get("message")
+        return text_of(message["parts"] if message else self._reply)
 
     @property
     def data(self) -> list[Json]:
-        """Structured values of the reply."""
-        return [part["data"] for part in self._parts if "data" in part]
+        """Structured values of the reply, and of the message that ends the turn."""
+        message = self.task["status"].get("message")
+        return [
+            part["data"] for part in [*self._reply, *(message["parts"] if message else ())] if "data" in part
+        ]
 
     @property
     def commands(self) -> list[Json]:
@@ -103,10 +107,7 @@ class Answer:
         return [command for holder in holders for command in holder.get("metadata", {}).get("commands", [])]
 
     @property
-    def _parts(self) -> list[Part]:
-        """Parts of the message that ends the turn, or else of the reply."""
-        if message := self.task["status"].get("message"):
-            return message["parts"]
+    def _reply(self) -> list[Part]:
         return next((artifact["parts"] for artifact in self.artifacts if "name" not in artifact), [])
 
 

@@ -194,7 +194,12 @@ class Turn(Steps):
         files of the message: it blocks, and raises SkillError as `ReceivedFile.read` does.
         """
         entries: list[tuple[str, str]] = []
-        earlier = [(entry.role, _plain(entry.parts)) for entry in self.history]
+        earlier: list[tuple[str, str]] = []
+        for entry in self.history:
+            words = _plain(entry.parts)
+            if entry.is_reply and earlier and earlier[-1][0] == "user":  # to a wait without a question
+                words = "\n".join(filter(None, (earlier.pop()[1], words)))
+            earlier.append((entry.role, words))
         for (first, question), (second, reply) in itertools.pairwise(earlier):
             if (first, second) == ("user", "agent") and question and reply:
                 entries += [(user, question), (assistant, reply)]

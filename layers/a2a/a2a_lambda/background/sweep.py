@@ -81,7 +81,7 @@ class Sweep:
             case Place.EXECUTION:
                 await self._look_at_execution(head)
             case Place.WORKER:
-                await self._look_at_queued(head, minute)
+                await self._look_at_queued(head)
             case Place.REQUEST:
                 await load_live_head(self._store, scope, task_id)  # ends it
 
@@ -99,8 +99,9 @@ class Sweep:
         pause = EXECUTION_LOOK_SECONDS if is_waiting else LATE_SECONDS
         await threads.run(self._store.update_head, replace(head, due=sweep_minute(now + pause)))
 
-    async def _look_at_queued(self, head: Head, minute: int) -> None:
+    async def _look_at_queued(self, head: Head) -> None:
         now = self._store.clock()
+        minute = int(now) // 60  # a sweep may last longer
         age = now - unix_time(head.status["timestamp"])
         is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
         if head.attempts >= TURN_ATTEMPTS or (not is_dead and age > QUEUED_TURN_SECONDS):

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
-from a2a_lambda.tasks.context import Context, Utterance
+from a2a_lambda.tasks.context import Context, conversation_of
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head, Place
@@ -304,7 +304,7 @@ def to_push(item: Item) -> PushRegistration:
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
     document = {
         "memory": context.memory,
-        "conversation": [utterance.row() for utterance in context.conversation],
+        **context.document_of_conversation(),
         "turns": context.turns,
         "failed": context.failed,
         "waiting": context.waiting,
@@ -324,7 +324,7 @@ def to_context(item: Item) -> Context:
     return Context(
         revision=int(item["revision"]["N"]),
         memory=document["memory"],
-        conversation=tuple(Utterance(*entry) for entry in document["conversation"]),
+        conversation=conversation_of(document),
         turns=tuple(document["turns"]),
         failed=tuple(document.get("failed", ())),
         waiting=document["waiting"],

@@ -40,10 +40,6 @@ class Utterance:
     task: str
     is_reply: bool = False
 
-    def row(self) -> list[Json]:
-        """Its fields, as `Utterance(*row)` takes them."""
-        return [self.role, self.parts, self.task, *([True] if self.is_reply else [])]
-
     @property
     def text(self) -> str:
         return text_of(self.parts)
@@ -135,14 +131,26 @@ class Context:
 
     def seen(self) -> Json:
         """What a turn sees of the context."""
-        conversation = [entry.row() for entry in self.conversation]
-        return {"memory": self.memory, "conversation": conversation}
+        return {"memory": self.memory, **self.document_of_conversation()}
+
+    def document_of_conversation(self) -> dict[str, Json]:
+        """The conversation as JSON. The replies are apart, so that an earlier release can read the rest."""
+        return {
+            "conversation": [[entry.role, entry.parts, entry.task] for entry in self.conversation],
+            "replies": [index for index, entry in enumerate(self.conversation) if entry.is_reply],
+        }
 
     @classmethod
     def of_seen(cls, document: Json) -> "Context":
         """The same as a context. It cannot be stored in place of the context."""
-        conversation = tuple(Utterance(*entry) for entry in document["conversation"])
-        return cls(memory=document["memory"], conversation=conversation)
+        return cls(memory=document["memory"], conversation=conversation_of(document))
+
+
+def conversation_of(document: Json) -> tuple[Utterance, ...]:
+    """The conversation of `document_of_conversation`."""
+    replies = set(document.get("replies", ()))
+    rows = enumerate(document["conversation"])
+    return tuple(Utterance(role, parts, task, index in replies) for index, (role, parts, task) in rows)
 
 
 @dataclass(frozen=True, slots=True)
