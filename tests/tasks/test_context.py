@@ -193,6 +193,13 @@ def test_the_last_questions_of_a_turn_are_kept() -> None:
     assert len(texts(context)) == 2 + 2 * KEPT_EXCHANGES
 
 
+def test_a_turn_with_long_replies_keeps_its_message_and_its_answer() -> None:
+    long = [([Part(text="q")], [Part(text="x" * (CONVERSATION_BYTES // 2))]) for _ in range(3)]
+    assert [len(text) for text in texts(Context().after(record("a", exchanges=long)))] == [5, 1, 32000, 2]
+    longer = [([Part(text="q")], [Part(text="x" * CONVERSATION_BYTES)])]
+    assert texts(Context().after(record("a", exchanges=longer))) == ["hello", "hi"]
+
+
 def test_a_reply_stays_one_in_the_table() -> None:
     context = Context().after(record("a", exchanges=exchanges(1)))
     stored = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))

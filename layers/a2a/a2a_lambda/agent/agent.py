@@ -145,7 +145,8 @@ class Agent:
         if len(strictjson.dumps(slots)) > PENDING_BYTES:
             slots = {}  # too large to keep: the skill asks for them again
         pending = Pending(skill=turn.skill, slots=slots, asks=question.fills)
-        if isinstance(question, AskArgument) and not turn.answering:
+        was_asked = turn.answering and turn.pending is not None and turn.pending["skill"] == turn.skill
+        if isinstance(question, AskArgument) and not was_asked:
             pending["is_call"] = True
         return pending
 

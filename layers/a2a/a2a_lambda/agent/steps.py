@@ -149,7 +149,7 @@ class Steps:
         if ask is not None and (ask.fills or ask.known):
             raise TypeError(
                 "a durable skill continues with the reply, so its questions have neither `fills` nor `known`:"
-                " write the choices into the question, and read reply.text"
+                " offer values with choices=[…], and read reply.text"
             )
         if ask is not None and len(strictjson.dumps([ask.question, *ask.choices])) > QUESTION_BYTES:
             raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes, with its choices.")

@@ -118,7 +118,15 @@ class Context:
             failures = (*failures, turn_id)[-KEPT_TURNS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
-        conversation = _trim(self.before(turn_id, record.task_id).conversation, record.utterances())
+        newest = record.utterances()
+        # Without its questions, the turn may fit: its message and its reply are kept first.
+        while (
+            record.exchanges
+            and sum(len(strictjson.dumps(each.parts)) for each in newest) > CONVERSATION_BYTES
+        ):
+            record = replace(record, exchanges=record.exchanges[-KEPT_EXCHANGES:][1:])
+            newest = record.utterances()
+        conversation = _trim(self.before(turn_id, record.task_id).conversation, newest)
         return replace(
             self,
             memory=memory,

@@ -181,7 +181,7 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ConfigurationError(f"{variable}={url}: this is not a url") from None
+        raise ConfigurationError(f"{variable}={url}: this is not a valid url") from None
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
         raise ConfigurationError(f"{variable}={url}: write a url that begins with https://")
