@@ -72,7 +72,7 @@ def test_an_issuer_is_added_changed_and_removed(
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "OWNER": "email"}, "choose sub, oid or uid"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "nobody"}, "no agent 'nobody'"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "."}, "no agent '.'"),
-        ({"NAME": "a", "ISSUER": "https://[::1", "AUDIENCE": "a"}, "ISSUER=https://[::1: this is not a valid url"),
+        ({"NAME": "a", "ISSUER": "https://[::1", "AUDIENCE": "a"}, "this is not a valid url"),
     ],
 )
 def test_a_mistake_says_what_to_write(run: Run, environ: dict[str, str], words: str) -> None:
