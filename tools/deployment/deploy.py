@@ -271,9 +271,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if not status:
         name = stage["stack_name"]
         # What the stage says and the environment need not have.
-        place = "".join(
-            f"AWS_{name.upper()}={stage[name]} " for name in ("profile", "region") if stage.get(name)
-        )
+        settings = [variable for variable in ("profile", "region") if stage.get(variable)]
+        place = "".join(f"AWS_{variable.upper()}={stage[variable]} " for variable in settings)
         key = f"{place}make key NAME=alice STACK={name}, then " if is_first else ""
         print(f"Next: {key}{place}make doctor STACK={name} KEY=<a key>")
     return status

@@ -108,8 +108,8 @@ def settle(base: str, head: str, commit: str) -> None:
     _take(head, forks - bases - kits)
     # A fork may delete the laboratory, and does not get it back. One that is older than it gets it.
     laboratory = f"{lab.FOLDER}/"
-    had, has = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
-    if had and not has:
+    is_in_base, is_in_fork = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
+    if is_in_base and not is_in_fork:
         _remove({path for path in kits if path.startswith(laboratory)})
 
 

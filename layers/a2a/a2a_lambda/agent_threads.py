@@ -73,14 +73,14 @@ async def call_in_thread(call: Callable[[], Any], name: str) -> Any:
             try:
                 if future.set_running_or_notify_cancel():
                     future.set_result(call())
-            except StopIteration as error:  # asyncio raises it in no future, and would wait forever
-                failure = RuntimeError("the code raised StopIteration")
-                failure.__cause__ = error
+            except BaseException as error:
+                failure = error
+                # SystemExit must not leave the step, and asyncio raises StopIteration in no future: the step
+                # would wait forever.
+                if not isinstance(error, Exception) or isinstance(error, StopIteration):
+                    failure = RuntimeError(f"the step ended with {type(error).__name__}")
+                    failure.__cause__ = error
                 future.set_exception(failure)
-            except Exception as error:
-                future.set_exception(error)
-            except BaseException as error:  # SystemExit must not leave the step
-                future.set_exception(RuntimeError(f"the step ended with {type(error).__name__}"))
 
     CodeThread.run(partial(contextvars.copy_context().run, work), name)
     return await asyncio.wrap_future(future)

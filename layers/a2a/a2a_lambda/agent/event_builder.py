@@ -143,9 +143,9 @@ class EventBuilder:
                 case Progress() | Notice():
                     events.append(self._progress(output))
                 case Exchange(question, reply):
-                    self._last_words = [Part(text=question)] if question else []
-                    self.exchanges.append((self.parts, reply))
-                    self._said, self._last_words = [], []
+                    words = [*self.parts, Part(text=question)] if question else self.parts
+                    self.exchanges.append((words, reply))
+                    self._said = []
                 case Command():
                     self._commands.append(output.json())
                 case Ask(text):

@@ -238,12 +238,15 @@ async def _await(
             result = call()
             if inspect.isawaitable(result):
                 result = await result
+            outputs: tuple[Any, ...] | None = None
             if inspect.isasyncgen(result):
                 async with _closing(result):  # its cleanup is part of the turn
-                    result = await _iterate_waiting(result, turn, channel)
+                    outputs = await _iterate_waiting(result, turn, channel)
             _check_suspended(turn)
             turn.check_operations()
-            channel.post(Batch(await sent.store_async(turn, _outputs(turn, result)), last=True))
+            if outputs is None:
+                outputs = await sent.store_async(turn, _outputs(turn, result))
+            channel.post(Batch(outputs, last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
             if suspension is not None and (other := error_beside_end(error)) is not None:

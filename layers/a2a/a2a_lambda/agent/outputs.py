@@ -177,11 +177,9 @@ def take_over(output: Any) -> Any:
             )
         case FinalMessage():
             return FinalMessage(*map(take_over, output.contents))
-        case File() | Progress() | Ask() | Reject() | Structured() | str():
+        case File() | Progress() | Ask() | Reject() | str() | type():
             return output
-        case bool() | int() | float() | list() | Mapping() | BaseModel():
-            return Structured(to_jsonable_python(output))
-        case _ if is_dataclass(output) and not isinstance(output, type):
+        case _ if isinstance(output, int | float | list | Mapping | BaseModel) or is_dataclass(output):
             return Structured(to_jsonable_python(output))
         case _:
             return output

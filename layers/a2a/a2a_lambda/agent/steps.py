@@ -40,13 +40,12 @@ STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 _branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
 """Engine of the branch that runs now."""
 
-logger = logging.getLogger(__name__)
-
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
 """Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
 
-
 Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 
 class DurableOperation(Generic[Result]):

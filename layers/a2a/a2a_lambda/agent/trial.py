@@ -88,23 +88,23 @@ class Answer:
     @property
     def text(self) -> str:
         """Text of the reply; of a question or a rejection, that text."""
-        message = self.task["status"].get("message")
-        return text_of(message["parts"] if message else self._reply)
+        return text_of(self._message["parts"] if self._message else self._reply)
 
     @property
     def data(self) -> list[Json]:
         """Structured values of the reply, and of the message that ends the turn."""
-        message = self.task["status"].get("message")
-        return [
-            part["data"] for part in [*self._reply, *(message["parts"] if message else ())] if "data" in part
-        ]
+        parts = [*self._reply, *(self._message["parts"] if self._message else ())]
+        return [part["data"] for part in parts if "data" in part]
 
     @property
     def commands(self) -> list[Json]:
         """Commands for the client, in the artifacts and in the message that ends the turn."""
-        message = self.task["status"].get("message")
-        holders = [*self.artifacts, *([message] if message else [])]
+        holders = [*self.artifacts, *([self._message] if self._message else [])]
         return [command for holder in holders for command in holder.get("metadata", {}).get("commands", [])]
+
+    @property
+    def _message(self) -> Message | None:
+        return self.task["status"].get("message")
 
     @property
     def _reply(self) -> list[Part]:

@@ -199,8 +199,12 @@ class Messages:
             head = await threads.run(self.store.get_head, call.scope, task_id)
         # A repeated message is not stored again once its task has stopped, because then nothing starts its
         # turn anew. Its uploads may be gone by now.
-        is_repeated = head is not None and self.intake.repeats(call, head.requests)
-        if is_repeated and head is not None and head.is_stopped and not head.has_lost(call.request):
+        if (
+            head is not None
+            and self.intake.repeats(call, head.requests)
+            and head.is_stopped
+            and not head.has_lost(call.request)
+        ):
             return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 

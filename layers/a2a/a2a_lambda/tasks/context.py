@@ -120,10 +120,7 @@ class Context:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
         newest = record.utterances()
         # Without its questions, the turn may fit: its message and its reply are kept first.
-        while (
-            record.exchanges
-            and sum(len(strictjson.dumps(each.parts)) for each in newest) > CONVERSATION_BYTES
-        ):
+        while record.exchanges and _size_of(newest) > CONVERSATION_BYTES:
             record = replace(record, exchanges=record.exchanges[-KEPT_EXCHANGES:][1:])
             newest = record.utterances()
         conversation = _trim(self.before(turn_id, record.task_id).conversation, newest)
@@ -191,10 +188,11 @@ MemoryChange = Add | Put | Delete
 class TurnRecord:
     """What a context keeps of a turn.
 
-    message: parts of the client's message. exchanges: of a durable turn, what the agent said up to each
-    question, and the user's reply. reply: parts that the agent said or asked after these. changes: changes to
-    the memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended the turn
-    itself. The memory keeps nothing of a failed turn, so another attempt at the turn still changes it.
+    message: parts of the client's message. exchanges: pairs of a durable turn. Each is what the agent said up
+    to a question, and the user's reply. reply: parts that the agent said or asked after these. changes:
+    changes to the memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended
+    the turn itself. The memory keeps nothing of a failed turn, so another attempt at the turn still changes
+    it.
     """
 
     turn_id: str
@@ -222,6 +220,11 @@ class TurnRecord:
         return utterances
 
 
+def _size_of(entries: Sequence[Utterance]) -> int:
+    """JSON bytes of what was said."""
+    return sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+
+
 def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Utterance, ...]:
     """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
     itself is left out; the turns before it stay."""
@@ -233,7 +236,7 @@ def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Ut
     conversation: list[Utterance] = []
     room = CONVERSATION_BYTES
     for entries in reversed([*turns, list(newest)]):
-        size = sum(len(strictjson.dumps(entry.parts)) for entry in entries)
+        size = _size_of(entries)
         if size > CONVERSATION_BYTES:
             continue
         room -= size

@@ -129,7 +129,7 @@ async def protected_resource(request: Request) -> Response:
     if not issuers:
         raise RouteNotFound("tokens are not accepted here, only keys")
     scopes = [scope for issuer in issuers for scope in issuer.scopes]
-    # What the metadata's path stands before, or after (RFC 9728 section 3): "", /a2a/<agent> or /mcp/<agent>.
+    # The agent's path follows that of the metadata, or precedes it (RFC 9728 section 3).
     resource_path = request.scope["path"].removeprefix(METADATA_PATH).removesuffix(METADATA_PATH)
     body = {
         "resource": base_url(request) + resource_path,
