@@ -62,6 +62,8 @@ def test_0_3(rpc: Rpc) -> None:
     assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == made
     named = {"id": task_id, "pushNotificationConfigId": made["pushNotificationConfig"]["id"]}
     assert rpc.call("tasks/pushNotificationConfig/get", named) == made
+    by_task_id = {"id": task_id, "pushNotificationConfigId": task_id}  # as other servers name it
+    assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == made
     assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [made]
     assert rpc.error("tasks/pushNotificationConfig/delete", {"id": task_id})["code"] == -32602
     assert rpc.call("tasks/pushNotificationConfig/delete", named) is None

@@ -46,10 +46,11 @@ def test_a_configuration_is_read_in_either_spelling() -> None:
         assert request["metadata"] == {"a": 1}
 
 
-def test_what_a_configuration_lacks_is_absent() -> None:
-    """ProtoJSON sends no zero, so a history of none is no wish."""
-    request = v0_3_http.decode_send({"message": SAID, "configuration": {"historyLength": 0}})
-    assert request["configuration"] == {}
+def test_what_protojson_leaves_out_of_a_configuration_is_zero_or_false() -> None:
+    """A history of 0 messages is therefore no wish, and a client that wants no wait sends no `blocking`."""
+    for configuration in ({}, {"historyLength": 0}, {"blocking": False}):
+        request = v0_3_http.decode_send({"message": SAID, "configuration": configuration})
+        assert request["configuration"] == {"returnImmediately": True}
     blocking = v0_3_http.decode_send({"message": SAID, "configuration": {"blocking": True}})
     assert blocking["configuration"] == {"returnImmediately": False}
 
@@ -83,6 +84,12 @@ def test_a_wrong_configuration_is_refused_by_its_field(configuration: Json, fiel
 )
 def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:
     assert v0_3_http.decode_config(params) == {"taskId": "t", "id": "c", "url": HOOK}
+
+
+@pytest.mark.parametrize("name", ["", "tasks/t", "tasks/t/pushNotificationConfigs/"])
+def test_a_name_without_an_id_names_no_config(name: str) -> None:
+    params: Json = {"taskId": "t", "config": {"name": name, "pushNotificationConfig": {"url": HOOK}}}
+    assert v0_3_http.decode_config(params) == {"taskId": "t", "url": HOOK}
 
 
 def test_answers_are_messages_or_tasks() -> None:

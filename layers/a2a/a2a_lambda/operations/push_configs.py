@@ -88,7 +88,10 @@ class PushConfigs:
 
     async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-        identity = request.get("id") or next(iter(head.push_config_ids), "")
+        identity = request.get("id", "")
+        # Other servers use the task's id for a config that came without one, and clients ask for it so.
+        if identity in ("", head.task_id) and identity not in head.push_config_ids:
+            identity = next(iter(head.push_config_ids), "")
         push = None
         if identity in head.push_config_ids:
             push = await threads.run(self._store.get_push_config, scope, head.task_id, identity)

@@ -167,8 +167,8 @@ def decode_send(params: Json) -> SendMessageRequest:
             options["acceptedOutputModes"] = modes
         if length := fields.count(configuration, "historyLength", place):
             options["historyLength"] = length
-        if (is_blocking := fields.flag(configuration, "blocking", place)) is not None:
-            options["returnImmediately"] = not is_blocking
+        # A client that wants no wait leaves `blocking` out, because ProtoJSON omits what is false.
+        options["returnImmediately"] = not fields.flag(configuration, "blocking", place)
         if "pushNotification" in configuration:
             config = fields.mapping(configuration["pushNotification"], f"{place}.pushNotification")
             options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{place}.pushNotification")
@@ -188,7 +188,7 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
         if name in layer:
             path = f"{path}.{name}"
             layer = protojson.canonical_fields(fields.mapping(layer[name], path), CONFIG_FIELDS)
-        names.append(str(layer.get("name") or "").rpartition("/pushNotificationConfigs/")[2])
+        names.append(str(layer.get("name") or "").partition("/pushNotificationConfigs/")[2])
     config_fields: Object = {
         name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer
     }

@@ -162,7 +162,10 @@ def decode_pushes(params: Json) -> ListPushConfigsRequest:
     result = fields.optional(fields.without(source, ("id",)), "params", ids=("tenant",))
     result["taskId"] = fields.identifier(source, "taskId", "params")
     _check_page_token(result)
-    if (size := _page_size(source)) is not None:
+    # The specification sets no limits for this size, and a2a-java sends 0 when its caller names none.
+    if fields.count(source, "pageSize", "params") == 0:
+        del result["pageSize"]
+    elif (size := _page_size(source)) is not None:
         result["pageSize"] = size
     return cast(ListPushConfigsRequest, result)
 

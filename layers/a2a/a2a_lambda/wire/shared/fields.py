@@ -107,12 +107,14 @@ def choice(source: Object, key: str, path: str, choices: Mapping[str, Any]) -> s
 
 
 def count(source: Object, key: str, path: str) -> int | None:
-    """An integer of 0 or more, as a number or as a text (ProtoJSON, a query). None if it is absent or
-    null."""
+    """An integer of 0 or more, as a number such as 3 or 3.0, or as a text (ProtoJSON, a query). None if it
+    is absent or null."""
     value = source.get(key)
     if value is None:
         return None
     if isinstance(value, str) and INTEGER_FORM.fullmatch(value):
+        value = int(value)
+    elif isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidParams(f"{path}.{key} must be an integer of 0 or more", path=f"{path}.{key}")
