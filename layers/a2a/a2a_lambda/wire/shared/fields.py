@@ -112,9 +112,8 @@ def count(source: Object, key: str, path: str) -> int | None:
     value = source.get(key)
     if value is None:
         return None
-    if isinstance(value, str) and INTEGER_FORM.fullmatch(value):
-        value = int(value)
-    elif isinstance(value, float) and value.is_integer():
+    is_text = isinstance(value, str) and INTEGER_FORM.fullmatch(value)
+    if is_text or (isinstance(value, float) and value.is_integer()):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidParams(f"{path}.{key} must be an integer of 0 or more", path=f"{path}.{key}")
