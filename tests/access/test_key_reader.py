@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.access.key import Key, digest_of
+from a2a_lambda.access.credentials import digest_of
+from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.store.key_copies import Load

@@ -7,7 +7,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from a2a_lambda.access import keys
-from a2a_lambda.access.key import Key, digest_of
+from a2a_lambda.access.credentials import digest_of
+from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.keys import Keys, UnsharedCopies
 from a2a_lambda.access.tokens.issuer import Issuer

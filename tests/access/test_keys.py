@@ -11,7 +11,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from starlette.testclient import TestClient
 
-from a2a_lambda.access import key, keys
+from a2a_lambda.access import keys
+from a2a_lambda.access.credentials import KEY_FORM
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.key_register import MOST_DAYS, KeyRegister
@@ -89,7 +90,7 @@ def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
 
 def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:
     secret = register.create("alice")
-    assert key.FORM.fullmatch(secret)
+    assert KEY_FORM.fullmatch(secret)
     stored = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
     assert stored["Type"] == "String", "a hash of 256 random bits needs no KMS"
     assert secret not in stored["Value"]

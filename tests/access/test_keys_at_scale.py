@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.access import key, keys
+from a2a_lambda.access import keys
+from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
@@ -46,7 +47,7 @@ class ParameterStore:
         self.calls: list[float] = []
 
     def add(self, secret: str) -> None:
-        digest = key.digest_of(secret)
+        digest = digest_of(secret)
         value: dict[str, Any] = {
             "digest": digest,
             "owner": digest[:8],

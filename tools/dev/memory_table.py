@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from typing import Any
 
-from a2a_lambda.access.key import digest_of
+from a2a_lambda.access.credentials import digest_of
 
 StoredItem = dict[str, Any]
 

@@ -16,7 +16,6 @@ from a2a_lambda.access.tokens.issuer import (
     check_url,
     client_of,
     is_issuer_row,
-    is_token,
     scopes_of,
     text_in,
 )
@@ -162,14 +161,6 @@ def test_only_a_local_server_may_ask_an_issuer_on_this_machine_without_tls(host:
 def test_a_url_has_no_query_fragment_or_user(url: str) -> None:
     with pytest.raises(ConfigurationError, match="without a query"):
         check_url(url, is_local=False)
-
-
-@pytest.mark.parametrize(
-    ("secret", "has_form"),
-    [("eyJ.a.b", True), ("eyJ.a", False), ("eyJ.a.b.c", False), ("abc.a.b", False), ("", False)],
-)
-def test_a_token_has_three_parts(secret: str, has_form: bool) -> None:
-    assert is_token(secret) is has_form
 
 
 def test_the_client_is_the_first_claim_that_names_one() -> None:

@@ -18,7 +18,7 @@ from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES
 from a2a_lambda.errors import KeysUnavailable, TokenRefused
 from a2a_lambda.store import items
-from a2a_lambda.tasks.caller import Caller
+from a2a_lambda.tasks.identity import Caller
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider, part
 from tests.helpers.clock import Clock

@@ -5,7 +5,6 @@ owner and its limits. The key itself is shown once, when it is made, and is not 
 random bits can be public, so it needs no KMS.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -17,9 +16,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import KeysUnavailable
 
-PREFIX = "a2a_"
-
-FORM = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OWNER_FORM = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -99,7 +95,3 @@ def parameter_errors() -> Iterator[None]:
         raise ParameterRefused(error.response["Error"]["Code"]) from error
     except BotoCoreError as error:
         raise KeysUnavailable(f"Parameter Store did not answer: {type(error).__name__}") from error
-
-
-def digest_of(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

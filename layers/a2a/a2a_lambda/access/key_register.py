@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from a2a_lambda.access.key import LABEL, OWNER_FORM, Key, ParameterRefused, digest_of, parameter_errors
+from a2a_lambda.access.credentials import KEY_PREFIX, digest_of
+from a2a_lambda.access.key import LABEL, OWNER_FORM, Key, ParameterRefused, parameter_errors
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import is_issuer_row
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
@@ -58,7 +59,7 @@ class KeyRegister:
             raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
         if days is not None and not 0 < days <= MOST_DAYS:
             raise ConfigurationError(f"DAYS must be greater than 0 and at most {MOST_DAYS}, not {days}")
-        secret = secret or f"a2a_{secrets.token_urlsafe(32)}"
+        secret = secret or f"{KEY_PREFIX}{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, digest_of(secret), owner, expires, agents, local)
         with operator_errors(ParameterAlreadyExists=f"there is already a key {label!r}; revoke it first"):

@@ -25,7 +25,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from a2a_lambda import telemetry
-from a2a_lambda.access.key import FORM, Key, digest_of
+from a2a_lambda.access.credentials import KEY_FORM, digest_of
+from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
@@ -115,7 +116,7 @@ class Keys:
     def find(self, secret: str) -> Key | None:
         """The key with a secret, or None. Raises KeysUnavailable."""
         # What cannot be a key costs nothing: no digest, no read, no place in a cache.
-        if not (self._local or FORM.fullmatch(secret)):
+        if not (self._local or KEY_FORM.fullmatch(secret)):
             return None
         digest, arrival = digest_of(secret), self._clock()
         if self._refused.get(digest, 0.0) > arrival:

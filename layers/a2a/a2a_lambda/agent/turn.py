@@ -16,7 +16,6 @@ from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, text_of
 from a2a_lambda.protocol.stored_file import is_reference
-from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.context import (
     MEMORY_BYTES,
     Add,
@@ -28,6 +27,7 @@ from a2a_lambda.tasks.context import (
     apply_changes,
 )
 from a2a_lambda.tasks.head import Head, Pending
+from a2a_lambda.tasks.identity import Caller
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.model_blocks import Api

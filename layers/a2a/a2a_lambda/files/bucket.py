@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
-from a2a_lambda.protocol import media_types
+from a2a_lambda.protocol.model import plain_media_type
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -148,7 +148,7 @@ class Bucket:
 
         name: the file's name. media_type: "" = unknown.
         """
-        plain_type = media_types.plain(media_type)
+        plain_type = plain_media_type(media_type)
         is_shown = re.fullmatch(SHOWN, plain_type) is not None
         shown_type = TEXT_TYPE if plain_type == "text/plain" else plain_type
         disposition = "inline" if is_shown else "attachment"

@@ -14,8 +14,7 @@ from a2a_lambda import threads
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of, version_of
-from a2a_lambda.protocol import media_types
-from a2a_lambda.protocol.model import Event, Part, Published, Task
+from a2a_lambda.protocol.model import Event, Part, Published, Task, matches_media_type
 from a2a_lambda.protocol.stored_file import change_parts, is_reference, parts_of
 from a2a_lambda.tasks.identity import Scope
 
@@ -92,7 +91,7 @@ class _Answer:
             return part
         result = part.copy()
         media_type = part.get("mediaType", "")
-        if media_types.matches(media_type, self._types_as_bytes):
+        if matches_media_type(media_type, self._types_as_bytes):
             content = self._read(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]

@@ -10,9 +10,8 @@ from starlette.requests import Request
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access import audit
-from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import FORM, PREFIX
-from a2a_lambda.access.tokens.issuer import Issuer, is_token
+from a2a_lambda.access.credentials import KEY_FORM, KEY_PREFIX, Grant, is_token
+from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import (
     InsufficientScope,
     KeysUnavailable,
@@ -23,8 +22,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.http.request import base_url
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.tasks.caller import Caller
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Caller, Scope
 
 APPBUILDER = "x-appbuilder-authorization"
 """Qianfan's own header."""
@@ -83,7 +81,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
-    is_opaque = "x-api-key" not in request.headers and not secret.startswith(PREFIX)
+    is_opaque = "x-api-key" not in request.headers and not secret.startswith(KEY_PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
     # What an unknown key waits for must not delay a known one.
@@ -93,7 +91,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
         if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
         audit.refuse("key", "unknown")
-        has_form = FORM.fullmatch(secret) or kit.settings.local
+        has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
     return Grant(Caller(key.owner), key.agents)
 

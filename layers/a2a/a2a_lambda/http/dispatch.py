@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.access.grant import Grant
+from a2a_lambda.access.credentials import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
@@ -36,9 +36,8 @@ from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.caller import Caller
 from a2a_lambda.tasks.event_log import restate
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
 

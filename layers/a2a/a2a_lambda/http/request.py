@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType, excerpt
 from a2a_lambda.http.error_responses import JSON
-from a2a_lambda.protocol import media_types
+from a2a_lambda.protocol.model import plain_media_type
 
 INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
@@ -61,7 +61,7 @@ def version(request: Request) -> str:
 
 def check_media_type(request: Request) -> None:
     """Raises UnsupportedMediaType if the body is not JSON."""
-    media_type = media_types.plain(request.headers.get("content-type", JSON))
+    media_type = plain_media_type(request.headers.get("content-type", JSON))
     if media_type != JSON and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type is {excerpt(media_type)}, but must be {JSON}")
 
@@ -83,9 +83,9 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 def requested_extensions(request: Request, uris: Collection[str]) -> tuple[str, ...]:
     """URIs in `A2A-Extensions` and in its older name, each once, of those that are known."""
-    names = ("a2a-extensions", "x-a2a-extensions")
-    header = ",".join(line for name in names for line in request.headers.getlist(name))
-    return tuple(dict.fromkeys(uri for item in header.split(",") if (uri := item.strip()) in uris))
+    headers = request.headers
+    lines = [*headers.getlist("a2a-extensions"), *headers.getlist("x-a2a-extensions")]
+    return tuple(dict.fromkeys([uri for item in ",".join(lines).split(",") if (uri := item.strip()) in uris]))
 
 
 def idempotency_key(request: Request) -> str | None:

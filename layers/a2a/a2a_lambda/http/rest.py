@@ -24,8 +24,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import check_media_type, version
-from a2a_lambda.protocol import media_types
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
@@ -155,6 +154,6 @@ def _media_type(request: Request, wire: Wire) -> str:
 
     Source: A2A 1.0.1 section 11.1.
     """
-    types = {media_types.plain(item) for item in request.headers.get("accept", "").split(",")}
+    types = {plain_media_type(item) for item in request.headers.get("accept", "").split(",")}
     only_json = JSON in types and not types & {wire.media_type, "application/*", "*/*"}
     return JSON if only_json else wire.media_type

@@ -26,8 +26,7 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.caller import Caller
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 
 FIRST_LOOK_SECONDS = 60.0
 """Seconds before the first look in which a time counts: a new schedule does not make up for its past."""

@@ -15,7 +15,7 @@ from a2a_lambda.errors import (
     StreamingNotSupported,
     excerpt,
 )
-from a2a_lambda.protocol import media_types
+from a2a_lambda.protocol.model import matches_media_type, plain_media_type
 from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
@@ -171,12 +171,12 @@ class Card(CardModel):
     def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
         """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
         that is not in `also`. path: path of the field, such as params.message.parts[0]."""
-        plain_type = media_types.plain(media_type)
+        plain_type = plain_media_type(media_type)
         if not plain_type:
             return
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
         patterns = [*self.defaultInputModes, *modes, *also]
-        if not media_types.matches(plain_type, patterns):
+        if not matches_media_type(plain_type, patterns):
             raise ContentTypeNotSupported(
                 f"{path} is {excerpt(plain_type)}; the agent takes {', '.join(patterns)}", path=path
             )

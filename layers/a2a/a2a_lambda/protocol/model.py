@@ -7,9 +7,10 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
 URL_SAFE = str.maketrans("-_", "+/")
@@ -127,7 +128,7 @@ class RequestOptions(TypedDict):
     """What an agent may know of a message's request.
 
     turn: id of the turn that the message started, or in which it is a reply. answers: key of the wait that
-    the message ends, if it is a reply. caller: who sent it, unless with a key; see `tasks/caller`.
+    the message ends, if it is a reply. caller: who sent it, unless with a key; see `tasks.identity.Caller`.
     """
 
     turn: str
@@ -262,6 +263,17 @@ def artifact_index(identity: str) -> int:
 def text_of(parts: list[Part]) -> str:
     """Texts of the parts, each on a line."""
     return "\n".join(part["text"] for part in parts if "text" in part)
+
+
+def plain_media_type(media_type: str | None) -> str:
+    """A media type without its parameters, in lower case; "" if there is none."""
+    return (media_type or "").partition(";")[0].strip().lower()
+
+
+def matches_media_type(media_type: str | None, patterns: Iterable[str]) -> bool:
+    """Whether a media type matches one of the patterns, such as image/*, which have no parameters."""
+    plain_type = plain_media_type(media_type)
+    return any(fnmatchcase(plain_type, pattern.lower()) for pattern in patterns)
 
 
 def truncate_history(task: Task, length: int | None) -> Task:

@@ -136,11 +136,6 @@ class Issuer:
         return owner
 
 
-def is_token(secret: str) -> bool:
-    """Whether a secret has the form of a JWT: three parts, of which the first is a JSON object."""
-    return secret.startswith("eyJ") and secret.count(".") == 2
-
-
 def is_issuer_row(row: list[Any]) -> bool:
     """Whether a row of a copy is an issuer's, and not a key's."""
     return len(row) == 2

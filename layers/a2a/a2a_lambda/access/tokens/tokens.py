@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.access.grant import Grant
-from a2a_lambda.access.key import LATEST, digest_of
+from a2a_lambda.access.credentials import Grant, digest_of, is_token
+from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer, client_of, is_token, issuer_of, scopes_of, text_in
+from a2a_lambda.access.tokens.issuer import Issuer, client_of, issuer_of, scopes_of, text_in
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import IssuerFails, KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.tasks.caller import Caller
+from a2a_lambda.tasks.identity import Caller
 
 MAX_TOKEN_BYTES = 16_384
 

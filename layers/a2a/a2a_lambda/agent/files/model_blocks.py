@@ -12,8 +12,7 @@ from typing import Literal
 
 from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.errors import SkillError
-from a2a_lambda.protocol import media_types
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, plain_media_type
 
 Api = Literal["openai", "anthropic", "bedrock"]
 
@@ -39,7 +38,7 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
     blocks: list[dict[str, Json]] = []
     room = BLOCKS_BYTES
     for file in files:
-        if media_types.plain(file.media_type) in READABLE:
+        if plain_media_type(file.media_type) in READABLE:
             with file.open() as stream:
                 content = stream.read(room + 1)
             room -= len(content)
@@ -50,7 +49,7 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
 
 
 def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[str, Json]:
-    media_type = media_types.plain(file.media_type)
+    media_type = plain_media_type(file.media_type)
     is_image = media_type in IMAGES
     if api == "bedrock":
         source = {"bytes": content}

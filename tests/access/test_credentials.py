@@ -1,13 +1,20 @@
-"""What a key or a token allows."""
+"""What callers send to be let in, and what it allows."""
 
 import pytest
 
-from a2a_lambda.access.grant import Grant
+from a2a_lambda.access.credentials import Grant, is_token
 from a2a_lambda.errors import Forbidden, InsufficientScope
-from a2a_lambda.tasks.caller import Caller
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Caller, Scope
 
 PERSON = Caller("ann", kind="token", scopes=("read", "write"))
+
+
+@pytest.mark.parametrize(
+    ("secret", "has_form"),
+    [("eyJ.a.b", True), ("eyJ.a", False), ("eyJ.a.b.c", False), ("abc.a.b", False), ("", False)],
+)
+def test_a_token_has_three_parts(secret: str, has_form: bool) -> None:
+    assert is_token(secret) is has_form
 
 
 def test_a_grant_without_agents_allows_all() -> None:

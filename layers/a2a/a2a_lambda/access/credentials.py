@@ -1,16 +1,33 @@
-"""What a key or a token allows."""
+"""What callers send to be let in, and what it allows."""
 
+import hashlib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from a2a_lambda.errors import Forbidden, InsufficientScope
-from a2a_lambda.tasks.caller import Caller
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Caller, Scope
+
+KEY_PREFIX = "a2a_"
+
+KEY_FORM = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+def is_token(secret: str) -> bool:
+    """Whether a secret has the form of a JWT: three parts, of which the first is a JSON object."""
+    return secret.startswith("eyJ") and secret.count(".") == 2
+
+
+def digest_of(secret: str) -> str:
+    """SHA-256 of a secret, hex. No store and no cache has the secret itself."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """agents: names of those that the caller may call; empty = all. scopes: those that every token of the
+    """What a key or a token allows.
+
+    agents: names of those that the caller may call; empty = all. scopes: those that every token of the
     caller's issuer needs."""
 
     caller: Caller
