@@ -107,6 +107,21 @@ def test_a_turn_pauses_after_its_branches(bench: DurableBench) -> None:
     assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "12"}
 
 
+def test_a_question_of_a_branch_is_in_the_conversation(bench: DurableBench) -> None:
+    """The branch does not run again, neither after the pause nor for the branch around it."""
+    task = bench.send("a party", skill="poll")
+    bench.wait_until_open(task["id"])
+    bench.send("four", taskId=task["id"])
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "[['four'], 'fish']"}
+    conversation = bench.store.get_context(bench.scope, task["contextId"]).conversation
+    assert [entry.text for entry in conversation] == [
+        "a party",
+        "How many guests?",
+        "four",
+        "[['four'], 'fish']",
+    ]
+
+
 def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> None:
     task = bench.send(skill="hasty")
     failed = bench.wait_for(task["id"], TaskState.FAILED)

@@ -427,6 +427,24 @@ async def waiting(turn):
     assert [entry["content"] for entry in messages] == ["a trip\nOslo", "booked Oslo", "next"]
 
 
+def test_a_question_of_a_router_is_in_the_conversation(tmp_path: Path) -> None:
+    body = """
+@route
+async def choose(turn):
+    city = await turn.wait_for("city", Ask("Which city?"))
+    return "run"
+@skill
+async def run(turn):
+    await turn.sleep(hours=1)
+    return turn.messages() if turn.history else "booked"
+"""
+    agent = written(tmp_path, body)
+    done = run(agent, "Oslo", after=run(agent, "a trip"))
+    [messages] = run(agent, "x", after=run(agent, "next", after=done)).data
+    texts = ["a trip", "Which city?", "Oslo", "booked", "next"]
+    assert [entry["content"] for entry in messages] == texts
+
+
 def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice of its step is no answer of the router."""
 

@@ -144,6 +144,20 @@ async def stall(turn: Turn) -> None:
 
 
 @skill
+async def poll(turn: Turn) -> AsyncIterator[str]:
+    async def ask() -> str:
+        reply = await turn.wait_for("guests", Ask("How many guests?"))
+        return reply.text
+
+    async def ask_below() -> list[Any]:
+        return await turn.parallel(ask)
+
+    results = await turn.parallel(ask_below, turn.step("menu", lambda: "fish"))
+    await turn.sleep(hours=1)
+    yield str(results)
+
+
+@skill
 async def crowd(turn: Turn) -> None:
     await turn.parallel(turn.step("one", forever), turn.step("two", forever))
 

@@ -109,7 +109,11 @@ class Agent:
             # The message's text answers the question that the skill asked for a parameter.
             skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
         else:
-            skill = self._default if self._route is None else await self._route_turn(turn, self._route)
+            skill = self._default
+            if self._route is not None:
+                skill, exchanges = await self._route_turn(turn, self._route)
+                if exchanges:
+                    yield Batch(exchanges, last=False)
         texts = skill.texts_in(turn)
         if slot is not None and turn.text.strip():
             slots[slot] = [turn.text]
@@ -183,12 +187,18 @@ class Agent:
         config = configuration.of_environment(configuration.given(secrets, settings))
         return await trial.run(self, message, after, replies, config)
 
-    async def _route_turn(self, turn: Turn, route: Callable[[Turn], Any]) -> Skill:
-        """The skill that the agent's router chooses; the default skill if it returns nothing."""
+    async def _route_turn(
+        self, turn: Turn, route: Callable[[Turn], Any]
+    ) -> tuple[Skill, tuple[Exchange, ...]]:
+        """The skill that the agent's router chooses, which is the default skill if it returns nothing; and
+        what the user has replied to the router."""
+        exchanges: list[Exchange] = []
         outputs = executor.execute(partial(route, turn), turn, is_async=is_async(route))
         async with aclosing(outputs):
             async for batch in outputs:
                 for output in batch.outputs:
+                    if isinstance(output, Exchange):
+                        exchanges.append(output)
                     if isinstance(output, Notice | Exchange):  # of a step or a wait of the router
                         continue
                     identity = getattr(output, MARK, (output,))[0]
@@ -197,8 +207,8 @@ class Agent:
                             f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It"
                             f" returned a value of type {type(output).__name__}"
                         )
-                    return self.skills[identity]
-        return self._default
+                    return self.skills[identity], tuple(exchanges)
+        return self._default, tuple(exchanges)
 
     def source_of(self, turn: Turn) -> str:
         """File and line of the function that has a turn: its skill, or the router before one is chosen."""

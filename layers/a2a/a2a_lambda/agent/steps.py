@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
+    RESULT_BYTES,
     STEP_NAME_CHARACTERS,
     Engine,
     Exchange,
@@ -37,8 +39,20 @@ QUESTION_BYTES = 64_000
 
 STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 
-_branch: contextvars.ContextVar[Engine | None] = contextvars.ContextVar("branch", default=None)
-"""Engine of the branch that runs now."""
+EXCHANGES = "a2a:exchanges"
+"""Beside a branch's result: what the user replied in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A branch of `turn.parallel`."""
+
+    engine: Engine
+    exchanges: list[Exchange] = field(default_factory=list)
+
+
+_branch: contextvars.ContextVar[_Branch | None] = contextvars.ContextVar("branch", default=None)
+"""The branch that runs now."""
 
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
 """Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
@@ -166,7 +180,7 @@ class Steps:
             with engine.keys.hold(name):
                 reply = await engine.wait_for(wait)
             if not reply.is_callback:
-                self.tell(Exchange(wait.question or "", reply.parts))
+                self._tell(Exchange(wait.question or "", reply.parts))
             return reply
 
         return self._register(name, run)
@@ -193,7 +207,13 @@ class Steps:
         name = engine.keys.take("parallel")
         with engine.keys.hold(name):
             results = await engine.parallel(name, [partial(_run_branch, branch) for branch in branches])
-        return [strictjson.loads(result) for result in results]
+        values = [strictjson.loads(result) for result in results]
+        for index, value in enumerate(values):
+            if isinstance(value, dict) and value.keys() == {EXCHANGES, "result"}:
+                for question, reply in value[EXCHANGES]:
+                    self._tell(Exchange(question, reply))
+                values[index] = value["result"]
+        return values
 
     def callback_url(self, name: str) -> str:
         """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
@@ -220,9 +240,17 @@ class Steps:
         self._operations.append(operation)
         return operation
 
+    def _tell(self, exchange: Exchange) -> None:
+        # A replay that knows a branch's result does not call the branch. So the result says it again.
+        if (branch := _branch.get()) is not None:
+            branch.exchanges.append(exchange)
+        else:
+            self.tell(exchange)
+
     def _engine(self, name: str) -> Engine:
         """What keeps an operation's result. Raises ConfigurationError, ValueError."""
-        engine = _branch.get() or self.engine
+        branch = _branch.get()
+        engine = self.engine if branch is None else branch.engine
         if engine is None:
             raise ConfigurationError(
                 "only a durable skill has steps and waits: write `durable: true` in card.yaml"
@@ -252,7 +280,8 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
-    with _set(_branch, engine):
+    place = _Branch(engine)
+    with _set(_branch, place):
         try:
             result = await branch()
         except (Exception, BaseExceptionGroup) as error:
@@ -262,7 +291,13 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             if (other := error_beside_end(error)) is not None:
                 logger.warning("a branch raised an error while it was suspended", exc_info=other)
             raise engine.suspension from None
-        return strictjson.dumps_verified(to_jsonable_python(result))
+        value = to_jsonable_python(result)
+        body = strictjson.dumps_verified(value)
+        if place.exchanges:
+            exchanges = [[exchange.question, exchange.reply] for exchange in place.exchanges]
+            told = strictjson.dumps({EXCHANGES: exchanges, "result": value})
+            return told if len(told) <= RESULT_BYTES else body
+        return body
 
 
 @contextmanager
