@@ -242,7 +242,7 @@ def test_what_has_every_attribute_is_no_skill(tmp_path: Path) -> None:
     [
         (
             "@skill('hello')\ndef a(turn): return 1\n@skill('hello')\ndef b(turn): return 2",
-            "two functions are the skill 'hello'",
+            "agent.py:[0-9]+: this function and the one at .*agent.py:[0-9]+ are both the skill 'hello'",
         ),
         (
             "@skill\ndef hello(turn): return 1\n@route\ndef a(turn): ...\n@route\ndef b(turn): ...",
@@ -254,6 +254,23 @@ def test_one_function_is_one_skill(tmp_path: Path, code: str, message: str) -> N
     with pytest.raises(ConfigurationError, match=message):
         run(tmp_path, code)
     assert run(tmp_path / "other", "@skill\ndef hello(turn): return 'hi'\nsame = hello").text == "hi"
+
+
+def test_a_wrapper_takes_the_place_of_the_skill_or_router_that_it_wraps(tmp_path: Path) -> None:
+    code = """
+    import functools
+    def loud(function):
+        @functools.wraps(function)
+        def wrapper(turn): return function(turn) + "!"
+        return wrapper
+    @skill
+    def hello(turn): return "hello"
+    louder = loud(loud(hello))
+    @route
+    def choose(turn): return "hel"
+    choose_loudly = functools.wraps(choose)(lambda turn: choose(turn) + "lo")
+    """
+    assert run(tmp_path, code).text == "hello!!"
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])

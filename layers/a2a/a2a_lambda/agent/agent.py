@@ -43,8 +43,9 @@ class Agent:
         self._modified = mtime
         # Each once, whatever names it has. A proxy or a mock seems to have every attribute, so values count.
         members = {id(member): member for member in vars(module).values()}.values()
-        skills = [Skill(member) for member in members if type(getattr(member, MARK, None)) is tuple]
-        routes = [member for member in members if getattr(member, ROUTE, None) is True]
+        marked = [member for member in members if type(getattr(member, MARK, None)) is tuple]
+        skills = [Skill(member) for member in _outermost(marked)]
+        routes = _outermost([member for member in members if getattr(member, ROUTE, None) is True])
         self.skills = {skill.id: skill for skill in skills}
         self._route = routes[0] if routes else None
         place = mistakes.short_path(module.__file__ or module.__name__)
@@ -52,8 +53,10 @@ class Agent:
             raise ConfigurationError(f"{place}: two functions have @route; only one may have it")
         for skill in skills:
             if skill is not self.skills[skill.id]:
+                other = mistakes.source_of(self.skills[skill.id].function)
                 raise ConfigurationError(
-                    f"{place}: two functions are the skill {skill.id!r}: give one of them another id"
+                    f"{mistakes.source_of(skill.function)}: this function and the one at {other} are both the"
+                    f" skill {skill.id!r}: give one of them another id"
                 )
         self._check(place)
         defaults = [skill for skill in self.skills.values() if skill.default] or list(self.skills.values())
@@ -238,6 +241,16 @@ class Agent:
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
+
+
+def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
+    """Those that no other one wraps: `functools.wraps` gives a wrapper the mark, too."""
+    inner_ids: set[int] = set()
+    for function in functions:
+        while (inner := getattr(function, "__wrapped__", None)) is not None and id(inner) not in inner_ids:
+            inner_ids.add(id(inner))
+            function = inner
+    return [function for function in functions if id(function) not in inner_ids]
 
 
 _packages_lock = threading.Lock()
