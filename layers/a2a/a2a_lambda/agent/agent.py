@@ -247,9 +247,10 @@ def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
     """Those that no other one wraps: `functools.wraps` gives a wrapper the mark, too."""
     inner_ids: set[int] = set()
     for function in functions:
-        while (inner := getattr(function, "__wrapped__", None)) is not None and id(inner) not in inner_ids:
+        inner = getattr(function, "__wrapped__", None)
+        while inner is not None and id(inner) not in inner_ids:
             inner_ids.add(id(inner))
-            function = inner
+            inner = getattr(inner, "__wrapped__", None)
     return [function for function in functions if id(function) not in inner_ids]
 
 

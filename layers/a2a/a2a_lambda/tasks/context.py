@@ -71,7 +71,10 @@ class Context:
 
     def before(self, turn: str, task: str) -> "Context":
         """The context as a turn sees it: without what an earlier attempt at the turn said, and without what
-        that changed in the memory, unless a later turn has changed it, too. It must not be stored."""
+        that changed in the memory. It must not be stored.
+
+        The memory stays changed if another turn has changed it since, or if `changed` had no room for it.
+        """
         if turn not in self.turns and turn not in self.failed:
             return self
         memory, (last_turn, values) = self.memory, self.changed
