@@ -257,6 +257,42 @@ def test_an_erased_task_leaves_no_execution(
     assert not bench.executions.is_running(arn)
 
 
+def test_an_execution_that_starts_while_its_task_is_erased_is_stopped(
+    bench: DurableBench, durable_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of the table that the erasure has read does not name it yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench.executions, "start", lambda turn: "")
+    task = bench.send("Oslo")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+
+    class LateScan:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.table, name)
+
+        def scan(self, **query: Any) -> Any:
+            page = bench.table.scan(**query)
+            bench.sweep(task["id"])
+            bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+            return page
+
+    arns: list[str] = []
+    stop = bench.executions.stop
+
+    def stop_known(arn: str) -> None:
+        arns.append(arn)
+        stop(arn)
+
+    monkeypatch.setattr(bench.executions, "stop", stop_known)
+    table: Any = LateScan()
+    s3 = clients.s3(durable_settings)
+    erasure = erase.Erasure(table, durable_settings.table, s3, "", bench.executions)
+    erase.run(erasure, erase.Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    [arn] = arns
+    assert not bench.executions.is_running(arn)
+
+
 def test_an_execution_of_a_function_that_was_removed_ends_in_silence(bench: DurableBench) -> None:
     asyncio.run(Sweep(bench.store, Dispatcher(FakeQueue())).end_execution("arn:of:an:execution"))
 

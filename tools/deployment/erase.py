@@ -186,16 +186,7 @@ class Erasure:
     def _forget(self, scope: Scope, context_id: str, task_id: str) -> None:
         """Take what was said in a task out of its conversation."""
         key = items.context_key(scope, context_id)
-        while True:
-            answer = self._dynamodb.query(
-                TableName=self._table,
-                ConsistentRead=True,
-                KeyConditionExpression="pk = :pk AND sk = :sk",
-                ExpressionAttributeValues={":pk": key["pk"], ":sk": key["sk"]},
-            )
-            if not answer["Items"]:
-                return
-            [item] = answer["Items"]
+        while (item := self._read(key)) is not None:
             context = items.to_context(item)
             conversation = tuple(entry for entry in context.conversation if entry.task != task_id)
             # `changed` may hold what the task said, or what the agent has deleted since.
@@ -213,6 +204,16 @@ class Erasure:
                 )
                 return
 
+    def _read(self, key: Item) -> Item | None:
+        """An item as it is now, if it is there. key: the item, or its keys."""
+        answer = self._dynamodb.query(
+            TableName=self._table,
+            ConsistentRead=True,
+            KeyConditionExpression="pk = :pk AND sk = :sk",
+            ExpressionAttributeValues={":pk": key["pk"], ":sk": key["sk"]},
+        )
+        return next(iter(answer["Items"]), None)
+
     def _erase_of_context(self, selection: Selection, item: Item) -> None:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:
             scope, task_id = items.task_of_item(item)
@@ -229,10 +230,14 @@ class Erasure:
             if item["sk"]["S"] == "head":
                 self.counts.tasks += 1
                 self.counts.running += bool(item["holder"]["S"]) and float(item["lease"]["N"]) > time.time()
-                # While the head is there: without it, no one would find the execution again.
-                execution = items.to_head(items.task_of_item(item)[0], item).execution
-                if self._executions is not None and execution is not None and execution.arn:
-                    self._executions.stop(execution.arn)
+                # While the head is there: without it, no one would find the execution again. It may have been
+                # started since the page was read.
+                scope, _ = items.task_of_item(item)
+                if self._executions is not None and items.to_head(scope, item).execution is not None:
+                    latest_item = self._read(item)
+                    execution = items.to_head(scope, latest_item).execution if latest_item else None
+                    if execution is not None and execution.arn:
+                        self._executions.stop(execution.arn)
         requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in rows]
         for start in range(0, len(requests), WRITES):
             request: Any = {self._table: requests[start : start + WRITES]}
