@@ -22,6 +22,9 @@ from tools.deployment.deploy import named_parameters
 
 FOLDER = Path(".aws-sam")
 
+MARK = ".a2a-build"
+"""Empty file in the folder of a build: another build may delete what is there."""
+
 MANIFEST = Path("functions/.manifest.json")
 
 
@@ -100,22 +103,22 @@ def build(
     if status:
         return status
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(variant / "build", folder, symlinks=True)
+    folder.mkdir(parents=True)
+    (folder / MARK).touch()  # first: the copy may be interrupted
+    shutil.copytree(variant / "build", folder, symlinks=True, dirs_exist_ok=True)
     print(f"built: {folder}")
     return 0
 
 
 def _check_folder(folder: Path) -> None:
-    """Raises ConfigurationError for a folder that is no build: a build would delete what is in it."""
-    if FOLDER.resolve() in folder.resolve().parents:  # a build that was interrupted may be there
+    """Raises ConfigurationError for a folder that no build has made: a build would delete what is in it."""
+    is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if is_empty or (folder / MARK).is_file() or FOLDER.resolve() in folder.resolve().parents:
         return
-    entries = list(folder.iterdir()) if folder.is_dir() else []
-    others = [entry for entry in entries if not entry.is_dir() and entry.name != "template.yaml"]
-    if others or (entries and not (folder / "template.yaml").is_file()):
-        raise ConfigurationError(
-            f"BUILD_DIR={folder} has files that are not of a build, which a build would delete: name another"
-            " folder, such as BUILD_DIR=.aws-sam/mine"
-        )
+    raise ConfigurationError(
+        f"BUILD_DIR={folder} was not made by a build, which would delete what is there: name a new folder,"
+        " such as BUILD_DIR=.aws-sam/mine"
+    )
 
 
 def build_image(folder: Path, architecture: str) -> int:

@@ -7,18 +7,18 @@ import pytest
 from tools.build import sam
 
 
-@pytest.mark.parametrize("folder", [".", "mine", ".aws-sam"])  # whose folders alone are builds
+@pytest.mark.parametrize("folder", [".", "mine", ".aws-sam", "mine/notes.txt"])
 def test_a_folder_that_is_no_build_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tools.environments.run", pytest.fail)
-    file = Path(folder) / "notes.txt"
-    file.parent.mkdir(exist_ok=True)
+    file = Path(folder) / "src" / "notes.txt" if folder != "mine/notes.txt" else Path(folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("mine")
-    Path("template.yaml").write_text("")
+    file.parent.with_name("template.yaml").write_text("Resources: {}")
     assert sam.main(["sam", "build"], {"BUILD_DIR": folder}) == 1
-    assert "files that are not of a build" in capsys.readouterr().err
+    assert "was not made by a build" in capsys.readouterr().err
     assert file.read_text() == "mine"
 
 
@@ -34,5 +34,5 @@ def test_a_folder_of_a_build_is_built_anew(
     assert sam.main(["sam", "build"], {}) == 7
     if is_there:
         (tmp_path / "built" / "RpcFunction").mkdir(parents=True)
-        (tmp_path / "built" / "template.yaml").write_text("")
+        (tmp_path / "built" / sam.MARK).touch()
     assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 7, "the next step"
