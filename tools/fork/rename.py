@@ -59,7 +59,7 @@ def stages(samconfig: str, name: str) -> str:
         new_line = re.sub(
             r"""^(stack_name|s3_prefix)(\s*=\s*)("[^"]*"|'[^']*')""", rf'\1\2"{name}-{stage}"', line
         )
-        lines.append(re.sub(r'"project=[^"]*"', f'"project={name}"', new_line))
+        lines.append(re.sub(r"""(["'])project=[^"']*""", rf"\1project={name}", new_line))
     return "".join(lines)
 
 

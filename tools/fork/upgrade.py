@@ -79,7 +79,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         raise ConfigurationError(merge.stderr.strip() or merge.stdout.strip())
     try:
         settle(base, head, commit)
-    except ConfigurationError:
+    except BaseException:
         _run("git", "merge", "--abort")
         raise
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
@@ -202,7 +202,10 @@ def git(*arguments: str) -> str:
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    # A file's name may be bytes that are no UTF-8, and must be the same bytes when git gets it back.
+    return subprocess.run(
+        command, capture_output=True, check=False, encoding="utf-8", errors="surrogateescape"
+    )
 
 
 if __name__ == "__main__":

@@ -51,11 +51,8 @@ def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.Cap
 
 
 def test_a_stage_in_single_quotes_is_named_too(fork: Path) -> None:
-    text = SAMCONFIG.replace('"a2a-dev"', "'a2a-dev'")
-    assert text != SAMCONFIG
-    (fork / "samconfig.toml").write_text(text)
+    text = SAMCONFIG.replace("tags = [", 'tags = ["project=a2a-lambda-kit", ')
+    (fork / "samconfig.toml").write_text(text.replace('"', "'"))
     assert rename.main({"NAME": "acme"}) == 0
-    assert (
-        tomllib.loads((fork / "samconfig.toml").read_text())["dev"]["deploy"]["parameters"]["stack_name"]
-        == "acme-dev"
-    )
+    stage = tomllib.loads((fork / "samconfig.toml").read_text())["dev"]["deploy"]["parameters"]
+    assert (stage["stack_name"], stage["tags"]) == ("acme-dev", ["project=acme", "stage=dev"])

@@ -241,8 +241,9 @@ def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstr
     assert (fork.folder / moved).read_bytes() == (upstream.folder / moved).read_bytes()
 
 
-def test_a_fork_may_have_names_in_any_script(fork: Repository, upstream: Repository) -> None:
-    path = fork.folder / "functions" / "agents" / "数据.csv"
+@pytest.mark.parametrize("name", ["数据.csv".encode(), "größe.csv".encode("latin-1")])
+def test_a_fork_may_have_names_in_any_script(fork: Repository, upstream: Repository, name: bytes) -> None:
+    path = fork.folder / "functions" / "agents" / os.fsdecode(name)
     path.write_text("1,2\n")
     fork.commit("data")
     assert "merged v0.0.2" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
