@@ -1,6 +1,7 @@
 """Sends, streams and subscriptions: what their clients are shown, whatever happens to the turn."""
 
 import asyncio
+import base64
 import time
 import uuid
 from dataclasses import replace
@@ -21,6 +22,8 @@ from a2a_lambda.errors import (
     TaskNotFound,
     UnsupportedOperation,
 )
+from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, messages, service
 from a2a_lambda.operations.messages import Messages
@@ -32,6 +35,7 @@ from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
 from tests.agent.folders import CARD, write
+from tests.files.fake_s3 import FakeS3
 from tests.turns.run_bench import PATIENCE, RunBench, until, within
 
 
@@ -296,6 +300,23 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
     monkeypatch.setattr(messages, "wait_until_stopped", wait)
     within(bench.messages.send(*bench.sent("echo")))
     assert len(waited) == 1
+
+
+def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(bench: RunBench) -> None:
+    """Its turn ends without it. If the run dies, the repeated message starts the turn anew, so it is stored."""
+    s3: Any = FakeS3()
+    bench.messages.files = Files(Bucket(lambda: s3, "files"))
+    raw = base64.b64encode(bytes(300_000)).decode()
+    call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")])
+    head = bench.store.new_head(
+        bench.scope, call.request.task_id(), "c", status(TaskState.WORKING, bench.store.clock())
+    )
+    head = head.with_request(call.request, bench.store.clock())
+    bench.store.create_head(replace(head, holder="another", lease=bench.store.clock() + 600))
+    assert within(bench.messages.receive(call, request)) is None
+    bench.store.update_head(replace(bench.head(head.task_id), lease=1.0))
+    received = within(bench.messages.receive(call, request))
+    assert received["message"]["parts"][0].keys() == {"url", "filename"}
 
 
 def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:

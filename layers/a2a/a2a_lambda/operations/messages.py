@@ -1,11 +1,11 @@
 """`send` and `stream`: a message starts a turn, and its answer follows the turn.
 
-message ── _receive ── intake ─┬─ a claim: the turn runs here ── Run ── its events
-                               ├─ a turn that runs elsewhere ── dispatch ── follow
-                               └─ the task of an earlier, equal request ── follow
+message ── check ── receive ── intake ─┬─ a claim: the turn runs here ── Run ── its events
+                                       ├─ a turn that runs elsewhere ── dispatch ── follow
+                                       └─ the task of an earlier, equal request ── follow
 
-`_receive` checks the message against the agent's card, and stores its large files. A stream follows a turn
-event by event. A send waits until the turn stops, unless its client does not wait, and starts a turn again
+The message is checked against the agent's card, and its large files are stored. A stream follows a turn event
+by event. A send waits until the turn stops, unless its client does not wait, and starts a turn again
 whose run died. A send that takes long holds a slot of its owner.
 """
 
@@ -33,7 +33,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import UNREAD_EVENTS
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import load_live_head
+from a2a_lambda.turns.recovery import has_died, load_live_head
 from a2a_lambda.turns.run import Run
 
 SLOTLESS_SEND_SECONDS = 2.5
@@ -88,7 +88,7 @@ class Messages:
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
         # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
-        request = await self._receive(call, request)
+        await self._check(call, request)
         # Two things may end this send: its turn, or a slot that is not there. `stop` ends the turn's agent,
         # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
         # first.
@@ -120,9 +120,9 @@ class Messages:
         Raises what `Intake.start` raises, and ContentTypeNotSupported, ExtensionSupportRequired and
         PushNotificationNotSupported if the agent's card says so.
         """
-        request = await self._receive(call, request)
+        await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
-        result = await self.start(call, request)
+        result = await self.start(call, await self.receive(call, request) or request)
         if isinstance(result, Head):
             events = follow(self.store, result, history_length=length, deadline=call.deadline)
         else:
@@ -171,13 +171,8 @@ class Messages:
         """The run of a turn in this process."""
         return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
 
-    async def _receive(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest:
-        """The request with its large files in the bucket.
-
-        Raises if the agent's card, or the policy for webhooks, forbids the message; InvalidParams,
-        FilesUnavailable, and TaskNotFound, so that nothing is written for a task that does not exist. A file
-        of a message that is refused later, because its task has ended, say, expires as every other.
-        """
+    async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
+        """Raises if the agent's card, or the policy for webhooks, forbids the message."""
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(message["parts"]):
@@ -189,6 +184,16 @@ class Messages:
         if config is not None:
             agent.card.check_operation("set_push")
             await webhook.check(config, self._webhooks)
+
+    async def receive(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest | None:
+        """The request with its large files in the bucket; None if it is a repeated one, whose turn ends
+        without it: its files are not stored again, and its uploads may be gone by now.
+
+        Raises InvalidParams, FilesUnavailable, and TaskNotFound, so that nothing is written for a task that
+        does not exist. A file of a message that is refused later, because its task has ended, say, expires as
+        every other.
+        """
+        message = request["message"]
         if not is_stored_apart(message):
             return request
         task_id = message.get("taskId", call.request.task_id())
@@ -197,15 +202,13 @@ class Messages:
             head = await load_live_head(self.store, call.scope, task_id, path="params.message.taskId")
         else:
             head = await threads.run(self.store.get_head, call.scope, task_id)
-        # A repeated message is not stored again once its task has stopped, because then nothing starts its
-        # turn anew. Its uploads may be gone by now.
         if (
             head is not None
             and self.intake.repeats(call, head.requests)
-            and head.is_stopped
             and not head.has_lost(call.request)
+            and not has_died(self.store, head)
         ):
-            return request
+            return None
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 
 
@@ -216,6 +219,7 @@ class _Sending:
         self._messages = messages
         self._call = call
         self._request = request
+        self._received: SendMessageRequest | None = None
         self._run: Run | None = None
         self._stop_reason = ""
         self.is_starting = False
@@ -234,7 +238,9 @@ class _Sending:
             # stored.
             self.is_starting = True
             try:
-                result = await self._messages.start(self._call, self._request)
+                if self._received is None:
+                    self._received = await self._messages.receive(self._call, self._request)
+                result = await self._messages.start(self._call, self._received or self._request)
             finally:
                 self.is_starting = False
             if isinstance(result, Claim):
