@@ -303,7 +303,7 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
 
 
 def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(bench: RunBench) -> None:
-    """Its turn ends without it. If the run dies, the repeated message starts the turn anew, so it is stored."""
+    """Its turn ends without it. If the run dies, the repeated message starts the turn anew."""
     s3: Any = FakeS3()
     bench.messages.files = Files(Bucket(lambda: s3, "files"))
     raw = base64.b64encode(bytes(300_000)).decode()
