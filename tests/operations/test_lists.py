@@ -85,7 +85,9 @@ def test_pages_of_a_filtered_list(rest: Rest) -> None:
     assert (first["totalSize"], second["totalSize"], second["nextPageToken"]) == (3, 3, "")
 
 
-@pytest.mark.parametrize(("length", "kept"), [("", 1), ("?historyLength=0", 0), ("?historyLength=1", 1)])
+@pytest.mark.parametrize(
+    ("length", "kept"), [("", 1), ("?historyLength=", 1), ("?historyLength=0", 0), ("?historyLength=1", 1)]
+)
 def test_history(rest: Rest, length: str, kept: int) -> None:
     rest.send()
     [task] = rest.call("GET", f"tasks{length}")["tasks"]

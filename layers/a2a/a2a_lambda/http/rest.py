@@ -130,8 +130,9 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
         fields = strictjson.loads(body)
         if not isinstance(fields, dict):
             raise InvalidParams("the body must be an object")
-    query = {name: value for name, value in request.query_params.items() if name.lower() != "a2a-version"}
-    params = {**fields, **query}
+    # A client that writes `?historyLength=` names no length.
+    query = {name: value for name, value in request.query_params.items() if value}
+    params = {**fields, **{name: value for name, value in query.items() if name.lower() != "a2a-version"}}
     for spelling, name in protojson.spellings(match.variables).items():
         if params.pop(spelling, None) not in (None, "", match.variables[name]):
             raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
