@@ -173,6 +173,11 @@ def test_choices_that_no_status_can_carry_fail_in_words(tmp_path: Any) -> None:
         (str, "[a]"),
         (str, '{"a": 1}'),
         (Any, "[a"),
+        (Any, 5),
+        (Any, True),
+        (int | str, "01234"),
+        (int | str, 1234),
+        (str, ""),
     ],
 )
 def test_a_list_or_an_object_stays_one(hint: Any, value: Any) -> None:
@@ -181,7 +186,10 @@ def test_a_list_or_an_object_stays_one(hint: Any, value: Any) -> None:
     find.__annotations__["query"] = hint
     finding = Skill(mark(find))
     message = Message(messageId="m", role=Role.USER, parts=[Part(data={"query": value})])
-    assert finding.arguments(finding.texts_in(Turn(message=message))) == {"query": value}
+    values = finding.values_in(Turn(message=message))
+    arguments: Any = finding.arguments({"query": ["of the text"]}, values)
+    assert arguments == {"query": value}
+    assert type(arguments["query"]) is type(value)
 
 
 def test_a_default_that_json_cannot_say_is_a_mistake() -> None:

@@ -237,6 +237,20 @@ def test_a_client_of_mcp_is_led_to_the_issuers_of_its_agent(
     assert "result" in post(provider.token(scope="agents.admin")).json()
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_the_tools_of_the_default_agent_have_metadata_of_their_own(
+    client: TestClient, accept: Accept, provider: IdentityProvider, path: str
+) -> None:
+    """A client takes it only if its resource is the url that it has called (RFC 9728 section 3.3)."""
+    accept(provider.issuer(scopes=("other",)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp"
+    assert f'resource_metadata="{url}"' in client.post(path, json=body).headers["www-authenticate"]
+    assert client.get(url.removeprefix(BASE_URL)).json()["resource"] == f"{BASE_URL}/mcp"
+    headers = {"Authorization": f"Bearer {provider.token()}"}
+    assert 'scope="other"' in client.post(path, json=body, headers=headers).headers["www-authenticate"]
+
+
 def test_a_missing_scope_is_403_and_named(
     client: TestClient, accept: Accept, provider: IdentityProvider
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import (
@@ -317,6 +318,25 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     bench.store.update_head(replace(bench.head(head.task_id), lease=1.0))
     received = within(bench.messages.receive(call, request))
     assert received["message"]["parts"][0].keys() == {"url", "filename"}
+    assert len(s3.objects) == 1
+
+
+def test_a_send_stores_its_large_files(bench: RunBench) -> None:
+    s3: Any = FakeS3()
+    bench.messages.files = Files(Bucket(lambda: s3, "files"))
+    raw = base64.b64encode(bytes(300_000)).decode()
+    task = within(bench.send("echo", parts=[Part(raw=raw, filename="large.bin")]))
+    assert [len(content) for content in s3.objects.values()] == [300_000]
+    assert "raw" not in task["history"][0]["parts"][0]
+
+
+def test_log_lines_of_a_turn_name_its_task(bench: RunBench) -> None:
+    async def send() -> None:
+        ids = telemetry.collect()
+        task = await bench.send("echo")
+        assert ids == {"task_id": task["id"], "context_id": task["contextId"]}
+
+    within(send())
 
 
 def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:

@@ -1,4 +1,4 @@
-"""What agents import, and Lambda does not have.
+"""What agents import, and Lambda does not have: packages, and agents that a build leaves out.
 
 The development environment has more packages than a function: the kit's tests need them. So an agent that
 imports one of those runs here, and fails on Lambda. Only code that agent.py leads to counts, and no import
@@ -8,7 +8,7 @@ that may fail: `try … except ImportError` is how an agent does without a packa
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -27,10 +27,14 @@ ELSEWHERE = {"version_info", "platform", "__name__"}
 Import = ast.Import | ast.ImportFrom
 
 
-def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
-    """A sentence for each package that an agent imports and Lambda does not have.
+def find_missing(
+    agents: Path, names: Collection[str] | None = None, left_out: Collection[str] = ()
+) -> list[str]:
+    """A sentence for each package that an agent imports and Lambda does not have, and for each agent that it
+    imports and the build leaves out.
 
-    agents: their folder. names: agents to look at; None = all of them.
+    agents: their folder. names: agents to look at; None = all of them. left_out: agents that Lambda will not
+    have.
     """
     sentences: list[str] = []
     for folder in sorted(card.parent for card in agents.glob("*/card.yaml")):
@@ -38,10 +42,21 @@ def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
             continue
         packages: set[str] = set()
         for file, line, package in _imports(agents, folder / "agent.py", set()):
-            is_own = package in (folder.name, "functions")  # its import fails here, and says how to write it
-            distribution = "" if package in packages or is_own else _missing_distribution(package, folder)
+            if package in packages:
+                continue
             packages.add(package)
-            if distribution:
+            if package.startswith("agents."):
+                other = package.removeprefix("agents.")
+                if other in left_out:
+                    sentences.append(
+                        f"{short_path(file)}:{line}: agent {folder.name} imports agent {other}, which this"
+                        f" build leaves out: name {other}, too, or move what both need into a folder beside"
+                        " them without a card.yaml"
+                    )
+            # The import of an own file fails here, and says how to write it.
+            elif package not in (folder.name, "functions") and (
+                distribution := _missing_distribution(package, folder)
+            ):
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
                     f" have it: make add PACKAGE={distribution} (AGENT={folder.name}: for this agent only)"
@@ -51,7 +66,8 @@ def find_missing(agents: Path, names: set[str] | None = None) -> list[str]:
 
 def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path, int, str]]:
     """File, line and top-level package of each import of a module, and of the agents' modules that it
-    imports. files: the files that were read before."""
+    imports. The package of such a module has the agent's name: agents.weather. files: the files that were
+    read before."""
     if file in files:
         return
     files.add(file)
@@ -64,6 +80,7 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
             if not module.startswith("agents."):
                 yield file, node.lineno, module.partition(".")[0]
                 continue
+            yield file, node.lineno, ".".join(module.split(".")[:2])
             place = agents.parent / module.replace(".", "/")
             for path in (place.with_suffix(".py"), place / "__init__.py"):
                 yield from _imports(agents, path, files) if path.exists() else ()

@@ -41,7 +41,9 @@ def main(argv: list[str] = sys.argv) -> int:
         )
     Watch(AGENTS).start()
     profiles = check_all(AGENTS)
-    if sentences := imports.find_missing(AGENTS, set(argv[2:]) or None):
+    named = argv[2:]
+    left_out = {profile.name for profile in profiles if named and profile.name not in named}
+    if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
     if len(argv) > 1:
         path, names = Path(argv[1]), argv[2:]

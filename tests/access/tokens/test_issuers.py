@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.access.tokens.issuer import (
+    CLIENT_OWNER,
     COMMON_CLAIMS,
     DISPLAY_CLAIMS,
     OWNER_BYTES,
@@ -96,13 +97,31 @@ def test_the_owner_is_the_subject_or_a_claim() -> None:
     assert issuer().owner_of({"sub": "a@b/ü"}) == "idp|sub:a@b%2F%C3%BC"
 
 
-@pytest.mark.parametrize("subject", ["", "app", "app@clients"])
+@pytest.mark.parametrize("subject", ["app", "app@clients"])
 def test_a_program_that_signs_in_by_itself_owns_as_its_client(subject: str) -> None:
     claims = {"azp": "app", "sub": subject}
     assert issuer().owner_of(claims) == "idp|client:app"
 
 
-@pytest.mark.parametrize(("claim", "claims"), [("", {}), ("oid", {"sub": "ann"}), ("oid", {"oid": 1})])
+def test_a_client_owns_the_tasks_of_all_its_tokens_if_the_operator_says_so() -> None:
+    shared = issuer(owner_claim=CLIENT_OWNER)
+    check_issuer(shared, is_local=False)
+    for claims in ({"azp": "app"}, {"azp": "app", "sub": "ann"}, {"azp": "app", "sub": "app"}):
+        assert shared.owner_of(claims) == "idp|client:app"
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims"),
+    [
+        ("", {}),
+        ("", {"azp": "app"}),
+        ("", {"azp": "app", "sub": ""}),
+        ("", {"azp": "app", "sub": 17}),
+        ("oid", {"sub": "ann"}),
+        ("oid", {"oid": 1}),
+        (CLIENT_OWNER, {"sub": "ann"}),
+    ],
+)
 def test_a_token_without_an_owner_is_refused(claim: str, claims: Json) -> None:
     with pytest.raises(TokenRefused, match="names the owner") as caught:
         issuer(owner_claim=claim).owner_of(claims)

@@ -56,7 +56,7 @@ def test_ps256(door: Door, provider: IdentityProvider) -> None:
     [
         ({"sub": "alice", "client_id": "app"}, "idp|sub:alice"),
         ({"sub": "app@clients", "azp": "app", "client_id": None}, "idp|client:app"),
-        ({"sub": None, "client_id": None, "appid": "app"}, "idp|client:app"),
+        ({"sub": "app", "client_id": None, "appid": "app"}, "idp|client:app"),
         ({"sub": "auth0|7/8#9%", "client_id": "app"}, "idp|sub:auth0%7C7%2F8%239%25"),
         ({"sub": "client:robot", "client_id": "app"}, "idp|sub:client%3Arobot"),
     ],
@@ -281,6 +281,25 @@ def test_a_key_of_another_use_or_a_secret_one_verifies_nothing(
         provider.publish = lambda key, published=published: published  # type: ignore[method-assign,misc]
         door.clock.now += 1000
         assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
+
+
+@pytest.mark.parametrize("kid", ["shared", None])
+def test_several_keys_may_have_one_id(door: Door, provider: IdentityProvider, kid: str | None) -> None:
+    """RFC 7517 section 4.5. A token without an id may be of any key."""
+    options: Any = {"kid": "shared"}
+    provider.keys = [jwk.RSAKey.generate_key(2048, options), jwk.ECKey.generate_key("P-256", options)]
+    other = jwk.RSAKey.generate_key(2048, options)
+
+    def publish(key: Any) -> Json:
+        fields = {**key.as_dict(private=False), "kid": "shared"}
+        return {**fields, "alg": "RSA-OAEP"} if key is other else fields
+
+    provider.publish = publish  # type: ignore[method-assign]
+    signing = list(provider.keys)
+    provider.keys.append(other)
+    for key in signing:
+        assert door.tokens.check(provider.token({"kid": kid}, key=key))
+    assert door.refusal(provider.token({"kid": kid}, key=other)) == "signature"
 
 
 def test_the_skew_of_clocks_is_a_minute(door: Door, provider: IdentityProvider, clock: Clock) -> None:

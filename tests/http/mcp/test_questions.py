@@ -49,6 +49,10 @@ def chat(turn: Turn):
     return f"heard: {turn.text}"
 
 @skill
+def engrave(turn: Turn, words: str, font: str = "plain"):
+    return f"{words!r} in {font}"
+
+@skill
 def private(turn: Turn):
     return Authorize("Sign in at https://login.example.com")
 """
@@ -61,6 +65,7 @@ background: {background}
 skills:
   - {{ id: order, name: Order, description: Orders. }}
   - {{ id: chat, name: Chat, description: Talks. }}
+  - {{ id: engrave, name: Engrave, description: Writes on it. }}
   - {{ id: private, name: Private, description: Asks for a sign-in. }}
 """
 
@@ -113,6 +118,14 @@ def test_a_form_for_each_parameter(mcp: Mcp) -> None:
     third = mcp.call("order", {"message": "please"}, **answer(second, 3))
     assert form_of(third)[2] == ("gift", {"type": "boolean"})
     assert text_of(mcp.call("order", {"message": "please"}, **answer(third, True))) == "3 of L, gift: True"
+
+
+@pytest.mark.parametrize("words", ["", "Ann", '{"words": "x", "font": "bold"}'])
+def test_an_answer_in_a_form_is_that_argument_and_no_other(mcp: Mcp, words: str) -> None:
+    asked = mcp.call("engrave", {"message": "please"})
+    assert (
+        text_of(mcp.call("engrave", {"message": "please"}, **answer(asked, words))) == f"{words!r} in plain"
+    )
 
 
 def test_an_answer_that_is_sent_again_gets_the_task_as_it_is_now(mcp: Mcp) -> None:

@@ -86,6 +86,21 @@ def test_modules_that_the_agent_imports_count(tmp_path: Path, line: str) -> None
     assert find_missing(agents, {"good"}) == []
 
 
+@pytest.mark.parametrize(
+    "line", ["from agents.other.agent import x", "from agents import other", "from . import near"]
+)
+def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, line: str) -> None:
+    agents = agent(tmp_path, line)
+    (agents / "bad" / "near.py").write_text("from ..other.agent import x\nfrom agents.common import y")
+    (agents / "other").mkdir()
+    (agents / "other" / "agent.py").write_text("x = 1")
+    (agents / "other" / "card.yaml").write_text("name: Other")
+    (agents / "common.py").write_text("y = 1")
+    [sentence] = find_missing(agents, ["bad"], ["other"])
+    assert "agent bad imports agent other, which this build leaves out" in sentence
+    assert find_missing(agents, ["bad"]) == find_missing(agents) == []
+
+
 def test_a_folder_of_the_agent_hides_no_package(tmp_path: Path) -> None:
     agents = agent(tmp_path, "import requests")
     (agents / "bad" / "requests").mkdir()

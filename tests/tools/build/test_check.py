@@ -1,6 +1,7 @@
 """What make build refuses before it packs anything."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +42,25 @@ def test_a_pem_is_packed_only_if_all_of_it_is_public(tmp_path: Path, text: str) 
     assert find_secrets(agents) == [str(agents / "bad" / "x.pem")]
     (agents / "bad" / "x.pem").write_text("-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n")
     assert find_secrets(agents) == []
+
+
+def test_a_build_for_one_agent_that_imports_another_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents = agent(tmp_path, "from agents.other.agent import hello", "shop")
+    agent(tmp_path, "def hello(turn): ...", "other")
+    monkeypatch.setattr(check, "AGENTS", agents)
+    monkeypatch.setattr(
+        check, "check_all", lambda _: [SimpleNamespace(name=name) for name in ("other", "shop")]
+    )
+    monkeypatch.setattr(
+        check, "encode_manifest", lambda profiles: ",".join(each.name for each in profiles).encode()
+    )
+    manifest = tmp_path / "manifest"
+    assert check.main(["check", str(manifest), "shop"]) == 1
+    assert "agent shop imports agent other, which this build leaves out" in capsys.readouterr().err
+    assert check.main(["check", str(manifest), "shop", "other"]) == 0
+    assert manifest.read_bytes() == b"other,shop"
 
 
 def test_other_files_are_packed(tmp_path: Path) -> None:

@@ -117,16 +117,17 @@ class Agent:
                 skill, exchanges = await self._route_turn(turn, self._route)
                 if exchanges:
                     yield Batch(exchanges, last=False)
-        texts = skill.texts_in(turn)
+        values = skill.values_in(turn)
         if slot is not None and turn.text.strip():
             slots[slot] = [turn.text]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
-        slots |= texts
+        for name, value in values.items():
+            slots[name] = [value if isinstance(value, str) else strictjson.dumps(value).decode()]
         turn.skill, turn.slots = skill.id, slots
         if skill.id not in self.card.durable_skills:
             turn.engine = None
-        arguments = skill.arguments(slots)
+        arguments = skill.arguments(slots, values)
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -16,6 +17,7 @@ from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
+from a2a_lambda.protocol.model import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,6 +72,15 @@ class Parameter:
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.hint)
+
+    def read_value(self, value: Json) -> Any:
+        """Argument from a value of a JSON object. A text that may be JSON itself is read as JSON, because
+        models write lists and objects so. Raises ValueError if it does not fit the type."""
+        is_text = isinstance(value, str)
+        if not (is_text and value.lstrip()[:1] in ("{", "[")):
+            with suppress(ValidationError):
+                return self._adapter.validate_json(strictjson.dumps(value))
+        return self.read([value if is_text else strictjson.dumps(value).decode()])
 
     def read(self, texts: Sequence[str]) -> Any:
         """Argument from the first text that fits the type. Raises ValueError if none fits."""
@@ -128,8 +139,8 @@ class Skill:
                 description = next((extra for extra in extras if isinstance(extra, str)), "")
                 self.parameters.append(Parameter(name, hint, parameter.default, description))
 
-    def texts_in(self, turn: Turn) -> dict[str, list[str]]:
-        """Texts for parameters: from the message's data parts, or from its text if that is a JSON object."""
+    def values_in(self, turn: Turn) -> dict[str, Json]:
+        """Values for parameters: from the message's data parts, or from its text if that is a JSON object."""
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
         if not objects and self.parameters and text.startswith("{"):
@@ -137,7 +148,7 @@ class Skill:
                 objects.append(strictjson.loads(text.encode()))
         names = {parameter.name for parameter in self.parameters}
         return {
-            name: [value if isinstance(value, str) else strictjson.dumps(value).decode()]
+            name: value
             for mapping in objects
             for name, value in mapping.items()
             if name in names and value is not None
@@ -157,14 +168,19 @@ class Skill:
             return question
         return replace(question, choices=self._choices(question.fills))
 
-    def arguments(self, slots: Mapping[str, Sequence[str]]) -> dict[str, Any] | AskArgument:
-        """Arguments from their texts, or the question for the first missing one."""
+    def arguments(
+        self, slots: Mapping[str, Sequence[str]], values: Mapping[str, Json] = MappingProxyType({})
+    ) -> dict[str, Any] | AskArgument:
+        """Arguments from their values or, without one, from their texts; or the question for the first that
+        is missing or does not fit."""
         result: dict[str, Any] = {}
         for parameter in self.parameters:
-            texts = slots.get(parameter.name)
+            name = parameter.name
+            texts = slots.get(name)
             if texts:
                 try:
-                    result[parameter.name] = parameter.read(texts)
+                    is_value = name in values
+                    result[name] = parameter.read_value(values[name]) if is_value else parameter.read(texts)
                 except ValueError:
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used. ")
             elif parameter.is_required:

@@ -107,7 +107,8 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
             # The agent that the request names, or the default one, may need more scopes.
-            agent = kit.agents.get(_agent_path(request).rpartition("/")[2] or kit.agents.default)
+            _, _, name = _resource_path(request).removeprefix("/").partition("/")
+            agent = kit.agents.get(name or kit.agents.default)
             scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
@@ -130,13 +131,17 @@ async def find_issuers(kit: Kit) -> Sequence[Issuer]:
 
 
 def _metadata_url(request: Request) -> str:
-    """Url of the metadata of the agent that a request names, or of the deployment."""
-    return f"{base_url(request)}{METADATA_PATH}{_agent_path(request)}"
+    """Url of the metadata of the resource that a request calls (RFC 9728 section 3.1)."""
+    return f"{base_url(request)}{METADATA_PATH}{_resource_path(request)}"
 
 
-def _agent_path(request: Request) -> str:
-    """Path of the agent that a request names, such as /a2a/weather or /mcp/weather; "" if it names none."""
-    match = AGENT_PATH.match(request.scope["path"])
+def _resource_path(request: Request) -> str:
+    """Path of the agent that a request names, such as /a2a/weather or /mcp/weather; /mcp for the tools of the
+    default agent; else "", which is the deployment."""
+    path: str = request.scope["path"]
+    if path.rstrip("/") == "/mcp":
+        return "/mcp"
+    match = AGENT_PATH.match(path)
     return match[0] if match and match[1] in request.app.state.kit.agents else ""
 
 

@@ -36,6 +36,9 @@ DISPLAY_CLAIMS = frozenset(
 COMMON_CLAIMS = frozenset({"iss", "aud", "tid", "azp", "client_id", "scope", "scp", "exp", "iat"})
 """Claims that many callers share. If one named the owner, each caller could read the others' tasks."""
 
+CLIENT_OWNER = "client"
+"""The owner_claim with which the application owns the tasks of all its tokens."""
+
 LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
 
@@ -49,8 +52,9 @@ class Issuer:
     """An issuer of tokens.
 
     name: what the operator calls it; it begins the owners of its tokens. url: `iss` of its tokens, exactly.
-    audiences: `aud` of tokens for this deployment, one of them. owner_claim: claim that names the owner; "" =
-    the client of a program's own token, else the subject. scopes: scopes that every token needs.
+    audiences: `aud` of tokens for this deployment, one of them. scopes: scopes that every token needs.
+    owner_claim: claim that names the owner, or CLIENT_OWNER; "" = the client of a program's own token, else
+    the subject.
     agents: names of the agents that callers with its tokens may call; empty = all. claims: names of the
     claims that agents see.
     private: its servers may have private addresses.
@@ -117,17 +121,18 @@ class Issuer:
         """Owner of a token's tasks: the issuer's name, the claim, and its value. No other issuer, claim or
         value has the same owner, and no key has one, because no owner of a key contains `|`.
 
-        Raises TokenRefused if the token lacks the claim.
+        Raises TokenRefused if the token lacks the claim. One without a subject need not be a program's: some
+        issuers give people's tokens none, and all people of a client would be one owner.
         """
         claim, client, subject = self.owner_claim, client_of(claims), text_in(claims, "sub")
-        if claim:
-            value = text_in(claims, claim)
         # A program that signs in by itself has its own id as the subject (RFC 9068 section 2.2), as Auth0
         # writes it with a suffix.
-        elif client and subject in ("", client, f"{client}@clients"):
-            claim, value = "client", client
+        is_program = bool(client) and subject in (client, f"{client}@clients")
+        if claim == CLIENT_OWNER or (not claim and is_program):
+            claim, value = CLIENT_OWNER, client
         else:
-            claim, value = "sub", subject
+            claim = claim or "sub"
+            value = text_in(claims, claim)
         if not value:
             raise TokenRefused("owner", f"it has no claim {claim!r}, which names the owner of tasks")
         owner = f"{self.name}|{quote(claim, safe='')}:{quote(value, safe='@')}"
@@ -167,7 +172,8 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         )
     if issuer.owner_claim in COMMON_CLAIMS:
         raise ConfigurationError(
-            f"OWNER={issuer.owner_claim} is the same for many callers: choose sub, oid or uid"
+            f"OWNER={issuer.owner_claim} is the same for many callers: choose sub, oid or uid; or client, if"
+            " everyone who uses an application may see its tasks"
         )
 
 

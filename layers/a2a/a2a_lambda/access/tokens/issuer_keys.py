@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -78,22 +79,20 @@ class Keyring:
 
     copy: IssuerCopy
     looked_at: float
-    keys: dict[str, "PublicKey"] = field(default_factory=dict)
+    keys: dict[str, list["PublicKey"]] = field(default_factory=dict)
 
     def is_stale(self, now: float) -> bool:
         """Whether the keys are too old to use."""
         return now - self.copy.fetched_at >= STALE_JWKS_SECONDS
 
-    def find(self, kid: str) -> "PublicKey | None":
-        """The key with an id, or None. kid: "" = the token names none: it is the only key, if there is only
-        one."""
-        if not kid and len(self.keys) == 1:
-            return next(iter(self.keys.values()))
-        return self.keys.get(kid) if kid else None
+    def find(self, kid: str) -> "list[PublicKey]":
+        """The keys with an id: keys of different algorithms may share one (RFC 7517 section 4.5). kid: "" =
+        the token names none, so it may be any key."""
+        return self.keys.get(kid, []) if kid else [key for keys in self.keys.values() for key in keys]
 
     def has_usable_key(self, kid: str, now: float) -> bool:
         """Whether the key is there, and not too old to use."""
-        return self.find(kid) is not None and not self.is_stale(now)
+        return bool(self.find(kid)) and not self.is_stale(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +131,32 @@ class IssuerKeys:
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused("form", "its kid is not a text")
-        key = self._key(issuer, kid)
-        fields = {"alg": algorithm, **TOKEN_ALGORITHMS[algorithm]}
-        if any(key.as_dict().get(name, value) != value for name, value in fields.items()):
+        fields = {"alg": algorithm, **TOKEN_ALGORITHMS[algorithm]}.items()
+        keys = [
+            key
+            for key in self._keys_of(issuer, kid)
+            if all(key.as_dict().get(name, value) == value for name, value in fields)
+        ]
+        if not keys:
             raise TokenRefused("signature", "its alg does not fit the issuer's key")
         jose = _jose()
         # Unknown fields of a header are ignored (RFC 7515 section 4), and `tokens` limits the length.
         registry = jose.jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         registry.max_header_length = len(token)
-        try:
-            jose.jws.deserialize_compact(token, key, registry=registry)
-        except (jose.errors.JoseError, ValueError):
-            raise TokenRefused("signature", "its signature is not the issuer's") from None
+        for key in keys:
+            with suppress(jose.errors.JoseError, ValueError):
+                jose.jws.deserialize_compact(token, key, registry=registry)
+                return
+        raise TokenRefused("signature", "its signature is not the issuer's")
 
     def knows(self, issuer: Issuer, kid: str) -> bool:
         """Whether this container has such a key."""
         keyring = self._keyrings.get(issuer)
-        return keyring is not None and keyring.find(kid) is not None
+        return keyring is not None and bool(keyring.find(kid))
 
-    def _key(self, issuer: Issuer, kid: str) -> "PublicKey":
-        """The issuer's key with an id; its only key, if a token names none."""
+    def _keys_of(self, issuer: Issuer, kid: str) -> "list[PublicKey]":
+        """The issuer's keys with an id; all of them, if a token names none. Raises KeysUnavailable,
+        TokenRefused if there is none."""
         keyring = self._keyrings.get(issuer)
         if (
             keyring is None
@@ -164,10 +169,10 @@ class IssuerKeys:
                 raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
         if keyring.is_stale(self._clock()):
             raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
-        key = keyring.find(kid)
-        if key is None:
+        keys = keyring.find(kid)
+        if not keys:
             raise TokenRefused("kid", "its issuer has no key of this kid")
-        return key
+        return keys
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
         """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
@@ -238,23 +243,25 @@ class IssuerKeys:
             self._copies.fail_fetch(issuer, fetch)
 
 
-def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, "PublicKey"]:
+def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"]]:
     """The keys that can verify, by their kid. The others are ignored: a set may hold keys of other uses and
     algorithms (RFC 7517 section 5)."""
     jose = _jose()
-    keys: dict[str, Any] = {}
-    for index, entry in enumerate(jwks):
+    keys: dict[str, list[Any]] = {}
+    for entry in jwks:
         try:
             # Of a private key, or of a symmetric one, nothing is imported.
             if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
                 continue
             if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
                 continue
+            if (entry.get("alg") or "RS256") not in TOKEN_ALGORITHMS:
+                continue
             fields = {name: value for name, value in entry.items() if value is not None}
             key: Any = jose.jwk.import_key(fields)
             if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
                 raise ValueError("an RSA key that is too short")
-            keys[str(entry.get("kid") or f"#{index}")] = key
+            keys.setdefault(str(entry.get("kid") or ""), []).append(key)
         except (jose.errors.JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning("a key of issuer %s cannot be used: %s", issuer.name, type(error).__name__)
     return keys

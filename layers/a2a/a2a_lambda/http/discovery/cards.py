@@ -265,6 +265,7 @@ routes = [
     Route("/.well-known/jwks.json", jwks),
     Route(METADATA_PATH, protected_resource),
     Route(f"{METADATA_PATH}/a2a/{{agent}}", protected_resource),
+    Route(f"{METADATA_PATH}/mcp", protected_resource),
     Route(f"{METADATA_PATH}/mcp/{{agent}}", protected_resource),
     Route(f"/a2a/{{agent}}{METADATA_PATH}", protected_resource),
 ]

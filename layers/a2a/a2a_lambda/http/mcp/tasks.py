@@ -46,12 +46,16 @@ async def update(call: McpCall) -> dict[str, Json]:
 async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | str:
     """The message that answers a task's question. If the user refuses a parameter, there is no message, since
     its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
-    text = answer_of(response, path)
-    if is_refusal(response) and filled_parameter(task) is not None:
+    text, parameter = answer_of(response, path), filled_parameter(task)
+    if is_refusal(response) and parameter is not None:
         with suppress(TaskNotCancelable):
             await call.kit.service.cancel(call.scope, task["id"])
         return task["id"]
-    return reply(task["id"], [Part(text=text)])
+    if parameter is None:
+        return reply(task["id"], [Part(text=text)])
+    # The text is for the conversation. Alone it could be taken for a JSON object with other arguments.
+    words = [Part(text=text)] if text else []
+    return reply(task["id"], [*words, Part(data={parameter: text})])
 
 
 async def cancel(call: McpCall) -> dict[str, Json]:
