@@ -63,9 +63,10 @@ def test_a_stateless_request_says_its_revision_and_capabilities() -> None:
     assert not session().is_stateless
 
 
-def test_a_notification_needs_no_capabilities() -> None:
-    request = decode(id=None, meta={"io.modelcontextprotocol/clientCapabilities": None})
-    assert (request.id, request.capabilities) == (None, {})
+@pytest.mark.parametrize("names", [["clientCapabilities"], ["clientCapabilities", "protocolVersion"]])
+def test_a_notification_needs_neither_capabilities_nor_a_version(names: list[str]) -> None:
+    request = decode(id=None, meta={f"io.modelcontextprotocol/{name}": None for name in names})
+    assert (request.id, request.capabilities, request.is_stateless) == (None, {}, True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a turn came to, as the result of a tool."""
 
+import base64
 from dataclasses import replace
 from typing import Any
 
@@ -59,6 +60,22 @@ def test_a_result_has_every_part_and_the_conversation() -> None:
                 },
             },
         ),
+        *(
+            (
+                Part(raw=base64.b64encode(content).decode(), filename="a.csv", mediaType=media_type),
+                {
+                    "type": "resource",
+                    "resource": {"uri": "attachment:///a.csv", "mimeType": plain_type, **block},
+                },
+            )
+            for content, media_type, plain_type, block in [
+                ("ü,1".encode(), "Text/CSV; charset=utf-8", "text/csv", {"text": "ü,1"}),
+                (b"{}", "application/vnd.a+json", "application/vnd.a+json", {"text": "{}"}),
+                (b"\xff", "text/csv", "text/csv", {"blob": "/w=="}),
+                (b"{}", "application/zip", "application/zip", {"blob": "e30="}),
+            ]
+        ),
+        (Part(raw="AA==", mediaType="Image/PNG"), {"type": "image", "data": "AA==", "mimeType": "image/png"}),
         (
             Part(url="https://a/b", mediaType="text/csv"),
             {"type": "resource_link", "uri": "https://a/b", "name": "file", "mimeType": "text/csv"},

@@ -77,6 +77,9 @@ def decode(value: Json, headers: Mapping[str, str]) -> McpRequest | None:
     meta = params.get("_meta", {})
     if not isinstance(meta, dict):
         raise InvalidParams("params._meta must be an object", path="params._meta")
+    # A notification need not have a `_meta`, and its header says the revision alone.
+    if envelope.id is None and VERSION_KEY not in meta and headers.get(VERSION_HEADER) == STATELESS:
+        meta = {**meta, VERSION_KEY: STATELESS}
     revision = _revision_of(envelope.method, params, meta, headers)
     capabilities: Json = {}
     if revision == STATELESS:

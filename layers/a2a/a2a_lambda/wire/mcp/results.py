@@ -4,6 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, a
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import quote
 
 from a2a_lambda import strictjson
@@ -14,6 +15,8 @@ from a2a_lambda.protocol.model import (
     Part,
     Task,
     TaskState,
+    decode_raw,
+    plain_media_type,
     text_of,
 )
 from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, question_key, question_of
@@ -22,6 +25,9 @@ from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
 
 INLINE_MODES = ("image/*;base64", "audio/*;base64")
 """Patterns of the media types whose content is in a result. Other files may be links to a resource."""
+
+TEXT_SUFFIXES = ("/json", "+json", "/xml", "+xml", "/yaml", "+yaml", "/javascript")
+"""Ends of the media types of texts, beside those that begin with text/."""
 
 POLL_INTERVAL_MS = 2000
 """Milliseconds after which a client may ask for a task again."""
@@ -126,7 +132,7 @@ def _content(task: Task, revision: str, *, with_status: bool = True) -> Iterator
 
 def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
     """Content of a part."""
-    media_type = part.get("mediaType") or "application/octet-stream"
+    media_type = plain_media_type(part.get("mediaType")) or "application/octet-stream"
     name = part.get("filename") or "file"
     if "text" in part:
         if part["text"]:
@@ -138,9 +144,13 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
         if kind in ("image", "audio"):
             yield {"type": kind, "data": part["raw"], "mimeType": media_type}
         else:
-            uri = f"attachment:///{quote(name, safe='')}"
-            resource = {"uri": uri, "mimeType": media_type, "blob": part["raw"]}
-            yield {"type": "resource", "resource": resource}
+            resource = {"uri": f"attachment:///{quote(name, safe='')}", "mimeType": media_type}
+            content = {"blob": part["raw"]}
+            # A client hands a text to its model, and can rarely do anything with a blob.
+            if kind == "text" or media_type.endswith(TEXT_SUFFIXES):
+                with suppress(ValueError):
+                    content = {"text": decode_raw(part["raw"]).decode()}
+            yield {"type": "resource", "resource": {**resource, **content}}
     elif "url" in part and revision == WITHOUT_LINKS:
         yield _text(f"{name}: {part['url']}")
     elif "url" in part:
