@@ -78,7 +78,7 @@ def decode(value: Json, headers: Mapping[str, str]) -> McpRequest | None:
     if not isinstance(meta, dict):
         raise InvalidParams("params._meta must be an object", path="params._meta")
     # A notification need not have a `_meta`, and its header says the revision alone.
-    if envelope.id is None and VERSION_KEY not in meta and headers.get(VERSION_HEADER) == STATELESS:
+    if envelope.id is None and meta.get(VERSION_KEY) is None and headers.get(VERSION_HEADER) == STATELESS:
         meta = {**meta, VERSION_KEY: STATELESS}
     revision = _revision_of(envelope.method, params, meta, headers)
     capabilities: Json = {}
