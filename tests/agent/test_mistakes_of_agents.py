@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda import Agent
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.errors import AgentMistake
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -19,10 +19,19 @@ from tools.dev.console import ConsoleFormatter
 WRONG = {
     "return object()": "a skill cannot return or yield a value of type object. Use text",
     "yield 'x', {1, 2}": "a skill cannot return or yield a value of type set. Use text",
+    "return b'abc'": 'Bytes are the content of a File("name", …)',
+    "return [File('a.txt', b'1')]": "File inside a list would become JSON: return or",
+    "return {'a': Ask('Which?')}": "Ask inside a dict would become JSON",
+    "return {'a': float('nan')}": "an output cannot be sent as JSON",
+    "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
+    "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
+    "b = io.BytesIO(b'1'); b.read(); return File('a', b)": "File 'a': its content was written or read",
     "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
 }
 
-CODE = "from a2a_lambda import Ask, route, skill\n\n\n@skill\ndef hello(turn, city: str = ''):\n    {line}\n"
+IMPORTS = "import io\nfrom a2a_lambda import Ask, File, route, skill\n\n"
+
+CODE = IMPORTS + "@skill\ndef hello(turn, city: str = ''):\n    {line}\n"
 
 ROUTED = CODE.format(line="return 'routed'") + "\n\n@route\ndef choose(turn):\n    return {chosen}\n"
 
@@ -65,10 +74,48 @@ def test_a_router_returns_a_skill_or_its_id(tmp_path: Path, chosen: str) -> None
 @pytest.mark.parametrize("chosen", ["'helo'", "7", "turn"])
 def test_another_value_of_a_router_is_one_sentence(tmp_path: Path, chosen: str) -> None:
     agent = Agent.load(write(tmp_path, ROUTED.format(chosen=chosen)))
-    with pytest.raises(
-        AgentMistake, match=r"agent.py:11: @route must return a skill, or the id of one \(hello\)"
-    ):
+    with pytest.raises(AgentMistake) as raised:
         asyncio.run(agent.run("hi"))
+    assert "agent.py:11: @route must return a skill, or the id of one (hello)" in str(raised.value)
+    assert ("did you mean hello?" in str(raised.value)) == (chosen == "'helo'")
+
+
+def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
+    code = "from a2a_lambda import skill\n@skill\ndef say_hello(turn): ..."
+    folder = write(tmp_path, code, CARD.replace("id: hello", "id: say_hello"))
+    with pytest.raises(ConfigurationError, match="write `id: say-hello`, or @skill\\('say_hello'\\)"):
+        Agent.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "text"),
+    [
+        ("turn.memory.visits = 1", AttributeError, "visits"),
+        ("turn.memory.set('day', object())", TypeError, r"memory\['day'\] must be JSON"),
+        ("turn.memory.set('day', float('nan'))", ValueError, r"memory\['day'\] must be JSON"),
+        ("turn.memory.add('visits', 'a')", TypeError, "adds a number, not str"),
+        ("turn.wait_for('go', 'Really?')", TypeError, r"write turn.wait_for\('go', Ask"),
+    ],
+)
+def test_a_wrong_call_says_what_to_write(
+    tmp_path: Path, line: str, error: type[Exception], text: str
+) -> None:
+    agent = Agent.load(write(tmp_path, CODE.format(line=line)))
+    with pytest.raises(error, match=text):
+        asyncio.run(agent.run("hi"))
+
+
+def test_slots_in_a_test_are_of_a_skill(tmp_path: Path) -> None:
+    agent = Agent.load(write(tmp_path, CODE.format(line="return city")))
+    assert asyncio.run(agent.run(slots={"city": "Rome"})).text == "Rome"
+    with pytest.raises(ValueError, match="skill hello has no parameter 'town'"):
+        asyncio.run(agent.run(slots={"town": "Rome"}))
+
+
+def test_the_value_of_an_enum_of_texts_is_sent(tmp_path: Path) -> None:
+    enum = "\nimport enum\nclass Size(str, enum.Enum): LARGE = 'L'\n"
+    code = CODE.format(line="return Size.LARGE") + enum
+    assert asyncio.run(Agent.load(write(tmp_path, code)).run("hi")).text == "L"
 
 
 def test_a_skill_that_puts_out_nothing_is_a_hint(

@@ -207,9 +207,11 @@ class Agent:
                         continue
                     identity = getattr(output, MARK, (output,))[0]
                     if not isinstance(identity, str) or identity not in self.skills:
+                        # The text itself may be the user's, and must not reach a log.
+                        hint = mistakes.did_you_mean(output, self.skills) if isinstance(output, str) else "."
                         raise AgentMistake(
                             f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It"
-                            f" returned a value of type {type(output).__name__}"
+                            f" returned another value, of type {type(output).__name__}{hint}"
                         )
                     return self.skills[identity], tuple(exchanges)
         return self._default, tuple(exchanges)
@@ -225,6 +227,12 @@ class Agent:
         ids = {skill.id for skill in self.card.all_skills}
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
+            hyphened_id = missing_ids[0].replace("_", "-")
+            if hyphened_id in candidates:
+                raise ConfigurationError(
+                    f"{place}: card.yaml has the skill {missing_ids[0]!r}, but its function has the id"
+                    f" {hyphened_id!r}: write `id: {hyphened_id}`, or @skill({missing_ids[0]!r})"
+                )
             raise ConfigurationError(
                 f"{place}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
                 f" add @skill to `def {missing_ids[0].replace('-', '_')}(turn)`"

@@ -109,8 +109,8 @@ class EventBuilder:
         """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about. After the
         last batch, or a question, `closing` is set.
 
-        Raises SkillError, AgentMistake, TypeError or ValueError for an output that no event can hold. Then
-        the whole batch is dropped.
+        Raises SkillError, AgentMistake or TypeError for an output that no event can hold. Then the whole
+        batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
         commands, artifacts, part_count = self._commands, len(self._artifacts), len(self._said)
@@ -119,7 +119,12 @@ class EventBuilder:
             events = self._build(batch)
             # All of it is tried as JSON before the caller stores any of it. If an output cannot be sent, the
             # batch is taken back below.
-            text = strictjson.dumps_verified([events, dict(self.question.known) if self.question else None])
+            try:
+                text = strictjson.dumps_verified(
+                    [events, dict(self.question.known) if self.question else None]
+                )
+            except ValueError as error:  # NaN, or half of a character
+                raise AgentMistake(f"an output cannot be sent as JSON: {error}") from None
             self.size_bytes = len(text) if events else 0
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
                 raise SkillError(
@@ -293,7 +298,7 @@ def part_of(value: Any) -> Part:
     """The part that an output becomes. Raises AgentMistake."""
     match value:
         case str():
-            part = Part(text=str(value))
+            part = Part(text=str.__str__(value))  # the value of an Enum of texts, and not its name
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 raise AgentMistake(f"File {name!r} needs content or url, and not both")
@@ -320,5 +325,6 @@ def part_of(value: Any) -> Part:
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"
                 " Command, Ask, Authorize or Reject; or a tuple of these."
+                + (' Bytes are the content of a File("name", …).' if isinstance(value, bytes) else "")
             )
     return part

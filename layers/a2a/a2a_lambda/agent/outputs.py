@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from a2a_lambda.errors import AgentMistake
+
 FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
 """Bytes; a path; a file that is open in mode "rb"; or pieces of bytes, asynchronous ones in an asynchronous
 skill."""
@@ -157,6 +159,9 @@ class Reject:
         _check_text("a reason", self.reason)
 
 
+KIT_OUTPUTS = (File, NamedArtifact, FinalMessage, Progress, Command, Ask, Reject)
+
+
 @dataclass(frozen=True, slots=True)
 class Structured:
     """A structured value as JSON."""
@@ -167,7 +172,7 @@ class Structured:
 def take_over(output: Any) -> Any:
     """An output as it is now, because the skill may change its lists, dicts and models afterwards.
 
-    Raises ValueError for a value that JSON cannot hold.
+    Raises AgentMistake for a value that cannot become JSON, and for an output of the kit inside one.
     """
     match output:
         case NamedArtifact(name=name, description=description, metadata=metadata):
@@ -180,7 +185,18 @@ def take_over(output: Any) -> Any:
         case File() | Progress() | Ask() | Reject() | str() | type():
             return output
         case _ if isinstance(output, int | float | list | Mapping | BaseModel) or is_dataclass(output):
-            return Structured(to_jsonable_python(output))
+            members: Iterable[Any] = output.values() if isinstance(output, Mapping) else ()
+            for member in output if isinstance(output, list) else members:
+                if isinstance(member, KIT_OUTPUTS):
+                    raise AgentMistake(
+                        f"{type(member).__name__} inside a {type(output).__name__} would become JSON: return"
+                        ' or yield it by itself, or in a tuple, as in `return "Here it is.", File(…)`'
+                    )
+            try:
+                return Structured(to_jsonable_python(output))
+            except ValueError as error:
+                reason = str(error).partition("\n")[0]
+                raise AgentMistake(f"a {type(output).__name__} cannot become JSON: {reason}") from None
         case _:
             return output
 

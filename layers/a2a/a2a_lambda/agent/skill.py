@@ -224,7 +224,11 @@ class Skill:
             strictjson.dumps_verified(schema)  # a default may be infinite
             return schema
         except Exception as error:
-            raise ConfigurationError(f"{self._where}: its parameters have no JSON Schema: {error}") from error
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"{self._where}: its parameters have no JSON Schema: {reason}. A parameter is a value that"
+                " JSON can hold; the files of a message are in turn.files"
+            ) from error
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:

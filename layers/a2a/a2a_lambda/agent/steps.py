@@ -159,6 +159,8 @@ class Steps:
         timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
         """
         seconds = None if timeout is None else _seconds(timeout)
+        if ask is not None and not isinstance(ask, Ask):
+            raise TypeError(f'a question is an Ask: write turn.wait_for({name!r}, Ask("…"))')
         if ask is not None and (ask.fills or ask.known):
             raise TypeError(
                 "a durable skill continues with the reply, so its questions have neither `fills` nor `known`:"

@@ -123,6 +123,10 @@ def make_message(
 ) -> Message:
     """A user's message. Raises ValueError for an unknown skill or slot, TypeError for what is no file."""
     entries = dict(metadata)
+    if slots and skill is None:
+        if len(agent.skills) > 1:
+            raise ValueError(f"slots are of a skill: name it with skill=…, one of {', '.join(agent.skills)}")
+        [skill] = agent.skills
     if skill is not None:
         if skill not in agent.skills:
             hint = mistakes.did_you_mean(skill, agent.skills)

@@ -45,6 +45,8 @@ class Memory:
     that run at the same time lose nothing.
     """
 
+    __slots__ = ("_bytes", "_values", "changes")  # `turn.memory.visits = 1` would be lost
+
     def __init__(self, values: Mapping[str, Json]) -> None:
         self._values = dict(values)
         self._bytes = {key: len(strictjson.dumps({key: value})) for key, value in values.items()}
@@ -56,13 +58,20 @@ class Memory:
 
     def set(self, key: str, value: Json) -> None:
         """Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
-        self._change(Put(key, strictjson.loads(strictjson.dumps_verified(value))))
+        try:
+            stored_value = strictjson.loads(strictjson.dumps_verified(value))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"memory[{key!r}] must be JSON, such as a text, a list or a dict: {error}") from None
+        self._change(Put(key, stored_value))
 
     def add(self, key: str, number: int | float = 1) -> int | float:
         """Add to a number, which is 0 if it is absent; returns the sum as this turn sees it.
 
         Raises MemoryFull, and TypeError if the value is not a number.
         """
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError(f"memory.add({key!r}, …) adds a number, not {type(number).__name__}")
         self._change(Add(key, number))
         result: int | float = self._values[key]
         return result

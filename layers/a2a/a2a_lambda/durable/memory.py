@@ -180,7 +180,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
-    if reply is TimeoutError:
+    if reply is TimeoutError or isinstance(reply, TimeoutError):
         return TimeoutError("no reply came in time")
     if isinstance(reply, Reply):
         return reply

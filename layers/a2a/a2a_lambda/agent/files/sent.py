@@ -136,8 +136,14 @@ def _chunks(file: File) -> Iterator[bytes]:
             raise AgentMistake(
                 f"File {file.name!r}: its content is a closed file. Yield it within `with`, or give its Path"
             )
+        is_at_end = content.seekable() and content.tell() > 0 if hasattr(content, "seekable") else False
         while chunk := _bytes_of(file, content.read(CHUNK_BYTES)):
+            is_at_end = False
             yield chunk
+        if is_at_end:
+            raise AgentMistake(
+                f"File {file.name!r}: its content was written or read up to its end: call seek(0) before"
+            )
     elif isinstance(content, Iterable) and not isinstance(content, str):
         for chunk in content:
             yield _bytes_of(file, chunk)
