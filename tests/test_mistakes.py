@@ -105,6 +105,13 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
             "documentationUrl must be text, but YAML reads 2026-01-01 as a date",
         ),
         ("iconUrl:\nprovider: x", "provider:"),
+        ("defaultInputModes: text/plain", "defaultInputModes must be a list: write [text/plain]"),
+        (
+            "documentationUrl: a: b",
+            "mapping values are not allowed here; put the text of this line in quotes",
+        ),
+        ("documentationUrl: * * *", "found ' '; put the text of this line in quotes"),
+        ("documentationUrl: @a", "cannot start any token; put the text of this line in quotes"),
         ("1: x", "1 is not the name of a field."),
     ],
 )

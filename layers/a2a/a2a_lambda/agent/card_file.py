@@ -63,6 +63,8 @@ def read_card(path: Path) -> Card:
         mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", error))
         place = short_path(path) if mark is None else f"{short_path(path)}:{mark.line + 1}"
         hint = "; YAML indents with spaces" if "\\t" in problem else ""
+        if problem.startswith(("mapping values", "expected alphabetic", "found character")) and not hint:
+            hint = "; put the text of this line in quotes"
         raise ConfigurationError(f"{place}: not valid YAML: {problem}{hint}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
@@ -146,6 +148,8 @@ def _card_mistakes(
                 mistake = f'{name} must be text, but YAML reads {value} as {kind}: write "{value}"'
                 if not node.value:
                     mistake = f"{name} is empty"
+            case "list_type" if isinstance(node, yaml.ScalarNode):
+                mistake = f"{name} must be a list: write [{node.value}]"
             case "too_short":
                 mistake = f"{name} is empty: write at least one, or leave it out if it may be left out"
             case "invalid_key":
