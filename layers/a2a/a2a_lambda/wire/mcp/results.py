@@ -4,7 +4,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, a
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from urllib.parse import quote
 
 from a2a_lambda import strictjson
@@ -145,11 +144,12 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
             yield {"type": kind, "data": part["raw"], "mimeType": media_type}
         else:
             resource = {"uri": f"attachment:///{quote(name, safe='')}", "mimeType": media_type}
-            content = {"blob": part["raw"]}
             # A client hands a text to its model, and can rarely do anything with a blob.
-            if kind == "text" or media_type.endswith(TEXT_SUFFIXES):
-                with suppress(ValueError):
-                    content = {"text": decode_raw(part["raw"]).decode()}
+            is_text = kind == "text" or media_type.endswith(TEXT_SUFFIXES)
+            try:
+                content = {"text": decode_raw(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
+            except ValueError:
+                content = {"blob": part["raw"]}
             yield {"type": "resource", "resource": {**resource, **content}}
     elif "url" in part and revision == WITHOUT_LINKS:
         yield _text(f"{name}: {part['url']}")
