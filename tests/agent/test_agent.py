@@ -273,6 +273,21 @@ def test_a_wrapper_takes_the_place_of_the_skill_or_router_that_it_wraps(tmp_path
     assert run(tmp_path, code).text == "hello!!"
 
 
+def test_a_wrapper_with_an_id_of_its_own_is_another_skill(tmp_path: Path) -> None:
+    card = CARD + "  - {{ id: hello-loud, name: Loud, description: Loud. }}\n"
+    code = """
+    import functools
+    @skill(default=True)
+    def hello(turn): return "hello"
+    @skill("hello-loud")
+    @functools.wraps(hello)
+    def loud(turn): return hello(turn) + "!"
+    """
+    agent = Agent.load(write(tmp_path, code, card))
+    assert asyncio.run(agent.run("hi")).text == "hello"
+    assert asyncio.run(agent.run("hi", skill="hello-loud")).text == "hello!"
+
+
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_values_are_the_same_wherever_the_turn_ends(tmp_path: Path, kind: str) -> None:
     def answer(name: str, output: str) -> Answer:

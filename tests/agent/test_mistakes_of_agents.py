@@ -22,14 +22,15 @@ WRONG = {
     "return b'abc'": 'Bytes are the content of a File("name", …)',
     "return [File('a.txt', b'1')]": "File inside a list would become JSON: return or",
     "return {'a': Ask('Which?')}": "Ask inside a dict would become JSON",
+    "return [[File('a.txt', b'1')]]": "File inside a list would become JSON: return or",
+    "return Artifact('a', 'b', metadata={'k': object()})": "a dict cannot become JSON",
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
-    "b = io.BytesIO(b'1'); b.read(); return File('a', b)": "File 'a': its content was written or read",
     "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
 }
 
-IMPORTS = "import io\nfrom a2a_lambda import Ask, File, route, skill\n\n"
+IMPORTS = "import io\nfrom a2a_lambda import Artifact, Ask, File, route, skill\n\n"
 
 CODE = IMPORTS + "@skill\ndef hello(turn, city: str = ''):\n    {line}\n"
 
@@ -105,11 +106,25 @@ def test_a_wrong_call_says_what_to_write(
         asyncio.run(agent.run("hi"))
 
 
+def test_a_file_that_is_empty_because_it_was_read_is_a_hint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = "b = io.BytesIO(b'1'); b.read(); return File('a.txt', b), File('b.txt', io.BytesIO())"
+    with caplog.at_level(logging.INFO, "a2a_lambda.hints"):
+        asyncio.run(Agent.load(write(tmp_path, CODE.format(line=line))).run("hi"))
+    [record] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
+    assert "File 'a.txt' is empty" in record.getMessage()
+
+
 def test_slots_in_a_test_are_of_a_skill(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, CODE.format(line="return city")))
     assert asyncio.run(agent.run(slots={"city": "Rome"})).text == "Rome"
     with pytest.raises(ValueError, match="skill hello has no parameter 'town'"):
         asyncio.run(agent.run(slots={"town": "Rome"}))
+    two = CODE.format(line="return city") + "\n@skill\ndef other(turn): ..."
+    card = CARD + "  - {{ id: other, name: Other, description: The other. }}\n"
+    with pytest.raises(ValueError, match="name it with skill=…, one of hello, other"):
+        asyncio.run(Agent.load(write(tmp_path / "two", two, card)).run(slots={"city": "Rome"}))
 
 
 def test_the_value_of_an_enum_of_texts_is_sent(tmp_path: Path) -> None:

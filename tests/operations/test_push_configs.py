@@ -66,7 +66,12 @@ def test_0_3(rpc: Rpc) -> None:
     assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == made
     assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [made]
     assert rpc.error("tasks/pushNotificationConfig/delete", {"id": task_id})["code"] == -32602
-    assert rpc.call("tasks/pushNotificationConfig/delete", named) is None
+    other = {"taskId": task_id, "pushNotificationConfig": {**config, "id": "other"}}
+    rpc.call("tasks/pushNotificationConfig/set", other)
+    assert rpc.error("tasks/pushNotificationConfig/get", by_task_id)["code"] == -32001, "one of two"
+    other_name = {"id": task_id, "pushNotificationConfigId": "other"}
+    assert rpc.call("tasks/pushNotificationConfig/delete", other_name) is None
+    assert rpc.call("tasks/pushNotificationConfig/delete", by_task_id) is None
     assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == []
 
 

@@ -53,7 +53,7 @@ def find_missing(
                         f" build leaves out: name {other}, too, or move what both need into a folder beside"
                         " them without a card.yaml"
                     )
-            # The import of an own file fails here, and says how to write it.
+            # An import of one of the agent's own files fails here, and says how to write it.
             elif package not in (folder.name, "functions") and (
                 distribution := _missing_distribution(package, folder)
             ):

@@ -46,7 +46,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if not is_image:
         return 0
     image.write(folder)
-    return 0 if command == "image" else build_image(folder, architecture)
+    if command == "image":
+        return 0
+    status = build_image(folder, architecture)
+    (folder / MARK).touch()  # sam has made the folder anew
+    return status
 
 
 def build(
@@ -111,13 +115,13 @@ def build(
 
 
 def _check_folder(folder: Path) -> None:
-    """Raises ConfigurationError for a folder that no build has made: a build would delete what is in it."""
+    """Raises ConfigurationError for a folder without a mark: a build would delete what is in it."""
     is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if is_empty or (folder / MARK).is_file() or FOLDER.resolve() in folder.resolve().parents:
         return
     raise ConfigurationError(
-        f"BUILD_DIR={folder} was not made by a build, which would delete what is there: name a new folder,"
-        " such as BUILD_DIR=.aws-sam/mine"
+        f"BUILD_DIR={folder} has no {MARK}, so it is not a build of this release, and a build would delete"
+        " what is there: delete it yourself, or name a new folder, such as BUILD_DIR=.aws-sam/mine"
     )
 
 

@@ -83,7 +83,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         _run("git", "merge", "--abort")
         raise
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
-        print("These files of the kit were changed in the fork, too:", *conflicts, sep="\n  ")
+        names = [os.fsencode(path).decode(errors="replace") for path in conflicts]
+        print("These files of the kit were changed in the fork, too:", *names, sep="\n  ")
         print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
         print("To give up: git merge --abort")
         return 1

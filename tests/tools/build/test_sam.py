@@ -18,7 +18,7 @@ def test_a_folder_that_is_no_build_is_not_deleted(
     file.write_text("mine")
     file.parent.with_name("template.yaml").write_text("Resources: {}")
     assert sam.main(["sam", "build"], {"BUILD_DIR": folder}) == 1
-    assert "was not made by a build" in capsys.readouterr().err
+    assert "is not a build of this release" in capsys.readouterr().err
     assert file.read_text() == "mine"
 
 
@@ -36,3 +36,23 @@ def test_a_folder_of_a_build_is_built_anew(
         (tmp_path / "built" / "RpcFunction").mkdir(parents=True)
         (tmp_path / "built" / sam.MARK).touch()
     assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 7, "the next step"
+
+
+def test_a_build_marks_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the next one may replace it, wherever it is."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(log: Path, *arguments: str, **_: str) -> int:
+        place = Path(arguments[arguments.index("--build-dir") + 1])
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "template.yaml").write_text("Resources: {}")
+        return 0
+
+    monkeypatch.setattr("tools.environments.run", lambda *_: 0)
+    monkeypatch.setattr("tools.environments.install", lambda *_: None)
+    monkeypatch.setattr("tools.environments.run_sam_quietly", build)
+    monkeypatch.setattr(sam, "_export_requirements", lambda: 0)
+    monkeypatch.setattr("tools.build.size.report", lambda *_, **__: ("small", 0))
+    for _ in range(2):
+        assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 0
+    assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml"}

@@ -65,17 +65,20 @@ def test_a_result_has_every_part_and_the_conversation() -> None:
                 Part(raw=base64.b64encode(content).decode(), filename="a.csv", mediaType=media_type),
                 {
                     "type": "resource",
-                    "resource": {"uri": "attachment:///a.csv", "mimeType": plain_type, **block},
+                    "resource": {"uri": "attachment:///a.csv", "mimeType": media_type, **block},
                 },
             )
-            for content, media_type, plain_type, block in [
-                ("ü,1".encode(), "Text/CSV; charset=utf-8", "text/csv", {"text": "ü,1"}),
-                (b"{}", "application/vnd.a+json", "application/vnd.a+json", {"text": "{}"}),
-                (b"\xff", "text/csv", "text/csv", {"blob": "/w=="}),
-                (b"{}", "application/zip", "application/zip", {"blob": "e30="}),
+            for content, media_type, block in [
+                ("ü,1".encode(), "Text/CSV; charset=utf-8", {"text": "ü,1"}),
+                (b"{}", "application/vnd.a+json", {"text": "{}"}),
+                (b"\xff", "text/csv; charset=latin-1", {"blob": "/w=="}),
+                (b"{}", "application/zip", {"blob": "e30="}),
             ]
         ),
-        (Part(raw="AA==", mediaType="Image/PNG"), {"type": "image", "data": "AA==", "mimeType": "image/png"}),
+        (
+            Part(raw="AA==", mediaType="Audio/L16; rate=16000"),
+            {"type": "audio", "data": "AA==", "mimeType": "Audio/L16; rate=16000"},
+        ),
         (
             Part(url="https://a/b", mediaType="text/csv"),
             {"type": "resource_link", "uri": "https://a/b", "name": "file", "mimeType": "text/csv"},

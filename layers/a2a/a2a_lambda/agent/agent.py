@@ -227,11 +227,11 @@ class Agent:
         ids = {skill.id for skill in self.card.all_skills}
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
-            hyphened_id = missing_ids[0].replace("_", "-")
-            if hyphened_id in candidates:
+            hyphenated_id = missing_ids[0].replace("_", "-")
+            if hyphenated_id in candidates:
                 raise ConfigurationError(
                     f"{place}: card.yaml has the skill {missing_ids[0]!r}, but its function has the id"
-                    f" {hyphened_id!r}: write `id: {hyphened_id}`, or @skill({missing_ids[0]!r})"
+                    f" {hyphenated_id!r}: write `id: {hyphenated_id}`, or @skill({missing_ids[0]!r})"
                 )
             raise ConfigurationError(
                 f"{place}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
@@ -253,12 +253,15 @@ class Agent:
 
 
 def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
-    """Those that no other one wraps: `functools.wraps` gives a wrapper the mark, too."""
+    """Those that no other one wraps. `functools.wraps` gives a wrapper the mark, too; one with a mark of its
+    own is another skill."""
     inner_ids: set[int] = set()
     for function in functions:
+        mark = getattr(function, MARK, None)
         inner = getattr(function, "__wrapped__", None)
         while inner is not None and id(inner) not in inner_ids:
-            inner_ids.add(id(inner))
+            if getattr(inner, MARK, None) == mark:
+                inner_ids.add(id(inner))
             inner = getattr(inner, "__wrapped__", None)
     return [function for function in functions if id(function) not in inner_ids]
 

@@ -2,7 +2,7 @@
 
 import mimetypes
 import os
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, BinaryIO
 
@@ -177,28 +177,37 @@ def take_over(output: Any) -> Any:
     match output:
         case NamedArtifact(name=name, description=description, metadata=metadata):
             contents = map(take_over, output.contents)
-            return NamedArtifact(
-                name, *contents, description=description, metadata=to_jsonable_python(metadata)
-            )
+            return NamedArtifact(name, *contents, description=description, metadata=_to_json(metadata))
         case FinalMessage():
             return FinalMessage(*map(take_over, output.contents))
         case File() | Progress() | Ask() | Reject() | str() | type():
             return output
         case _ if isinstance(output, int | float | list | Mapping | BaseModel) or is_dataclass(output):
-            members: Iterable[Any] = output.values() if isinstance(output, Mapping) else ()
-            for member in output if isinstance(output, list) else members:
-                if isinstance(member, KIT_OUTPUTS):
-                    raise AgentMistake(
-                        f"{type(member).__name__} inside a {type(output).__name__} would become JSON: return"
-                        ' or yield it by itself, or in a tuple, as in `return "Here it is.", File(…)`'
-                    )
-            try:
-                return Structured(to_jsonable_python(output))
-            except ValueError as error:
-                reason = str(error).partition("\n")[0]
-                raise AgentMistake(f"a {type(output).__name__} cannot become JSON: {reason}") from None
+            return Structured(_to_json(output))
         case _:
             return output
+
+
+def _to_json(value: Any) -> Any:
+    """A value as JSON. Raises AgentMistake."""
+    for member in _members(value):
+        if isinstance(member, KIT_OUTPUTS):
+            raise AgentMistake(
+                f"{type(member).__name__} inside a {type(value).__name__} would become JSON: return or yield"
+                ' it by itself, or in a tuple, as in `return "Here it is.", File(…)`'
+            )
+    try:
+        return to_jsonable_python(value)
+    except ValueError as error:
+        reason = str(error).partition("\n")[0]
+        raise AgentMistake(f"a {type(value).__name__} cannot become JSON: {reason}") from None
+
+
+def _members(value: Any) -> Iterator[Any]:
+    """What is in lists and dicts, at any depth."""
+    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield member
+        yield from _members(member)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,8 +171,8 @@ class Skill:
     def arguments(
         self, slots: Mapping[str, Sequence[str]], values: Mapping[str, Json] = MappingProxyType({})
     ) -> dict[str, Any] | AskArgument:
-        """Arguments from their values or, without one, from their texts; or the question for the first that
-        is missing or does not fit."""
+        """Arguments from their texts; or the question for the first that is missing or does not fit. A value
+        takes the place of a slot's texts."""
         result: dict[str, Any] = {}
         for parameter in self.parameters:
             name = parameter.name

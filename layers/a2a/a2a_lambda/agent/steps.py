@@ -282,8 +282,8 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
-    place = _Branch(engine)
-    with _set(_branch, place):
+    current_branch = _Branch(engine)
+    with _set(_branch, current_branch):
         try:
             result = await branch()
         except (Exception, BaseExceptionGroup) as error:
@@ -295,10 +295,12 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             raise engine.suspension from None
         value = to_jsonable_python(result)
         body = strictjson.dumps_verified(value)
-        if place.exchanges:
-            exchanges = [[exchange.question, exchange.reply] for exchange in place.exchanges]
-            told = strictjson.dumps({EXCHANGES: exchanges, "result": value})
-            return told if len(told) <= RESULT_BYTES else body
+        exchanges = [[exchange.question, exchange.reply] for exchange in current_branch.exchanges]
+        if exchanges and len(body) + len(strictjson.dumps(exchanges)) > RESULT_BYTES:
+            exchanges = []
+        # Another system may have sent a value that looks like this form, and must not speak for the user.
+        if exchanges or (isinstance(value, dict) and EXCHANGES in value):
+            return strictjson.dumps({EXCHANGES: exchanges, "result": value})
         return body
 
 

@@ -125,7 +125,9 @@ def make_message(
     entries = dict(metadata)
     if slots and skill is None:
         if len(agent.skills) > 1:
-            raise ValueError(f"slots are of a skill: name it with skill=…, one of {', '.join(agent.skills)}")
+            raise ValueError(
+                f"slots belong to a skill: name it with skill=…, one of {', '.join(agent.skills)}"
+            )
         [skill] = agent.skills
     if skill is not None:
         if skill not in agent.skills:

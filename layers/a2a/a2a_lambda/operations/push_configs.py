@@ -56,6 +56,14 @@ def push_config_id(call: CallContext, head: Head) -> str:
     return call.push_config_id or call.request.config_id(head.task_id)
 
 
+def _config_id(head: Head, request: PushConfigRequest) -> str:
+    """Id of the config that a request names, or ""."""
+    identity = request.get("id", "")
+    # Other servers give a config that came without an id the task's id, and their clients ask for it so.
+    is_default = identity == head.task_id and identity not in head.push_config_ids
+    return head.push_config_ids[0] if is_default and len(head.push_config_ids) == 1 else identity
+
+
 class PushConfigs:
     """Each operation raises TaskNotFound for a task that is not the caller's."""
 
@@ -88,10 +96,7 @@ class PushConfigs:
 
     async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-        identity = request.get("id", "")
-        # Other servers use the task's id for a config that came without one, and clients ask for it so.
-        if identity in ("", head.task_id) and identity not in head.push_config_ids:
-            identity = next(iter(head.push_config_ids), "")
+        identity = _config_id(head, request) or next(iter(head.push_config_ids), "")
         push = None
         if identity in head.push_config_ids:
             push = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
@@ -113,9 +118,9 @@ class PushConfigs:
 
     async def delete(self, scope: Scope, request: PushConfigRequest) -> None:
         """Delete a config. It is not an error if there is none."""
-        identity = request.get("id", "")
         while True:
             head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
+            identity = _config_id(head, request)
             if identity not in head.push_config_ids:
                 return
             ids = tuple(name for name in head.push_config_ids if name != identity)

@@ -33,7 +33,7 @@ DISPLAY_CLAIMS = frozenset(
 )
 """Claims that can change, or pass on to another person. They cannot name an owner."""
 
-COMMON_CLAIMS = frozenset({"iss", "aud", "tid", "azp", "client_id", "scope", "scp", "exp", "iat"})
+COMMON_CLAIMS = frozenset({*CLIENT_CLAIMS, "iss", "aud", "tid", "scope", "scp", "exp", "iat"})
 """Claims that many callers share. If one named the owner, each caller could read the others' tasks."""
 
 CLIENT_OWNER = "client"

@@ -255,8 +255,6 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"
                 continue
             if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
                 continue
-            if (entry.get("alg") or "RS256") not in TOKEN_ALGORITHMS:
-                continue
             fields = {name: value for name, value in entry.items() if value is not None}
             key: Any = jose.jwk.import_key(fields)
             if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:

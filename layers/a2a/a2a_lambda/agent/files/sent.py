@@ -4,8 +4,10 @@ so that the skill waits for it, and may close its stream or delete its file afte
 
 import inspect
 import io
+import logging
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,9 @@ from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.store import FileWriter
+
+hints = logging.getLogger("a2a_lambda.hints")
+"""What its author should know of an agent. `make run` shows it as warnings."""
 
 
 class NoWriter:
@@ -136,14 +141,16 @@ def _chunks(file: File) -> Iterator[bytes]:
             raise AgentMistake(
                 f"File {file.name!r}: its content is a closed file. Yield it within `with`, or give its Path"
             )
-        is_at_end = content.seekable() and content.tell() > 0 if hasattr(content, "seekable") else False
+        is_empty = True
         while chunk := _bytes_of(file, content.read(CHUNK_BYTES)):
-            is_at_end = False
+            is_empty = False
             yield chunk
-        if is_at_end:
-            raise AgentMistake(
-                f"File {file.name!r}: its content was written or read up to its end: call seek(0) before"
-            )
+        with suppress(Exception):  # any object may have a `read`
+            if is_empty and content.tell() > 0:
+                hints.info(
+                    "File %r is empty, because its content is read from its end: call seek(0) first",
+                    file.name,
+                )
     elif isinstance(content, Iterable) and not isinstance(content, str):
         for chunk in content:
             yield _bytes_of(file, chunk)

@@ -51,11 +51,9 @@ async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> Send
         with suppress(TaskNotCancelable):
             await call.kit.service.cancel(call.scope, task["id"])
         return task["id"]
-    if parameter is None:
-        return reply(task["id"], [Part(text=text)])
-    # The text is for the conversation. Alone it could be taken for a JSON object with other arguments.
-    words = [Part(text=text)] if text else []
-    return reply(task["id"], [*words, Part(data={parameter: text})])
+    # An empty text is no answer, and one that looks like a JSON object could have other arguments.
+    is_misread = parameter is not None and text.strip()[:1] in ("", "{")
+    return reply(task["id"], [Part(data={parameter: text}) if is_misread else Part(text=text)])
 
 
 async def cancel(call: McpCall) -> dict[str, Json]:

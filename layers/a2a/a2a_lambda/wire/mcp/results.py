@@ -131,7 +131,7 @@ def _content(task: Task, revision: str, *, with_status: bool = True) -> Iterator
 
 def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
     """Content of a part."""
-    media_type = plain_media_type(part.get("mediaType")) or "application/octet-stream"
+    media_type = part.get("mediaType") or "application/octet-stream"
     name = part.get("filename") or "file"
     if "text" in part:
         if part["text"]:
@@ -139,13 +139,14 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
     elif "data" in part:
         yield _text(strictjson.dumps(part["data"]).decode())
     elif "raw" in part:
-        kind = media_type.partition("/")[0]
+        plain_type = plain_media_type(media_type)
+        kind = plain_type.partition("/")[0]
         if kind in ("image", "audio"):
             yield {"type": kind, "data": part["raw"], "mimeType": media_type}
         else:
             resource = {"uri": f"attachment:///{quote(name, safe='')}", "mimeType": media_type}
             # A client hands a text to its model, and can rarely do anything with a blob.
-            is_text = kind == "text" or media_type.endswith(TEXT_SUFFIXES)
+            is_text = kind == "text" or plain_type.endswith(TEXT_SUFFIXES)
             try:
                 content = {"text": decode_raw(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
             except ValueError:
