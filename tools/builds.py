@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from a2a_lambda.errors import ConfigurationError
 
@@ -18,9 +19,17 @@ ARCHITECTURES = ("arm64", "x86_64")
 """As Lambda names them. The first is the default."""
 
 
-def read_architecture(environ: Mapping[str, str]) -> str:
-    """Value of ARCH. Raises ConfigurationError."""
-    architecture = environ.get("ARCH") or ARCHITECTURES[0]
+def read_architecture(
+    environ: Mapping[str, str], parameters: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Value of ARCH, or of the parameter Architecture of a deployment. Raises ConfigurationError.
+
+    parameters: those that samconfig.toml and the call name.
+    """
+    named = parameters.get("Architecture", "")
+    architecture = environ.get("ARCH") or named or ARCHITECTURES[0]
+    if named and named != architecture:
+        raise ConfigurationError(f"ARCH={architecture}, but Architecture={named}: leave out one of them")
     if architecture not in ARCHITECTURES:
         raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
     return architecture

@@ -32,13 +32,15 @@ MANIFEST = Path("functions/.manifest.json")
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """build; image; or deployment, which is one of them: an image if IMAGE is set."""
     command = argv[1]
-    architecture, folder = read_architecture(environ), Path(environ.get("BUILD_DIR") or BUILD)
+    folder, named = Path(environ.get("BUILD_DIR") or BUILD), dict[str, str]()
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     agents = sorted(split_names(environ.get("AGENTS", "")))
     if command == "deployment":
         stage_parameters, call_parameters = named_parameters(environ)
-        agents = sorted(split_names({**stage_parameters, **call_parameters}.get("AgentNames", "")))
+        named = {**stage_parameters, **call_parameters}
+        agents = sorted(split_names(named.get("AgentNames", "")))
+    architecture = read_architecture(environ, named)
     if status := build(folder, architecture, version, agents, is_image=is_image):
         return status
     if command == "build":

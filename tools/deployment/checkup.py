@@ -12,6 +12,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from a2a_lambda.settings import Settings
@@ -173,11 +174,13 @@ class Checkup:
         yield "access logs", bool(role) or not logs, text if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
-        keys = KeyRegister(clients.ssm(Settings()), f"/a2a/{self.stack}/keys").list()
+        client, path = clients.ssm(Settings()), f"/a2a/{self.stack}/keys"
+        keys, issuers = KeyRegister(client, path).list(), IssuerRegister(client, path).list()
+        hint = f"make key NAME=… STACK={self.stack}"
         yield (
-            "there is a key",
-            bool(keys),
-            f"{len(keys)} keys" if keys else f"make key NAME=… STACK={self.stack}",
+            "callers have a way in",
+            bool(keys or issuers),
+            f"keys: {len(keys)}, issuers of tokens: {len(issuers)}" if keys or issuers else hint,
         )
 
     def _schedules(self) -> Iterator[Row]:

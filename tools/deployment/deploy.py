@@ -30,6 +30,9 @@ CONFIG = Path("samconfig.toml")
 
 TEMPLATE = Path("template.yaml")
 
+BOUNDARY = "PermissionsBoundaryArn"
+"""The deploy role of a stack can change no role without it."""
+
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
 
@@ -195,6 +198,11 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
                 f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
                 f" {parameter}={value} in samconfig.toml, where it lasts"
             )
+        if parameter == BOUNDARY and value and not new:
+            raise ConfigurationError(
+                f"this stack's roles have a permissions boundary, and would lose it: add {BOUNDARY}={value}"
+                " to PARAMETERS or to samconfig.toml"
+            )
         if new != value and parameter != "Release":
             yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
 
@@ -244,11 +252,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
     credentials and the account."""
     _, stage = stage_of(environ)
-    architecture = read_architecture(environ)
-    overrides = named_parameters(environ)
+    stage_parameters, call_parameters = named_parameters(environ)
+    architecture = read_architecture(environ, {**stage_parameters, **call_parameters})
     use_stage(stage)
     account = account_of("make deploy")
-    parameters = parameters_for(account, *overrides)
+    parameters = parameters_for(account, stage_parameters, call_parameters)
     parameters["Architecture"] = architecture
     is_first = _is_first(stage["stack_name"])
     if argv[1:] == ["check"]:

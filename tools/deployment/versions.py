@@ -48,7 +48,8 @@ class Versions:
         alias = self._client.get_alias(FunctionName=self._function, Name=ALIAS)
         if alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
             raise ConfigurationError(
-                f"{self._function}: a rollout is in progress. Stop it first: aws deploy stop-deployment"
+                f"{self._function}: a rollout is in progress. Cancel it, which goes back to the release"
+                " before: aws cloudformation cancel-update-stack --stack-name <stack>"
             )
         return int(alias["FunctionVersion"])
 

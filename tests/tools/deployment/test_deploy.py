@@ -11,6 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools import environments, template
+from tools.build import sam
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, account_of, use_stage
 from tools.deployment.versions import Versions
@@ -96,6 +97,39 @@ def test_an_image_needs_a_repository() -> None:
 
 def test_the_architecture_is_what_was_built() -> None:
     assert parameters()["Architecture"] == "x86_64"
+
+
+@pytest.mark.parametrize("place", ["samconfig.toml", "PARAMETERS"])
+def test_a_stage_may_name_its_architecture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    """So that a deployment from GitHub has it, too."""
+    calls: list[tuple[str, ...]] = []
+    asked = {"STAGE": "prod", "BUILD_DIR": str(tmp_path)}
+    if place == "PARAMETERS":
+        asked["PARAMETERS"] = "Architecture=x86_64"
+    else:
+        deploy.CONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
+    monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
+    monkeypatch.setattr(deploy, "_is_first", lambda _: False)
+    monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
+    built: list[str] = []
+
+    def deployed(*call: str, **_: str) -> int:
+        calls.append(call)
+        return 0
+
+    def build(folder: Path, architecture: str, *_: object, **__: bool) -> int:
+        built.append(architecture)
+        return 1
+
+    monkeypatch.setattr(environments, "run_sam", deployed)
+    monkeypatch.setattr(sam, "build", build)
+    assert deploy.main(["deploy"], asked) == 0
+    assert 'Architecture="x86_64"' in calls[0]
+    assert sam.main(["sam", "deployment"], asked) == 1
+    assert built == ["x86_64"]
+    assert deploy.main(["deploy"], asked | {"ARCH": "arm64"}) == 1
 
 
 def test_parameters_of_the_call_count_most() -> None:
@@ -310,6 +344,14 @@ def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"DomainName": "a.example", "Release": "1"})
     said = list(deploy.changes("s", {"DomainName": "", "Release": "2"}))
     assert said == ["DomainName changes from a.example to nothing"]
+
+
+def test_a_permissions_boundary_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as by a deployment by hand of a stack that GitHub deploys."""
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"PermissionsBoundaryArn": "arn:b"})
+    with pytest.raises(ConfigurationError, match="add PermissionsBoundaryArn=arn:b to PARAMETERS"):
+        list(deploy.changes("s", {"PermissionsBoundaryArn": ""}))
+    assert list(deploy.changes("s", {"PermissionsBoundaryArn": "arn:b"})) == []
 
 
 @pytest.mark.parametrize(
