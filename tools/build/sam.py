@@ -51,7 +51,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if command == "image":
         return 0
     status = build_image(folder, architecture)
-    (folder / MARK).touch()  # sam has made the folder anew
+    if folder.is_dir():
+        (folder / MARK).touch()  # sam has made the folder anew
     return status
 
 

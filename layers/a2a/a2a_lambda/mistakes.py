@@ -6,12 +6,16 @@ Each mistake is one line, without frames of the kit.
 import difflib
 import inspect
 import linecache
+import logging
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import KitError
+
+hints = logging.getLogger("a2a_lambda.hints")
+"""What an author should know of an agent that works. `make run` shows it as warnings."""
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ import logging
 import time
 from contextlib import aclosing
 
-from a2a_lambda import telemetry, tracing
+from a2a_lambda import mistakes, telemetry, tracing
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.catalog.agents import Loading, agent_of
 from a2a_lambda.durable.engine import Notice, Suspended
@@ -49,8 +49,6 @@ OUTPUT_BYTES = 50_000_000
 """JSON bytes that a turn may put out. A task is read whole, in several forms at once, in 1 GB of memory."""
 
 logger = logging.getLogger(__name__)
-hints = logging.getLogger("a2a_lambda.hints")
-"""What its author should know of an agent. `make run` shows it as warnings."""
 
 
 class Run:
@@ -240,7 +238,9 @@ class Run:
         if not was_ended_by_skill:
             self._publish_failure(error if is_in_time else None)
         elif self._builder.is_empty:
-            hints.info("skill %s returned nothing: a `return` may be missing", self._claim.turn.skill)
+            mistakes.hints.info(
+                "skill %s returned nothing: a `return` may be missing", self._claim.turn.skill
+            )
         if await self._ending.store(was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored

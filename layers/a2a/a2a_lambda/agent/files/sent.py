@@ -4,14 +4,13 @@ so that the skill waits for it, and may close its stream or delete its file afte
 
 import inspect
 import io
-import logging
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import agent_threads
+from a2a_lambda import agent_threads, mistakes
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, SkillError
@@ -19,9 +18,6 @@ from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.store import FileWriter
-
-hints = logging.getLogger("a2a_lambda.hints")
-"""What its author should know of an agent. `make run` shows it as warnings."""
 
 
 class NoWriter:
@@ -147,7 +143,7 @@ def _chunks(file: File) -> Iterator[bytes]:
             yield chunk
         with suppress(Exception):  # any object may have a `read`
             if is_empty and content.tell() > 0:
-                hints.info(
+                mistakes.hints.info(
                     "File %r is empty, because its content is read from its end: call seek(0) first",
                     file.name,
                 )
