@@ -72,7 +72,13 @@ def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityPr
         (claims(exp="9" * 5000), "form"),
         (claims(exp=None), ""),
         (claims(sub=None, client_id=None), "owner"),
-        (claims(sub=None), "owner"),
+        (claims(sub=None), ""),
+        *(
+            (claims(sub=None, **{name: "x"}), "owner")
+            for name in ("username", "Username", "sid", "auth_time")
+        ),
+        (claims(sub=17), "owner"),
+        (claims(sub=""), "owner"),
         ({**claims(client_id=AUDIENCE), "aud": None, "iss": None, "cnf": None, "nonce": None}, ""),
         (claims(client_id=AUDIENCE, aud=[]), ""),
         (claims(client_id=AUDIENCE, aud=""), ""),

@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 import httpx2
 
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.access.tokens.issuer import Issuer, text_in
+from a2a_lambda.access.tokens.issuer import DISPLAY_CLAIMS, Issuer, client_of, text_in
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 
@@ -37,6 +37,9 @@ PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
 BEARER_TYPES = ("", "bearer", "access_token")
 """Values of `token_type` that stand for a bearer token. DPoP's needs a proof."""
+
+PERSON_CLAIMS = DISPLAY_CLAIMS | {"sid", "auth_time"}
+"""Claims that only a person's token has, in lower case."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +91,10 @@ async def _ask(
         raise TokenRefused("issuer", "its issuer is another one")
     if text_in(claims, "token_type").lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
+    # Of a program's own token many issuers say no subject (RFC 7662 section 2.2). Of a person's without one,
+    # all people of its client would be one owner.
+    if "sub" not in claims and not PERSON_CLAIMS & {name.lower() for name in claims}:
+        claims["sub"] = client_of(claims)
     return claims
 
 
