@@ -56,8 +56,13 @@ async def main(url, key, binding):
         streaming = await create_client(url, ClientConfig(**chosen))
         plain = await create_client(url, ClientConfig(**chosen, streaming=False))
 
-        async def send(client, skill, **slots):
-            return [event async for event in client.send_message(request(skill, **slots))]
+        async def send(client, skill, started=None, **slots):
+            events = []
+            async for event in client.send_message(request(skill, **slots)):
+                events.append(event)
+                if started is not None and not started.done():
+                    started.set_result(event.task.id)
+            return events
 
         silent, blocked, streamed, quick = await asyncio.gather(
             send(plain, "pause", seconds="12"),
@@ -67,14 +72,10 @@ async def main(url, key, binding):
         )
         [asked] = await send(plain, "add", a="1")
         got = await plain.get_task(GetTaskRequest(id=asked.task.id))
-        running = asyncio.create_task(send(streaming, "pause", seconds="2"))
-        followed = []
-        while not followed:
-            await asyncio.sleep(0.1)
-            listed = await plain.list_tasks(ListTasksRequest(status="TASK_STATE_WORKING", page_size=1))
-            for task in listed.tasks:
-                following = SubscribeToTaskRequest(id=task.id)
-                followed = [event async for event in streaming.subscribe(following)]
+        started = asyncio.get_running_loop().create_future()
+        running = asyncio.create_task(send(streaming, "pause", started, seconds="2"))
+        following = SubscribeToTaskRequest(id=await started)
+        followed = [event async for event in streaming.subscribe(following)]
         await running
         page = await plain.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
         task_id = quick[0].task.id
