@@ -330,13 +330,11 @@ def test_a_send_stores_its_large_files(bench: RunBench) -> None:
     assert "raw" not in task["history"][0]["parts"][0]
 
 
-def test_log_lines_of_a_turn_name_its_task(bench: RunBench) -> None:
-    async def send() -> None:
-        ids = telemetry.collect()
-        task = await bench.send("echo")
-        assert ids == {"task_id": task["id"], "context_id": task["contextId"]}
-
-    within(send())
+def test_log_lines_of_a_turn_name_its_task(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids: dict[str, str] = {}
+    monkeypatch.setattr(telemetry, "bind", lambda **more: ids.update(more))
+    task = within(bench.send("echo"))
+    assert ids == {"task_id": task["id"], "context_id": task["contextId"]}
 
 
 def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:
