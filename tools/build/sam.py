@@ -32,10 +32,11 @@ MANIFEST = Path("functions/.manifest.json")
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """build; image; or deployment, which is one of them: an image if IMAGE is set."""
     command = argv[1]
-    folder, named = Path(environ.get("BUILD_DIR") or BUILD), dict[str, str]()
+    folder = Path(environ.get("BUILD_DIR") or BUILD)
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
     agents = sorted(split_names(environ.get("AGENTS", "")))
+    named: dict[str, str] = {}
     if command == "deployment":
         stage_parameters, call_parameters = named_parameters(environ)
         named = {**stage_parameters, **call_parameters}

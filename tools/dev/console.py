@@ -18,15 +18,13 @@ from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
+from a2a_lambda.mistakes import hints
 from tools.terminal import log_text, printable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 KIT = Path(a2a_lambda.__file__).parent
-
-HINTS = "a2a_lambda.hints"
-"""Logger of what its author should know of an agent."""
 
 QUIET = (*CHATTY, "uvicorn", "watchfiles", "asyncio")
 """Loggers that write warnings and errors only."""
@@ -55,7 +53,7 @@ class ConsoleFormatter(logging.Formatter):
             status = record.__dict__.get("status", 0)
             color = GREEN if status < 400 else YELLOW if status < 500 else RED
             return f"{stamp}  {self._paint(message, color)}"
-        severity = logging.WARNING if record.name == HINTS else record.levelno
+        severity = logging.WARNING if record.name == hints.name else record.levelno
         level = self._paint(f"{logging.getLevelName(severity):<8}", COLORS.get(severity, ""))
         lines = [f"{stamp}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:

@@ -115,7 +115,7 @@ def test_a_stage_may_name_its_architecture(
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     built: list[str] = []
 
-    def deployed(*call: str, **_: str) -> int:
+    def run_sam(*call: str, **_: str) -> int:
         calls.append(call)
         return 0
 
@@ -123,7 +123,7 @@ def test_a_stage_may_name_its_architecture(
         built.append(architecture)
         return 1
 
-    monkeypatch.setattr(environments, "run_sam", deployed)
+    monkeypatch.setattr(environments, "run_sam", run_sam)
     monkeypatch.setattr(sam, "build", build)
     assert deploy.main(["deploy"], asked) == 0
     assert 'Architecture="x86_64"' in calls[0]

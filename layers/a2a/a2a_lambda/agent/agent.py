@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
-from a2a_lambda.agent.skill import MARK, ROUTE, Skill, is_async
+from a2a_lambda.agent.skill import MARK, ROUTE, Skill, is_async, slot_text
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, Notice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
@@ -122,8 +122,7 @@ class Agent:
             slots[slot] = [turn.text]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
-        for name, value in values.items():
-            slots[name] = [value if isinstance(value, str) else strictjson.dumps(value).decode()]
+        slots |= {name: [slot_text(value)] for name, value in values.items()}
         turn.skill, turn.slots = skill.id, slots
         if skill.id not in self.card.durable_skills:
             turn.engine = None

@@ -73,17 +73,16 @@ class Parameter:
     def _adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.hint)
 
-    def read_value(self, value: Json) -> Any:
-        """Argument from a value of a JSON object. A text that may be JSON itself is read as JSON, because
-        models write lists and objects so. Raises ValueError if it does not fit the type."""
-        is_text = isinstance(value, str)
-        if not (is_text and value.lstrip()[:1] in ("{", "[")):
+    def read(self, texts: Sequence[str], value: Json = None) -> Any:
+        """Argument from the value, else from the first text that fits the type. Raises ValueError if none
+        fits.
+
+        value: the JSON value that `texts` has as a text; None = the client sent texts.
+        """
+        # Models write a list or an object as a text, so such a text is read below.
+        if value is not None and not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
             with suppress(ValidationError):
                 return self._adapter.validate_json(strictjson.dumps(value))
-        return self.read([value if is_text else strictjson.dumps(value).decode()])
-
-    def read(self, texts: Sequence[str]) -> Any:
-        """Argument from the first text that fits the type. Raises ValueError if none fits."""
         for text in texts:
             reads = [self._adapter.validate_strings, self._adapter.validate_json]
             if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
@@ -171,16 +170,15 @@ class Skill:
     def arguments(
         self, slots: Mapping[str, Sequence[str]], values: Mapping[str, Json] = MappingProxyType({})
     ) -> dict[str, Any] | AskArgument:
-        """Arguments from their texts; or the question for the first that is missing or does not fit. A value
-        takes the place of a slot's texts."""
+        """Arguments from their values, else from their texts; or the question for the first that is missing
+        or does not fit."""
         result: dict[str, Any] = {}
         for parameter in self.parameters:
-            name = parameter.name
-            texts = slots.get(name)
+            value = values.get(parameter.name)
+            texts = slots.get(parameter.name) if value is None else [slot_text(value)]
             if texts:
                 try:
-                    is_value = name in values
-                    result[name] = parameter.read_value(values[name]) if is_value else parameter.read(texts)
+                    result[parameter.name] = parameter.read(texts, value)
                 except ValueError:
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used. ")
             elif parameter.is_required:
@@ -243,6 +241,11 @@ class Skill:
         except Exception:  # a class that has no schema promises nothing
             return None
         return schema if schema.get("type") == "object" else None
+
+
+def slot_text(value: Json) -> str:
+    """A JSON value as the text of a slot."""
+    return value if isinstance(value, str) else strictjson.dumps(value).decode()
 
 
 def is_async(function: Any) -> bool:

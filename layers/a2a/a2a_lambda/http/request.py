@@ -83,9 +83,10 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 def requested_extensions(request: Request, uris: Collection[str]) -> tuple[str, ...]:
     """URIs in `A2A-Extensions` and in its older name, each once, of those that are known."""
-    headers = request.headers
-    lines = [*headers.getlist("a2a-extensions"), *headers.getlist("x-a2a-extensions")]
-    return tuple(dict.fromkeys([uri for item in ",".join(lines).split(",") if (uri := item.strip()) in uris]))
+    get = request.headers.getlist
+    lines = [*get("a2a-extensions"), *get("x-a2a-extensions")]
+    items = ",".join(lines).split(",")
+    return tuple(dict.fromkeys(uri for item in items if (uri := item.strip()) in uris))
 
 
 def idempotency_key(request: Request) -> str | None:

@@ -131,8 +131,9 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
         if not isinstance(fields, dict):
             raise InvalidParams("the body must be an object")
     # A client that writes `?historyLength=` names no length.
-    query = {name: value for name, value in request.query_params.items() if value}
-    params = {**fields, **{name: value for name, value in query.items() if name.lower() != "a2a-version"}}
+    pairs = request.query_params.items()
+    query = {name: value for name, value in pairs if value and name.lower() != "a2a-version"}
+    params = {**fields, **query}
     for spelling, name in protojson.spellings(match.variables).items():
         if params.pop(spelling, None) not in (None, "", match.variables[name]):
             raise InvalidParams(f"the path and the body differ in {name}", path=f"params.{name}")
