@@ -13,7 +13,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, CONTEXT_KEY, STATELESS, SUPPORTED, VERSION_KEY
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
-from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, validate
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, text_of, validate
 
 Json = Any
 
@@ -108,20 +108,45 @@ def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Json) -> None:
         {"name": 7},
         {"name": "nope"},
         {"name": "echo", "arguments": []},
-        {"name": "echo", "arguments": {"message": 7}},
-        {"name": "echo", "arguments": {"unknown": 1}},
-        {"name": "echo", "arguments": {"message": "x", "task": "nothing"}},
-        {"name": "echo", "arguments": {"task": {}}},
     ],
 )
-def test_arguments_that_do_not_fit(mcp: Mcp, params: Json) -> None:
+def test_a_call_that_is_malformed(mcp: Mcp, params: Json) -> None:
     body = mcp.body("tools/call", params)
     answer = mcp.post(body, **{"Mcp-Name": str(params.get("name", ""))})
     assert error_of(answer, 400)["code"] == -32602
 
 
+@pytest.mark.parametrize("revision", SUPPORTED)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"message": 7}, "params.arguments.message"),
+        ({"unknown": 1}, "echo has no argument 'unknown'. Its arguments are message, task"),
+        ({"message": "x", "task": "nothing"}, "Task not found"),
+        ({"task": "nothing"}, "Task not found"),
+        ({"task": {}}, "params.arguments.task"),
+    ],
+)
+def test_a_model_can_correct_its_arguments(
+    client: TestClient, mcp: Mcp, revision: str, arguments: Json, text: str
+) -> None:
+    """SEP-1303: it reads results, while a protocol error ends at its client."""
+    result = Mcp(client, mcp.key, revision=revision).call("echo", arguments)
+    assert result["isError"]
+    assert text in text_of(result)
+    assert Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"] == []
+
+
+def test_a_model_learns_that_a_task_has_ended(client: TestClient, mcp: Mcp) -> None:
+    mcp.call("echo", {"message": "hi"})
+    [task] = Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"]
+    for meta in ({}, {"progressToken": 1}):
+        result = mcp.call("echo", {"message": "again", "task": task["id"]}, meta=meta)
+        assert (result["isError"], "has ended" in text_of(result)) == (True, True)
+
+
 def test_what_is_refused_changes_nothing(client: TestClient, kit: Kit, mcp: Mcp) -> None:
-    mcp.refusal("tools/call", {"name": "echo", "arguments": {"unknown": 1}})
+    mcp.refusal("tools/call", {"name": "echo", "arguments": []})
     assert Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"] == []
 
 

@@ -353,8 +353,8 @@ def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
     asked = text_of(mcp.call("order", {"message": "please"}))
     assert asked.endswith("and size=<the answer>.")
     [task_id] = re.findall("task='([^']+)'", asked)
-    error = mcp.refusal("tools/call", {"name": "chat", "arguments": {"task": task_id, "message": "L"}})
-    assert "of the tool order" in error["message"]
+    refused = mcp.call("chat", {"task": task_id, "message": "L"})
+    assert (refused["isError"], "of the tool order" in text_of(refused)) == (True, True)
     assert "How many?" in text_of(mcp.call("order", {"task": task_id, "size": "L"}))
 
 

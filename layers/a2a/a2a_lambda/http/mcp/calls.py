@@ -9,9 +9,10 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from starlette.responses import Response, StreamingResponse
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import InvalidParams, KitError
+from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
+from a2a_lambda.http.error_responses import JSON
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
@@ -25,9 +26,29 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
 async def answer(call: McpCall) -> Response:
-    """Raises ProtocolError, StoreError; after the answer has begun, it sends them."""
+    """Raises ProtocolError, StoreError; after the answer has begun, it sends them.
+
+    Wrong arguments are a result, because a model reads results and can correct what it wrote, while a
+    protocol error ends at its client. Source: https://modelcontextprotocol.io/seps/1303
+    """
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
+    try:
+        return await _answer(call, tool, arguments)
+    except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
+        if not _is_of_arguments(error, call, tool, arguments):
+            raise
+        return Response(call.encode(results.encode_mistake(str(error))), media_type=JSON)
+
+
+def _is_of_arguments(error: ProtocolError, call: McpCall, tool: Tool, arguments: dict[str, Json]) -> bool:
+    if isinstance(error, InvalidParams):
+        return (error.path or "").startswith("params.arguments.")
+    # The task is the one that an argument names, unless it is that of a question that the client shows.
+    return call.message.params.get("requestState") is None and task_of(tool, arguments) is not None
+
+
+async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
     request = await _request_of(call, tool, arguments)
 
     async def result() -> bytes:

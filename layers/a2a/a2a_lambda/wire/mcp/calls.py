@@ -41,11 +41,11 @@ def says_nothing(tool: Tool, arguments: Mapping[str, Json]) -> bool:
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
     """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
-    unknown_names = arguments.keys() - tool.input_schema["properties"].keys()
-    if unknown_names:
+    names = tool.input_schema["properties"]
+    if unknown_names := arguments.keys() - names.keys():
         name = excerpt(min(unknown_names))
         raise InvalidParams(
-            f"{tool.name} has no argument {name!r}",
+            f"{tool.name} has no argument {name!r}. Its arguments are {', '.join(names)}",
             path=f"params.arguments.{name}",
         )
     text = message_of(tool, arguments)

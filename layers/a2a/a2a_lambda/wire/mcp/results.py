@@ -75,6 +75,11 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
     return result | ({"isError": True} if is_error else {})
 
 
+def encode_mistake(text: str) -> dict[str, Json]:
+    """The result of a call whose arguments are wrong. text: what is wrong with them."""
+    return {"content": [_text(text)], "isError": True}
+
+
 def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     """What to tell the client: the question, which it cannot show as a form, or how to look at a task that
     still runs."""
