@@ -495,6 +495,12 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
         ("@skill\ndef hello(turn): ...", "version: 2026-02-30", "not valid YAML: day is out of range"),
+        (
+            "@skill\ndef hello(turn): ...",
+            CARD + "version: 1.0.0\n\nversion: 2.0.0\n",
+            ":7: .*version is there twice",
+        ),
+        ("@skill\ndef hello(turn): ...", CARD.replace("id: hello", "id: x, id: hello"), "id is there twice"),
         ("@skill\ndef hello(turn): ...", r'name: "\ud83d\ude00"', "write the emoji itself"),
         (
             "@skill(default=True)\ndef hello(turn): ...\n@skill('bye', default=True)\ndef bye(turn): ...",

@@ -168,7 +168,7 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     deploy: Callable[[str], Containers], caplog: pytest.LogCaptureFixture
 ) -> None:
     kit = deploy(
-        HOURLY.replace("owner", "webhook: http://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
+        HOURLY.replace("owner", "webhook: https://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
     )
     kit.look()
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
@@ -228,6 +228,9 @@ def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> N
         ('cron: "0 7 * * *", skill: helo', "did you mean hello"),
         ('cron: "0 7 * * *", arguments: {{ a: b }}', "write `skill: hello`"),
         ('cron: "0 7 * * *", webhook: "https://x"', "pushNotifications: true"),
+        ('cron: "0 7 * * *", webhook: "http://localhost:9/hook"', "pushNotifications: true"),
+        ('cron: "0 7 * * *", webhook: "http://x.example.com"', "begins with https://"),
+        ('cron: "0 7 * * *", webhook: "http://localhost.example.com"', "begins with https://"),
         ('cron: "0 7 * * *", owner: "a b"', "owner"),
         ('cron: "0 7 * * *", catch_up_minutes: 2000', "1440"),
     ],

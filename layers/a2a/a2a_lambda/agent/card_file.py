@@ -5,6 +5,7 @@ A deployed function reads the manifest instead, and imports no YAML.
 
 import difflib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -45,12 +46,32 @@ CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.i
 """Names of the fields in a card.yaml, by level."""
 
 
+LOCAL_WEBHOOK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
+"""Begin of a url that only `make run` calls."""
+
+
+class _CardLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice. YAML's rule is that keys are unique, but PyYAML takes the last one."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        names: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in names:
+                    raise yaml.composer.ComposerError(
+                        None, None, f"{key.value} is there twice", key.start_mark
+                    )
+                names.add(key.value)
+        return node
+
+
 def read_card(path: Path) -> Card:
     """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
     check_name(path.parent.name, str(path.parent))
     try:
         text = path.read_text("utf-8")
-        content: Any = yaml.safe_load(text)
+        content: Any = yaml.load(text, _CardLoader)  # noqa: S506 (it is a SafeLoader)
         # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
@@ -107,6 +128,10 @@ def _check_schedules(path: Path, card: Card) -> None:
             raise ConfigurationError(
                 f"{place}: arguments are for a skill: write `skill: {skill_ids[0]}`, too"
             )
+        if schedule.webhook and not (
+            schedule.webhook.startswith("https://") or LOCAL_WEBHOOK.match(schedule.webhook)
+        ):
+            raise ConfigurationError(f"{place}: its webhook must be a url that begins with https://")
         if schedule.webhook is not None and not card.capabilities.pushNotifications:
             raise ConfigurationError(
                 f"{place}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"
