@@ -17,7 +17,13 @@ from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.errors import ConfigurationError, IssuerUnreachable, KeysUnavailable, TokenRefused
+from a2a_lambda.errors import (
+    ConfigurationError,
+    ConfigurationUnavailable,
+    IssuerUnreachable,
+    KeysUnavailable,
+    TokenRefused,
+)
 from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
 
@@ -78,7 +84,8 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     try:
         if issuer.introspection:
             path = f"/a2a/{environ['STACK']}" if stack else ""
-            introspect(issuer, NO_TOKEN, _configuration(path).secret, allow_loopback=not stack)
+            secret = _configuration(path).secret(issuer.secret) if issuer.client else ""
+            introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
             answer = "it answers questions about tokens. They are accepted within a minute"
         else:
             keys = fetch_keys(issuer, allow_loopback=not stack)
@@ -86,6 +93,9 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
         answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
+    except ConfigurationUnavailable as error:
+        # The functions may read a secret of Secrets Manager that an operator may not.
+        answer = f"warning: {error}. The issuer is saved, but was not asked"
     except (KeysUnavailable, TokenRefused) as error:
         raise ConfigurationError(str(error)) from None
     issuers.add(issuer)

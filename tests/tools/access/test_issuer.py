@@ -9,8 +9,8 @@ from pytest_httpserver import HTTPServer
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.aws import clients, parameters
+from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
 from a2a_lambda.settings import Settings
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.conftest import ROOT
@@ -115,6 +115,23 @@ def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     assert "add INTROSPECTION" in run(NAME="idp", **{**asked, "INTROSPECTION": ""})[1]
     assert "belong together" in run(NAME="idp", **{**asked, "SECRET": ""})[1]
     assert "make secret NAME=other" in run(NAME="idp", **{**asked, "SECRET": "other"})[1]
+
+
+def test_an_operator_need_not_read_the_secret(
+    run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions may read it in Secrets Manager."""
+    monkeypatch.setenv("SECRET_IDP", "arn:aws:secretsmanager:eu-central-1:123456789012:secret:idp-AbCdEf")
+
+    def refuse(arn: str) -> str:
+        raise ConfigurationUnavailable(f"{arn} could not be read: AccessDeniedException")
+
+    monkeypatch.setattr(parameters, "get_secret", refuse)
+    asked = {"ISSUER": provider.url, "AUDIENCE": "a", "CLIENT": "kit", "SECRET": "idp"}
+    url = provider.introspect(lambda request: (200, {"active": False}))
+    status, shown = run(NAME="idp", **asked, INTROSPECTION=url)
+    assert (status, "AccessDeniedException. The issuer is saved, but was not asked" in shown) == (0, True)
+    assert f"introspection {url}" in run()[1]
 
 
 def test_a_token_may_come_from_a_command() -> None:
