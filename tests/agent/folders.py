@@ -1,7 +1,11 @@
 """Agents that a test writes to a folder."""
 
+import asyncio
 import textwrap
 from pathlib import Path
+from typing import Any
+
+from a2a_lambda import Agent, Answer
 
 CARD = """
 name: {name}
@@ -18,3 +22,7 @@ def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Pat
     (path / "card.yaml").write_text(card.format(name=name))
     (path / "agent.py").write_text("from a2a_lambda import *\n" + textwrap.dedent(code))
     return path
+
+
+def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
+    return asyncio.run(Agent.load(write(folder, code)).run(text, **options))

@@ -1,7 +1,6 @@
 """The authoring interface, as the one who writes an agent meets it: without HTTP."""
 
 import asyncio
-import base64
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -16,13 +15,9 @@ from typing_extensions import TypedDict
 from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skill import Skill
-from a2a_lambda.errors import AgentMistake, ConfigurationError
-from tests.agent.folders import CARD, write
+from a2a_lambda.errors import ConfigurationError
+from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT
-
-
-def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
-    return asyncio.run(Agent.load(write(folder, code)).run(text, **options))
 
 
 @pytest.mark.parametrize(
@@ -42,174 +37,6 @@ def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
 def test_a_skill_is_any_function(tmp_path: Path, code: str) -> None:
     answer = run(tmp_path, code)
     assert (answer.text, answer.state) == ("hi", "completed")
-
-
-@pytest.mark.parametrize(
-    ("cleanup", "error"),
-    [("pass", ""), ("raise OSError('cleanup')", "cleanup"), ("yield 'more'", "GeneratorExit")],
-)
-@pytest.mark.parametrize("kind", ["def", "async def"])
-def test_the_cleanup_after_a_question_is_part_of_its_turn(
-    tmp_path: Path, kind: str, cleanup: str, error: str
-) -> None:
-    """Before the question is asked: an error of the cleanup is one of the turn."""
-    code = f"""
-    @skill
-    {kind} hello(turn: Turn):
-        try:
-            yield Ask("Sure?")
-        finally:
-            {cleanup}
-    """
-    if not error:
-        assert run(tmp_path, code).state == "input-required"
-        return
-    with pytest.raises((OSError, RuntimeError), match=error):
-        run(tmp_path, code)
-
-
-def test_a_question_may_be_yielded_within_a_task_group(tmp_path: Path) -> None:
-    code = """
-    import asyncio
-    @skill
-    async def hello(turn: Turn):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.sleep(0))
-            yield Ask("Sure?")
-    """
-    assert run(tmp_path, code).text == "Sure?"
-
-
-def test_closing_a_task_group_hides_no_error_of_the_outputs(tmp_path: Path) -> None:
-    code = """
-    import asyncio
-    async def chunks():
-        raise OSError("cannot be read")
-        yield b""
-    @skill
-    async def hello(turn: Turn):
-        async with asyncio.TaskGroup():
-            yield File("plan.txt", chunks())
-    """
-    with pytest.raises(OSError, match="cannot be read"):
-        run(tmp_path, code)
-
-
-@pytest.mark.parametrize("kind", ["def", "async def"])
-def test_a_file_beside_a_question_is_read_before_its_stream_is_closed(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "plan.txt").write_text("the plan")
-    code = f"""
-    @skill
-    {kind} hello(turn: Turn):
-        with open({str(tmp_path / "plan.txt")!r}, "rb") as stream:
-            yield File("plan.txt", stream), Ask("Sure?")
-    """
-    [part] = run(tmp_path, code).artifacts[0]["parts"]
-    assert base64.b64decode(part["raw"]) == b"the plan"
-
-
-@pytest.mark.parametrize("kind", ["def", "async def"])
-@pytest.mark.parametrize(
-    "output", ['Ask("Sure?")', 'Reject("No.")', 'Message("Bye.")', '("and", Authorize("Who?"))']
-)
-def test_code_after_an_output_that_ends_the_turn_does_not_run(tmp_path: Path, kind: str, output: str) -> None:
-    code = f"""
-    DONE = []
-    @skill
-    {kind} hello(turn: Turn):
-        try:
-            yield "first"
-            yield {output}
-            DONE.append("after")
-            turn.memory.set("after", 1)
-        finally:
-            DONE.append("cleanup")
-            turn.memory.set("cleanup", 1)
-    """
-    agent = Agent.load(write(tmp_path, code))
-    answer = asyncio.run(agent.run("hi"))
-    assert answer.context.memory == {"cleanup": 1}
-    assert agent.skills["hello"].function.__globals__["DONE"] == ["cleanup"]
-
-
-@pytest.mark.parametrize("kind", ["def", "async def"])
-@pytest.mark.parametrize("output", ["{}", "Artifact('a', {})", "Artifact('a', 'x', metadata={{'rows': {}}})"])
-def test_an_output_is_what_it_was_when_it_was_put_out(tmp_path: Path, kind: str, output: str) -> None:
-    code = f"""
-    @skill
-    {kind} hello(turn):
-        rows = []
-        for number in range(3):
-            rows.append(number)
-            yield {output.format("rows")}
-    """
-    answer = run(tmp_path, code)
-    artifacts = [event["artifactUpdate"]["artifact"] for event in answer.events if "artifactUpdate" in event]
-    values = [
-        artifact["metadata"]["rows"] if "metadata" in artifact else artifact["parts"][0]["data"]
-        for artifact in artifacts
-        if artifact["parts"] != [{"text": ""}]
-    ]
-    assert values == [[0], [0, 1], [0, 1, 2]]
-
-
-def test_an_error_without_a_truth_value_ends_the_turn(tmp_path: Path) -> None:
-    code = """
-    class Errors(Exception):
-        def __len__(self): return 0
-    @skill
-    def hello(turn):
-        yield "checking"
-        raise Errors("none")
-    """
-    with pytest.raises(Exception, match="none"):
-        run(tmp_path, code)
-
-
-def test_a_question_of_the_kit_is_none_of_the_skill(tmp_path: Path) -> None:
-    code = """
-    @skill
-    def hello(turn: Turn, amount: int):
-        if not turn.answering:
-            return Ask(f"Pay {amount}?", choices=["yes", "no"])
-        return "paid" if turn.text == "yes" else "not paid"
-    """
-    agent = Agent.load(write(tmp_path, code))
-
-    async def talk(*texts: str) -> list[str]:
-        answer: Answer | None = None
-        answers = []
-        for text in texts:
-            answer = await agent.run(text, after=answer)
-            answers.append(answer.text)
-        return answers
-
-    assert asyncio.run(talk("pay", "a lot", "100", "yes"))[2:] == ["Pay 100?", "paid"]
-
-
-def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -> None:
-    code = """
-    @skill
-    def hello(turn: Turn, count: int = 0):
-        return Ask("How many?", fills="count") if not turn.answering else f"{count} it is"
-    """
-    agent = Agent.load(write(tmp_path, code))
-
-    async def talk() -> Answer:
-        asked = await agent.run("hi")
-        again = await agent.run("many", after=asked)
-        assert "cannot be used" in again.text
-        return await agent.run("7", after=again)
-
-    assert asyncio.run(talk()).text == "7 it is"
-
-
-@pytest.mark.parametrize(
-    "output", ["Ask(5)", "Ask('City?', known={'a': 1})", "Progress(5)", "Reject(None)", "Authorize(5)"]
-)
-def test_texts_of_outputs_are_texts(tmp_path: Path, output: str) -> None:
-    with pytest.raises(TypeError, match="must be text, not"):
-        run(tmp_path, f"@skill\ndef hello(turn): return {output}")
 
 
 def test_an_agent_reads_the_files_beside_it(tmp_path: Path) -> None:
@@ -288,20 +115,6 @@ def test_a_wrapper_with_an_id_of_its_own_is_another_skill(tmp_path: Path) -> Non
     assert asyncio.run(agent.run("hi", skill="hello-loud")).text == "hello!"
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
-def test_values_are_the_same_wherever_the_turn_ends(tmp_path: Path, kind: str) -> None:
-    def answer(name: str, output: str) -> Answer:
-        return run(tmp_path / name, f"@skill\n{kind} hello(turn):\n    yield {output}")
-
-    assert answer("message", "Message({'a': 1})").data == [{"a": 1}]
-    assert answer("question", "{'n': 1}, Ask('Which?')").data == [{"n": 1}]
-    assert answer("value", "{'n': 1}").data == [{"n": 1}]
-
-
-def test_the_data_of_a_message_is_that_of_the_answer(tmp_path: Path) -> None:
-    assert run(tmp_path, "@skill\ndef hello(turn): return Message('x', {'a': 1})").data == [{"a": 1}]
-
-
 def test_a_skill_needs_no_turn(tmp_path: Path) -> None:
     code = "@skill\ndef hello(first: int, second: int = 2): return first + second"
     answer = run(tmp_path, code, skill="hello", slots={"first": "40"})
@@ -311,19 +124,6 @@ def test_a_skill_needs_no_turn(tmp_path: Path) -> None:
 def test_what_a_skill_raises_reaches_the_test(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         run(tmp_path, "@skill\ndef hello(turn): return 1 / 0")
-
-
-@pytest.mark.parametrize("value", ["object()", "b'bytes'", "float('nan')", "{'a': float('inf')}", "{1, 2}"])
-def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
-    with pytest.raises((AgentMistake, TypeError, ValueError)):
-        run(tmp_path, f"@skill\ndef hello(turn): return {value}")
-
-
-@pytest.mark.parametrize("words", ["'Done.'", "Message('Done.')", "Ask('Again?')"])
-def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -> None:
-    """In the last artifact, or in the message that ends the turn."""
-    answer = run(tmp_path, f"@skill\ndef hello(turn): return Command('flash'), {words}")
-    assert answer.commands == [{"name": "flash"}]
 
 
 def test_a_missing_argument_is_asked_for_and_filled_by_the_answer(tmp_path: Path) -> None:

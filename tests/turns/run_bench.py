@@ -94,3 +94,7 @@ async def until(what: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not what():
             await asyncio.sleep(0.02)
+
+
+def states(published: list[Published]) -> list[str]:
+    return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]

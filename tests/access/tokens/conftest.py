@@ -28,3 +28,8 @@ def clock() -> Clock:
 def open_door(settings: Settings, clock: Clock, request: pytest.FixtureRequest) -> Open:
     path = f"/issuers/{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}"
     return lambda *issuers: Door(settings, path, clock, *issuers)
+
+
+@pytest.fixture
+def door(open_door: Open, provider: IdentityProvider) -> Door:
+    return open_door(provider.issuer())

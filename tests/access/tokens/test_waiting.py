@@ -9,7 +9,7 @@ import pytest
 from a2a_lambda.access.tokens import issuer_keys
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.issuer_copies import Fetch
-from tests.access.tokens.door import Door, Open
+from tests.access.tokens.door import Door
 from tests.access.tokens.identity_provider import IdentityProvider
 from tests.helpers.clock import Clock
 
@@ -32,11 +32,6 @@ class EventfulClock(Clock):
 @pytest.fixture
 def clock() -> EventfulClock:
     return EventfulClock()
-
-
-@pytest.fixture
-def door(open_door: Open, provider: IdentityProvider) -> Door:
-    return open_door(provider.issuer())
 
 
 @pytest.fixture

@@ -1,0 +1,142 @@
+"""Branches of a durable turn, and task groups that are suspended."""
+
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda import StepFailed
+from tests.durable.agents import run, written
+
+
+def test_branches_may_have_several_operations(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def branch(name):
+        first = await turn.step("first", lambda: name)
+        await turn.sleep(hours=1)
+        reply = await turn.wait_for(f"{name}-reply")
+        return [first, *reply.data]
+    return {"all": await turn.parallel(lambda: branch("a"), lambda: branch("b"))}
+"""
+    agent = written(tmp_path, body)
+    replies = {"parallel/0/a-reply": "A", "parallel/1/b-reply": "B"}
+    assert run(agent, replies=replies).data == [{"all": [["a", "A"], ["b", "B"]]}]
+    waiting = run(agent)
+    assert waiting.state == "working"
+
+
+def test_a_failed_branch_fails_the_turn_after_all_have_ended(tmp_path: Path) -> None:
+    body = """
+done = []
+@skill
+async def run(turn):
+    def boom():
+        raise OSError
+    async def slow():
+        await asyncio.sleep(0.05)
+        done.append(1)
+    await turn.parallel(turn.step("a", boom, retry=Retry(attempts=1)), turn.step("b", slow))
+"""
+    agent = written(tmp_path, body)
+    with pytest.raises(StepFailed, match="'a' failed with OSError"):
+        run(agent)
+    assert agent.skills["run"].function.__globals__["done"] == [1]
+
+
+def test_what_a_branch_raises_is_a_failed_step_as_on_aws(tmp_path: Path) -> None:
+    body = """
+async def book():
+    raise ValueError("no room")
+@skill
+async def run(turn):
+    try:
+        await turn.parallel(book)
+    except StepFailed as error:
+        yield [error.name, error.kind, error.text]
+"""
+    assert run(written(tmp_path, body)).data == [["parallel/0", "ValueError", "no room"]]
+
+
+def test_branches_return_what_json_can_say_of_their_types(tmp_path: Path) -> None:
+    body = """
+from dataclasses import dataclass
+from datetime import date
+@dataclass
+class Plan:
+    city: str
+def make(city: str) -> Plan:
+    return Plan(city)
+def day() -> date:
+    return date(2026, 1, 31)
+@skill
+async def run(turn):
+    yield await turn.parallel(turn.step("a", make, "Rome"), turn.step("b", day))
+"""
+    assert run(written(tmp_path, body)).data == [[{"city": "Rome"}, "2026-01-31"]]
+
+
+def test_a_task_group_may_be_suspended(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async with asyncio.TaskGroup():
+        await turn.sleep(hours=1)
+        reply = await turn.wait_for("go")
+    yield reply.data
+"""
+    agent = written(tmp_path, body)
+    waiting = run(agent)
+    assert (waiting.state, waiting.steps) == ("working", ["sleep"])
+    assert run(agent, after=waiting, replies={"go": 7}).data == [[7]]
+
+
+def test_a_task_group_of_a_branch_may_be_suspended(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def branch():
+        async with asyncio.TaskGroup():
+            await turn.sleep(hours=1)
+        return "done"
+    yield await turn.parallel(branch)
+"""
+    assert run(written(tmp_path, body)).data == [["done"]]
+
+
+def test_an_error_beside_a_suspension_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would never be seen if the turn does not continue."""
+    body = """
+@skill
+async def run(turn):
+    try:
+        await turn.wait_for("never")
+    finally:
+        raise ValueError("a mistake")
+"""
+    assert run(written(tmp_path, body)).state == "working"
+    [record] = [each for each in caplog.records if "while it was suspended" in each.getMessage()]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a mistake"
+
+
+def test_an_error_beside_the_suspension_of_a_branch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It does not replace the suspension. It would end the turn, which has more to wait for."""
+    body = """
+@skill
+async def run(turn):
+    async def branch():
+        try:
+            await turn.sleep(hours=1)
+            return "slept"
+        finally:
+            if len(runs) == 1:
+                raise ValueError("a mistake")
+    runs.append(1)
+    yield await turn.parallel(branch)
+runs = []
+"""
+    assert run(written(tmp_path, body)).data == [["slept"]]
+    [record] = [each for each in caplog.records if "while it was suspended" in each.getMessage()]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a mistake"

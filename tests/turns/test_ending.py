@@ -1,0 +1,273 @@
+"""The end of a turn and its memory: both are stored, whatever fails meanwhile."""
+
+import asyncio
+import json
+import threading
+import time
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import MemoryFull, StoreError
+from a2a_lambda.protocol.model import Task, TaskState
+from a2a_lambda.tasks.context import Context
+from a2a_lambda.turns import ending, journal, lease, run
+from tests.helpers.clock import Clock
+from tests.processes.death import die_after_context
+from tests.turns.run_bench import PATIENCE, RunBench, within
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
+    bench: RunBench, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another turn may have made room meanwhile."""
+    change, refused = Context.after, [True]
+
+    def refuse_once(*args: Any, **kwargs: Any) -> Any:
+        if refused and refused.pop():
+            raise MemoryFull("full")
+        return change(*args, **kwargs)
+
+    monkeypatch.setattr(Context, "after", refuse_once)
+    context = str(uuid.uuid4())
+    bench.fail_once("head", nth=2)
+    task = within(bench.send("look", contextId=context))
+    assert task["status"]["state"] == TaskState.FAILED
+    assert bench.store.get_context(bench.scope, context).memory == {}
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("write", ["head", "context", "e#"])
+def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, write: str, made: bool) -> None:
+    bench.fail_once(write, nth=2 if write == "head" else 1, made=made)
+    task = within(bench.send("pieces", slots={"count": "5", "every": "0.2"}, contextId="c"))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    stored = within(bench.get(task["id"]))
+    assert stored == task
+    assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
+    assert len(bench.store.get_context(bench.scope, "c").turns) == 1
+
+
+def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many runs may wait for the same throttled table."""
+    steps: list[Any] = []
+    update_context = bench.store.update_context
+
+    def fail_first(*arguments: Any) -> None:
+        steps.append("try")
+        if len(steps) == 1:
+            raise StoreError("throttled")
+        update_context(*arguments)
+
+    async def pause(seconds: float) -> None:
+        steps.append(seconds)
+
+    monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(bench.store, "update_context", fail_first)
+    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    assert steps == ["try", ending.END_RETRY_SECONDS, "try"]
+
+
+def test_a_turn_that_could_not_begin_can_be_sent_again(bench: RunBench) -> None:
+    bench.fail_once("e#")
+    with pytest.raises(StoreError):
+        within(bench.send("echo", "same", text="y" * 5000))
+    task = within(bench.send("echo", "same", text="y" * 5000))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert within(bench.send("echo", "same", text="y" * 5000)) == task
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_turn_lost_after_its_context_can_be_sent_again(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    """The context has the request, and its task has no answer to it."""
+    context = str(uuid.uuid4())
+    bench.store.clock = clock = Clock()
+    with monkeypatch.context() as patch:
+        die_after_context(patch)
+        call, request = bench.sent("look", "same", contextId=context)
+        claim = within(bench.messages.intake.start(call, request))
+
+        async def die() -> None:
+            dying = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+            dying.start()
+            assert [event async for event in dying.audience.events()]
+
+        within(die())
+    clock.now += 31
+    if streamed:
+
+        async def stream() -> Task:
+            events = await bench.messages.stream(*bench.sent("look", "same", contextId=context))
+            [*_, (_, last)] = [event async for event in events]
+            assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+            return await bench.get(last["statusUpdate"]["taskId"])
+
+        task = within(stream())
+    else:
+        task = within(bench.send("look", "same", contextId=context))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["id"] != claim.head.task_id
+    again = within(bench.send("look", "same", contextId=context))
+    assert again["id"] == task["id"]
+
+
+@pytest.mark.parametrize("flush_seconds", [journal.FLUSH_SECONDS, 1e9], ids=["a write shows it", "no write"])
+def test_a_turn_that_was_canceled_unseen_changes_no_memory(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, flush_seconds: float
+) -> None:
+    """It ends before its next look at the head. If it has stored nothing by then, it looks before its end."""
+    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
+    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", flush_seconds)
+    context = str(uuid.uuid4())
+
+    async def go() -> None:
+        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
+        events = await bench.messages.stream(call, request)
+        first = await anext(events)
+        assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
+        async for _ in events:
+            pass
+
+    within(go())
+    assert bench.store.get_context(bench.scope, context).conversation == ()
+
+
+def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> None:
+    """So a message that names only the context is the answer. The newest question counts."""
+    context = str(uuid.uuid4())
+
+    def waiting() -> str:
+        return bench.store.get_context(bench.scope, context).waiting
+
+    first = within(bench.send("question", contextId=context))
+    assert waiting() == first["id"]
+    within(bench.send("echo", contextId=str(uuid.uuid4())))
+    assert waiting() == first["id"]
+    again = within(bench.send("question", contextId=context, taskId=first["id"]))
+    assert (again["id"], waiting()) == (first["id"], "")
+    second = within(bench.send("question", contextId=context))
+    within(bench.send("echo", contextId=context, taskId=second["id"]))
+    assert waiting() == ""
+
+
+def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a turn does not store the same events beside it."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 0.05)
+    is_writing, puts = threading.Event(), []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            puts.append(arguments["Item"]["sk"]["S"])
+            is_writing.set()
+            time.sleep(0.5)
+
+    bench.calls.before = slow
+    task = within(bench.send("pause", slots={"seconds": "0.3"}))
+    assert is_writing.is_set()
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert task["artifacts"][0]["parts"] == [{"text": "waiting done"}]
+    assert len(puts) == len(set(puts))
+
+
+def test_no_flush_begins_while_the_end_of_a_turn_is_stored(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would store events that the end stores, too."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 0.05)
+    puts: list[str] = []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item":
+            puts.append(arguments["Item"]["sk"]["S"])
+            if puts.count("head") == 2:
+                time.sleep(0.5)
+                puts.append("end")
+
+    bench.calls.before = slow
+    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    assert puts[-2:] == ["head", "end"]
+
+
+def test_nothing_is_lost_when_time_ends_in_mid_write(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was being stored at the deadline is sent, and stored, all the same."""
+
+    stored: list[str] = []
+
+    def slow(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
+            stored.append(operation)
+            time.sleep(0.8 if len(stored) == 1 else 0)
+
+    bench.calls.before = slow
+    monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
+
+    async def go() -> Task:
+        deadline = asyncio.get_running_loop().time() + 0.4
+        return await bench.send("pieces", deadline=deadline)
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
+    assert within(bench.get(task["id"])) == task
+
+
+def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: RunBench) -> None:
+    over = threading.Event()
+
+    def hang(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
+            over.wait(PATIENCE)
+
+    bench.calls.before = hang
+
+    async def go() -> None:
+        begun = asyncio.get_running_loop().time()
+        try:
+            with pytest.raises(StoreError, match="in time"):
+                await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
+        finally:
+            over.set()
+
+    within(go())
+
+
+def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench: RunBench) -> None:
+    assert within(bench.send("mutate", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+    assert (
+        within(bench.send("mutate", contextId="c", slots={"fail": "true"}))["status"]["state"]
+        == TaskState.FAILED
+    )
+    task = within(bench.send("mutate", contextId="c"))
+    assert task["artifacts"][0]["parts"][0]["data"] == {"list": []}
+    assert len(bench.store.get_context(bench.scope, "c").conversation) == 5
+
+
+def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
+    for number in range(25):
+        within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
+    conversation = bench.store.get_context(bench.scope, "c").conversation
+    assert len(json.dumps([said.parts for said in conversation])) < 70_000
+    assert conversation[-1].text.startswith("24 ")
+    assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:
+    """The first send loads the agent; the second begins another conversation."""
+    within(bench.send("mutate"))
+    bench.calls.during()
+    within(bench.send("mutate"))
+    counts = bench.calls.during()
+    assert counts == {"put_item": 3}, "the claim, the context and the end"

@@ -1,0 +1,203 @@
+"""Runs that are canceled or stopped, or lose their lease."""
+
+import asyncio
+import json
+import time
+import uuid
+from typing import Any
+
+import pytest
+
+from a2a_lambda import telemetry
+from a2a_lambda.errors import StoreError
+from a2a_lambda.protocol.model import Published, Task, TaskState
+from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.turns import lease, run
+from a2a_lambda.turns.claim import Claim
+from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
+    """Also if events are stored already, so that the log is longer than the head says."""
+
+    async def go() -> None:
+        events = await bench.messages.stream(*bench.sent("pause"))
+        seen: list[Published] = []
+
+        async def read() -> None:
+            async for published in events:
+                seen.append(published)
+
+        reading = asyncio.create_task(read())
+        await until(lambda: len(seen) == 2)
+        task_id = seen[0][1]["task"]["id"]
+        await until(lambda: len(bench.store.get_events(bench.head(task_id))) == 2)
+        following = asyncio.create_task(bench.follow(task_id))
+        await asyncio.sleep(0)
+        await bench.cancel(task_id)
+        await reading
+        assert states(seen) == states(await following) == [TaskState.CANCELED]
+        assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
+
+    within(go())
+
+
+def test_a_lease_is_renewed(bench: RunBench, quick: None) -> None:
+    async def go() -> None:
+        call, sent = bench.sent("block", slots={"seconds": "1.5"})
+        sending = asyncio.create_task(bench.messages.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        lease = bench.head(call.request.task_id()).lease
+        await until(lambda: bench.head(call.request.task_id()).lease > lease)
+        assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: None) -> None:
+    """The table may be slow. Without a lease, another process would end the task."""
+    renewed: list[bool] = []
+
+    def wait_for_renewal(operation: str, arguments: Any) -> None:
+        if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
+            task_id = call.request.task_id()
+            lease, give_up = bench.head(task_id).lease, time.monotonic() + PATIENCE
+            while bench.head(task_id).lease <= lease and time.monotonic() < give_up:
+                time.sleep(0.02)
+            renewed.append(time.monotonic() < give_up)
+
+    call, sent = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
+    bench.calls.before = wait_for_renewal
+    task = within(bench.messages.send(call, sent))["task"]
+    assert renewed == [True]
+    assert task["status"]["state"] == bench.head(task["id"]).state == TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: RunBench, quick: None, made: bool) -> None:
+    bench.fail_once("head", nth=2, made=made)
+    task = within(bench.send("block", slots={"seconds": "1.5"}))
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert bench.head(task["id"]).state == TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, answers: bool) -> None:
+    """The question that it was to answer waits for its answer again."""
+    context = str(uuid.uuid4())
+
+    async def go() -> tuple[Task, Task]:
+        fields: dict[str, Any] = {"contextId": context}
+        if answers:
+            fields["taskId"] = (await bench.send("question", contextId=context))["id"]
+        call, request = bench.sent("pause", "same", slots={"seconds": "60"}, **fields)
+        claim = await bench.messages.intake.start(call, request)
+        assert isinstance(claim, Claim)
+        stopped = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        stopped.start()
+        events = stopped.audience.events()
+        await anext(events)
+        stopped.stop("too many")
+        async for _ in events:
+            pass
+        task = await bench.get(claim.head.task_id)
+        again = await bench.messages.intake.start(call, request)
+        assert isinstance(again, Claim), "it is no repetition: nothing has answered it"
+        return task, await bench.cancel(again.head.task_id)
+
+    task, canceled = within(go())
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    if answers:
+        assert task["status"]["state"] == TaskState.INPUT_REQUIRED
+        assert canceled["id"] == task["id"]
+    else:
+        assert task["status"]["state"] == TaskState.FAILED
+        assert task["status"]["message"]["parts"] == [{"text": "too many"}]
+    assert len(bench.store.get_context(bench.scope, context).conversation) == (2 if answers else 0)
+
+
+def test_a_half_made_cancel_is_made_whole(bench: RunBench) -> None:
+    task = within(bench.send("question"))
+    bench.fail_once("head")
+    with pytest.raises(StoreError):
+        within(bench.cancel(task["id"]))
+    canceled = within(bench.cancel(task["id"]))
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert len(canceled["history"]) == 2
+
+
+@pytest.mark.parametrize("then", ["cancel", "answer"])
+def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(bench: RunBench, then: str) -> None:
+    """Its entry stands where the question's status has to go."""
+    asked = within(bench.send("question", slots={"length": "10000"}))
+    head = bench.head(asked["id"])
+    sealed = Entry(head.sequence, head.epoch + 1, b"{}")
+    bench.store._append(head, sealed, over=head.epoch)
+    if then == "cancel":
+        task = within(bench.cancel(asked["id"]))
+        assert task["status"]["state"] == TaskState.CANCELED
+        assert len(task["history"]) == 2
+    else:
+        task = within(bench.send("question", taskId=asked["id"], text="y" * 10_000))
+        assert task["status"]["state"] == TaskState.COMPLETED
+        assert len(task["history"]) == 3
+    assert within(bench.get(asked["id"])) == task
+
+
+def test_a_run_whose_lease_is_over_stores_nothing_more(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own clock stops it: someone else may hold the task. The message is run anew."""
+
+    async def go() -> None:
+        monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
+        call, sent = bench.sent("pause", slots={"seconds": "0.6"})
+        sending = asyncio.create_task(bench.messages.send(call, sent))
+        await until(lambda: bool(bench.calls.count["put_item"]))
+        real = bench.store.clock
+        monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
+        task = (await sending)["task"]
+        first = bench.head(call.request.task_id())
+        assert (first.state, first.is_lost) == (TaskState.FAILED, True)
+        assert "done" not in json.dumps(bench.store.get_events(first))
+        assert task["id"] != first.task_id
+        assert task["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
+
+
+def test_a_run_whose_renewal_fails_gives_its_task_up(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing more is stored, and the client gets the task as the table has it."""
+
+    async def fail(_: object) -> None:
+        raise RuntimeError("a fault of the kit's own")
+
+    measures: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
+    monkeypatch.setattr("a2a_lambda.turns.lease.Lease.renew_until_lost", fail)
+    call, request = bench.sent("pause", deadline=time.monotonic() + 2)
+    task = within(bench.messages.send(call, request))["task"]
+    assert task["status"]["state"] == TaskState.WORKING
+    assert "was given up" in caplog.text
+    assert "a fault of the kit's own" in caplog.text
+    assert {"Turns": 1} not in measures, "who ends the task counts its turn"
+
+
+def test_a_run_that_is_stopped_before_it_starts_runs_no_code(bench: RunBench) -> None:
+    async def go() -> Head:
+        claim = await bench.messages.start(*bench.sent("boom"))
+        assert isinstance(claim, Claim)
+        run = bench.messages.make_run(claim)
+        run.stop("Not now.")
+        await run.run_to_end()
+        run.stop("too late")
+        return run.head
+
+    head = within(go())
+    assert (head.state, head.requests) == (TaskState.FAILED, ())
+    assert head.status["message"]["parts"] == [{"text": "Not now."}]
