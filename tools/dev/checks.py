@@ -92,29 +92,28 @@ def check() -> int:
         with ThreadPoolExecutor() as pool:
             # The official clients run with one other program: they give up after 5 s.
             clients = pool.submit(_run, "-m", "pytest", "-n", "0", "tests/interop")
-            others = _check_types_templates_and_recipes()
+            others = _check_all_but_tests()
             status = others or clients.result()
-    # One process more than there are cores, because many of these tests wait for other processes.
+    # Two processes more than there are cores, because many of these tests wait for other processes.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    status = status or _run("-m", "pytest", "-n", str(cores + 1), "--ignore=tests/interop")
-    if not status and lab.FOLDER.exists():
-        status = lab.run("-m", "pytest", "lab/tests")
+    status = status or _run("-m", "pytest", "-n", str(cores + 2), "--ignore=tests/interop")
     if not status:
         print("checked")
     return status
 
 
-def _check_types_templates_and_recipes() -> int:
+def _check_all_but_tests() -> int:
+    """Types, templates, recipes, and the laboratory, if this checkout has one."""
     recipes = str(environments.program_path("recipes", "python"))
-    return (
+    status = (
         _run("-m", "mypy", "--no-error-summary")
-        or (
-            lab.FOLDER.exists()
-            and _run("-m", "mypy", "--no-error-summary", "--exclude", UNTYPED, str(lab.FOLDER))
-        )
         or _run("-m", "tools.build.lint")
         or environments.run(recipes, *RECIPES, PYTHONPATH="layers/a2a")
     )
+    if status or not lab.FOLDER.exists():
+        return status
+    types = _run("-m", "mypy", "--no-error-summary", "--exclude", UNTYPED, str(lab.FOLDER))
+    return types or lab.run("-m", "pytest", "lab/tests")
 
 
 def _prepare_browser() -> None:
