@@ -30,7 +30,7 @@ WRONG = {
     "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
 }
 
-IMPORTS = "import io\nfrom a2a_lambda import Artifact, Ask, File, route, skill\n\n"
+IMPORTS = "import io\nfrom a2a_lambda import *\n\n"
 
 CODE = IMPORTS + "@skill\ndef hello(turn, city: str = ''):\n    {line}\n"
 
@@ -96,6 +96,19 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         ("turn.memory.set('day', float('nan'))", ValueError, r"memory\['day'\] must be JSON"),
         ("turn.memory.add('visits', 'a')", TypeError, "adds a number, not str"),
         ("turn.wait_for('go', 'Really?')", TypeError, r"write turn.wait_for\('go', Ask"),
+        (
+            "return File('a', b'1', media_type=('text/csv', None))",
+            TypeError,
+            "media_type must be text, not tuple",
+        ),
+        ("return File(5, b'1')", TypeError, "a file's name must be text, not int"),
+        ("return Artifact('the whole report')", TypeError, r"write Artifact\(\"report\", …\)"),
+        ("return Artifact(5, 'x')", TypeError, "an artifact's name must be text"),
+        ("return Artifact('a', 'x', description=5)", TypeError, "an artifact's description must be text"),
+        ("return Message()", TypeError, r"write Message\(\"Hello!\"\)"),
+        ("return Progress('x', stage=5)", TypeError, "a stage must be text"),
+        ("return Command(5)", TypeError, "a command's name must be text"),
+        ("return Command('a', request_id=5)", TypeError, "a command's request_id must be text"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(

@@ -171,6 +171,20 @@ def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -
     assert asyncio.run(talk()).text == "7 it is"
 
 
+def test_a_file_may_have_no_name(tmp_path: Path) -> None:
+    """One that a client sent without may go back as a new one."""
+    answer = run(
+        tmp_path, "@skill\ndef hello(turn): return File(None, b'1'), File(None, b'2', media_type='a/b')"
+    )
+    first, second = answer.artifacts[0]["parts"]
+    assert (first, second) == ({"raw": "MQ=="}, {"raw": "Mg==", "mediaType": "a/b"})
+
+
+def test_a_command_may_have_a_parameter_called_name(tmp_path: Path) -> None:
+    [command] = run(tmp_path, "@skill\ndef hello(turn): return Command('play', name='song')").commands
+    assert command == {"name": "play", "params": [{"name": "name", "value": "song"}]}
+
+
 @pytest.mark.parametrize(
     "output", ["Ask(5)", "Ask('City?', known={'a': 1})", "Progress(5)", "Reject(None)", "Authorize(5)"]
 )

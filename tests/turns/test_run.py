@@ -12,7 +12,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.catalog.agents import Loading
-from a2a_lambda.errors import FileAbsent, FilesUnavailable
+from a2a_lambda.errors import FileAbsent, FilesUnavailable, SkillError
 from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.turns import journal, run
@@ -183,7 +183,13 @@ def test_what_failed_is_told_as_far_as_a_client_may_know_it(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file that is gone, and a bucket that does not answer, have sentences of their own."""
-    for error, text in ((FileAbsent("key"), FILE_GONE), (FilesUnavailable("key"), FILE_FAILED)):
+
+    class Broken(SkillError):
+        def __str__(self) -> str:
+            raise KeyError("its own mistake")
+
+    errors = {FileAbsent("key"): FILE_GONE, FilesUnavailable("key"): FILE_FAILED}
+    for error, text in (errors | {Broken(): FAILED, SkillError(): FAILED}).items():
 
         def fail(*_: object, error: Exception = error) -> None:
             raise error

@@ -32,6 +32,14 @@ def safe_text(error: Exception) -> str:
     return str(error) if is_safe else type(error).__name__
 
 
+def error_text(error: BaseException) -> str:
+    """The text of an error that an agent's code has raised; "" if its `__str__` fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 class ConfigurationError(KitError):
     """A card, an agent's module, a setting or the template is wrong. The text names the file and the fix."""
 

@@ -189,11 +189,12 @@ class EventBuilder:
         return events
 
     def fail(self, text: str) -> list[Event]:
-        """End the turn as failed. What was said stays. FAILED replaces a text that no status can hold."""
+        """End the turn as failed. What was said stays. FAILED replaces an empty text, and one that no status
+        can hold."""
         self.question = None
         self.message_only = False
         try:
-            self.closing = self._say(TaskState.FAILED, text)
+            self.closing = self._say(TaskState.FAILED, text or FAILED)
             strictjson.dumps_verified(self.closing)
         except (SkillError, ValueError):
             self.closing = self._say(TaskState.FAILED, FAILED)
@@ -302,13 +303,13 @@ def part_of(value: Any) -> Part:
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 raise AgentMistake(f"File {name!r} needs content or url, and not both")
-            part = Part(filename=name)
+            part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `files/sent` has read the others
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)
-            if media_type := media_type or guess_media_type(name):
+            if media_type := media_type or (guess_media_type(name) if name else None):
                 part["mediaType"] = media_type
         case Structured(data):
             part = Part(data=data)

@@ -26,13 +26,20 @@ class File:
     File("map.png", url="https://example.com/map.png")
 
     Large content, up to 5 GiB, goes to the deployment's bucket while the skill waits, and clients get a URL.
-    media_type: None = the type that the name's ending shows.
+    name: None = the file has none, as one that a client sent without. media_type: None = the type that the
+    name's ending shows.
     """
 
-    name: str
+    name: str | None
     content: FileContent | None = None
     url: str | None = None
     media_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            _check_text("a file's name", self.name)
+        if self.media_type is not None:
+            _check_text("a file's media_type", self.media_type, 'write a text such as "text/csv"')
 
 
 def guess_media_type(name: str) -> str | None:
@@ -46,7 +53,7 @@ class NamedArtifact:
     """A result with a name, beside the reply.
 
     To append to it, yield the same name again: Artifact("report", "First, "), then
-    Artifact("report", "second."). Contents are text, structured values and Files.
+    Artifact("report", "second."). Contents are text, structured values and Files; there is at least one.
     """
 
     def __init__(
@@ -56,6 +63,11 @@ class NamedArtifact:
         description: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> None:
+        _check_text("an artifact's name", name)
+        if description is not None:
+            _check_text("an artifact's description", description)
+        if not contents:
+            raise TypeError('an artifact has contents: write Artifact("report", …)')
         self.name = name
         self.contents = contents
         self.description = description
@@ -70,6 +82,8 @@ class FinalMessage:
     """
 
     def __init__(self, *contents: Any) -> None:
+        if not contents:
+            raise TypeError('a message has contents: write Message("Hello!")')
         self.contents = contents
 
 
@@ -85,6 +99,8 @@ class Progress:
 
     def __post_init__(self) -> None:
         _check_text("a progress text", self.text)
+        if self.stage is not None:
+            _check_text("a stage", self.stage)
 
 
 class Command:
@@ -94,7 +110,12 @@ class Command:
     Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values.
     """
 
-    def __init__(self, name: str, *, request_id: str | None = None, **params: str | tuple[str, str]) -> None:
+    def __init__(
+        self, name: str, /, *, request_id: str | None = None, **params: str | tuple[str, str]
+    ) -> None:
+        _check_text("a command's name", name)
+        if request_id is not None:
+            _check_text("a command's request_id", request_id)
         self.name = name
         self.request_id = request_id
         self.params = params
@@ -218,6 +239,6 @@ class Batch:
     last: bool
 
 
-def _check_text(noun: str, value: object) -> None:
+def _check_text(noun: str, value: object, advice: str = "write str(…) around it") -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{noun} must be text, not {type(value).__name__}: write str(…) around it")
+        raise TypeError(f"{noun} must be text, not {type(value).__name__}: {advice}")

@@ -22,7 +22,7 @@ from a2a_lambda.durable.engine import (
     Wait,
     gather,
 )
-from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
 from a2a_lambda.protocol.model import Part
 
 KnownReplies = Mapping[str, Any]
@@ -163,7 +163,7 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
             return await call()
         except Exception as error:
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
-                failure = StepFailed(name, type(error).__name__, str(error))
+                failure = StepFailed(name, type(error).__name__, error_text(error))
                 failure.__cause__ = error
                 return failure
 
@@ -176,7 +176,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
     except (CodeChanged, SkillError, TimeoutError, StepFailed):
         raise
     except Exception as error:
-        raise StepFailed(name, type(error).__name__, str(error)) from error
+        raise StepFailed(name, type(error).__name__, error_text(error)) from error
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:

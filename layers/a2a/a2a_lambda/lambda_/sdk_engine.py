@@ -57,7 +57,7 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
 )
-from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError, error_text
 
 STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
@@ -348,14 +348,14 @@ async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
     except (CodeChanged, StoreError):
         raise
     except SkillError as error:
-        return json.dumps({"refused": str(error)})
+        return json.dumps({"refused": error_text(error)})
     except TimeoutError as error:
         return json.dumps({"late": str(error)})
     except StepFailed as error:
         return json.dumps({"failed": [error.name, error.kind, error.text]})
     except Exception as error:
         logger.exception("branch %s failed", name)
-        return json.dumps({"failed": [name, type(error).__name__, str(error)]})
+        return json.dumps({"failed": [name, type(error).__name__, error_text(error)]})
 
 
 def _read_outcome(text: str) -> bytes:

@@ -15,7 +15,7 @@ from functools import partial
 from a2a_lambda import threads
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.durable.engine import Suspended
-from a2a_lambda.errors import SkillError, StoreError
+from a2a_lambda.errors import SkillError, StoreError, error_text
 from a2a_lambda.protocol.model import INTERRUPTED
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context, TurnRecord
@@ -106,7 +106,7 @@ class Ending:
             error = refusal.__cause__
             task_id = self._lease.head.task_id
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
-            self._builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
+            self._builder.fail(error_text(error) if isinstance(error, SkillError) else FAILED)
             await self._end()
 
     async def _end(self, call: Callable[[], None] | None = None) -> None:

@@ -27,6 +27,7 @@ from a2a_lambda.errors import (
     LimitExceeded,
     SkillError,
     StoreError,
+    error_text,
 )
 from a2a_lambda.files.files import Files
 from a2a_lambda.files.turn_files import TurnFiles
@@ -282,7 +283,7 @@ class Run:
             return FILE_FAILED
         if isinstance(error, FileAbsent):
             return FILE_GONE
-        return str(error) if isinstance(error, SkillError) else FAILED
+        return error_text(error) if isinstance(error, SkillError) else FAILED
 
     def _measure(self, start: float) -> None:
         """The process that ends a task counts its turn. For a lost turn this run measures the time only."""
