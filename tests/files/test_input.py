@@ -135,6 +135,13 @@ def test_another_reference_is_unknown(rest: Rest, reference: str) -> None:
     assert refusal(rest, reference) == inbox.UNKNOWN
 
 
+def test_a_picture_in_the_metadata_is_named_where_it_is(rest: Rest) -> None:
+    picture = {"type": "url", "value": "a2a-file:uploads/" + "0" * 32}
+    answer = rest.ask("POST", "message:send", {"message": message_1_0(metadata={"images": [picture]})})
+    assert answer.status_code == 400
+    assert "message.metadata.images" in answer.text
+
+
 def refusal(rest: Rest, reference: str, parts: Sequence[Json] = ()) -> str:
     """The error of a message with a reference."""
     said = message_1_0(parts=[*parts, {"url": reference}])

@@ -57,6 +57,7 @@ NO_REQUEST: dict[str, tuple[Json, Json]] = {
     "a fractional id": (SEND | {"id": 1.5}, None),
     "a boolean id": (SEND | {"id": True}, None),
     "an object as id": (SEND | {"id": {}}, None),
+    "an id of 513 bytes, which every event would repeat": (SEND | {"id": "x" * 513}, None),
 }
 
 M = "params.message"

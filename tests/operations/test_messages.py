@@ -4,6 +4,7 @@ import asyncio
 import base64
 import time
 import uuid
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,12 @@ from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
 from tests.agent.folders import CARD, write
 from tests.files.fake_s3 import FakeS3
-from tests.turns.run_bench import PATIENCE, RunBench, until, within
+from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
 
 
 @pytest.fixture
 def bench(kit: Kit, settings: Settings) -> RunBench:
     return RunBench(kit, settings)
-
-
-def states(published: list[Published]) -> list[str]:
-    return [event["statusUpdate"]["status"]["state"] for _, event in published if "statusUpdate" in event]
 
 
 def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
@@ -105,6 +102,18 @@ def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
     found = within(bench.follow(task["id"], after=500))
     assert found[0][1]["task"] == task
     assert states(found) == [TaskState.COMPLETED]
+
+
+def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: RunBench) -> None:
+    async def go() -> None:
+        call, request = bench.sent("pieces", slots={"count": "6", "every": "0.1"})
+        async with aclosing(await bench.messages.stream(call, request)) as stream:
+            await anext(stream)
+            seen = await bench.follow(call.request.task_id(), after=500)
+        assert seen[0][1]["task"] == await bench.get(call.request.task_id())
+        assert states(seen) == [TaskState.COMPLETED]
+
+    within(go())
 
 
 def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(

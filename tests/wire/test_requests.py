@@ -40,6 +40,14 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
             {"statusTimestampAfter": "2026-01-02T03:04:05.6789+01:00"},
             {"statusTimestampAfter": "2026-01-02T02:04:05.678Z"},
         ),
+        (
+            {"statusTimestampAfter": "0999-01-01T00:00:00Z"},
+            {"statusTimestampAfter": "0999-01-01T00:00:00.000Z"},
+        ),
+        (
+            {"statusTimestampAfter": "1990-12-31T23:59:60Z"},
+            {"statusTimestampAfter": "1990-12-31T23:59:59.999Z"},
+        ),
     ],
 )
 def test_a_list_of_1_0(params: Json, request_: Json) -> None:

@@ -35,6 +35,7 @@ BODIES: dict[str, tuple[Json, int]] = {
     "a fraction as id": ({"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}, -32600),
     "an object as id": ({"jsonrpc": "2.0", "id": {}, "method": "tools/list"}, -32600),
     "true as id": ({"jsonrpc": "2.0", "id": True, "method": "tools/list"}, -32600),
+    "an id of 513 bytes": ({"jsonrpc": "2.0", "id": "x" * 513, "method": "tools/list"}, -32600),
     "no method": ({"jsonrpc": "2.0", "id": 1}, -32600),
     "jsonrpc 1.0": ({"jsonrpc": "1.0", "id": 1, "method": "tools/list"}, -32600),
     "params as a list": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []}, -32602),

@@ -150,9 +150,10 @@ def test_a_malformed_request_is_refused(body: Json, kind: type[ProtocolError], t
 
 
 @pytest.mark.parametrize(
-    ("token", "heard"), [("a", "a"), (1, 1), (True, None), (None, None), ([], None), (1.5, None)]
+    ("token", "heard"),
+    [("a", "a"), (1, 1), (True, None), (None, None), ([], None), (1.5, None), ("é" * 257, None)],
 )
-def test_a_progress_token_is_a_text_or_an_integer(token: Json, heard: Json) -> None:
+def test_a_progress_token_is_a_short_text_or_an_integer(token: Json, heard: Json) -> None:
     assert decode(meta={"progressToken": token}).progress_token == heard
 
 

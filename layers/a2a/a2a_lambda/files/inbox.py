@@ -30,6 +30,12 @@ written, so one that was uploaded long before its task would be gone before it."
 UNKNOWN = "this caller has no such upload for this agent, or it is older than a day; upload the file again"
 
 
+def _path(message: Message, index: int) -> str:
+    """Path of a part; of the metadata for a picture there, which `parts_of` puts behind the parts."""
+    is_part = index < len(message["parts"])
+    return f"params.message.parts[{index}].url" if is_part else "params.message.metadata.images"
+
+
 class Inbox:
     """bucket: None = every file stays in its message. repeat_seconds: see `Intake`."""
 
@@ -47,7 +53,7 @@ class Inbox:
         # All references first, so that nothing is written for a message that is refused.
         stored_references = await asyncio.gather(
             *(
-                self._check_upload(scope, reference, f"params.message.parts[{index}].url")
+                self._check_upload(scope, reference, _path(message, index))
                 for reference, index in references.items()
             )
         )

@@ -61,8 +61,7 @@ async def follow(
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event, once and in order.
 
-    after: a sequence number. Yield only later events, and not the task itself. A number beyond the log of a
-        stopped task is ignored.
+    after: a sequence number. Yield only later events, and not the task itself, unless the log ends before it.
     answer_wait: seconds for which a task that waits for input is followed.
     """
     # A client that comes back with a number beyond the log has it from a log that was lost, such as one
@@ -82,8 +81,13 @@ async def follow(
         if head.is_stopped and head.sequence == sequence:
             return
     async with aclosing(follow_from(store, head, sequence, deadline)) as events:
-        async for item in events:
-            yield item
+        async for number, event in events:
+            # Nothing was yielded of a log that ends before `after`, so the client gets the task.
+            if after is not None and number is not None and number < after:
+                head = await load_live_head(store, head.scope, head.task_id)
+                task, _ = await threads.run(store.get_task, head)
+                yield number, Event(task=truncate_history(task, history_length))
+            yield number, event
 
 
 async def follow_from(

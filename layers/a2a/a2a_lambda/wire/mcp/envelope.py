@@ -47,8 +47,7 @@ class McpRequest:
     @property
     def progress_token(self) -> str | int | None:
         """What the client wants to be told progress by."""
-        token = self.meta.get("progressToken")
-        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+        return jsonrpc.short_id(self.meta.get("progressToken"))
 
     @property
     def shows_forms(self) -> bool:

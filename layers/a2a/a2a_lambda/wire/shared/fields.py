@@ -150,10 +150,12 @@ def instant(source: Object, key: str, path: str) -> str | None:
     value = text(source, key, path)
     if match := INSTANT.fullmatch(value):
         date, time, fraction, offset = match.groups()
+        if time.endswith(":60"):  # a leap second, which Python's clock does not have
+            time, fraction = time[:-2] + "59", "999"
         iso_text = f"{date}T{time}.{(fraction or '0')[:6]:0<6}{'+00:00' if offset in 'zZ' else offset}"
         try:
             moment = datetime.fromisoformat(iso_text).astimezone(UTC)
-            return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         except (ValueError, OverflowError):
             pass
     raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")

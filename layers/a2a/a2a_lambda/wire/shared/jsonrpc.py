@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidRequest
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.wire.shared.fields import MAX_ID_BYTES
 
 Id = str | int | None
 
@@ -20,8 +21,14 @@ class Envelope:
 
 def read_id(value: Json) -> Id:
     """Id of a request, or None if it is not valid. An error answers to it."""
-    identity = value.get("id") if isinstance(value, dict) else None
-    return identity if isinstance(identity, str | int) and not isinstance(identity, bool) else None
+    return short_id(value.get("id")) if isinstance(value, dict) else None
+
+
+def short_id(value: Json) -> Id:
+    """A client's text or integer that may be repeated in each event of a stream; None if it is neither, or
+    too long for that."""
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    return value if is_id and len(str(value).encode()) <= MAX_ID_BYTES else None
 
 
 def decode(value: Json) -> Envelope:
@@ -34,7 +41,9 @@ def decode(value: Json) -> Envelope:
         raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
     identity = value.get("id")
     if identity is not None and read_id(value) is None:
-        raise InvalidRequest("id must be a string, an integer or null", path="id")
+        raise InvalidRequest(
+            f"id must be a string of at most {MAX_ID_BYTES} bytes, an integer or null", path="id"
+        )
     method = value.get("method")
     if not isinstance(method, str):
         raise InvalidRequest("method must be a string", path="method")
