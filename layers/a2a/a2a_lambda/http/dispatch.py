@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -40,6 +40,9 @@ from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
+
+if TYPE_CHECKING:
+    import starlette.types as asgi
 
 STREAMED = ("stream", "subscribe")
 
@@ -254,19 +257,33 @@ async def _stream(call: OperationCall) -> Response:
                 needs_running=wire.subscribe_needs_running,
             )
             wire, events = wire_of_task(call.wires, subscription.wire_name), subscription.events
-        body = with_slot(stack.pop_all(), slot, _encode_stream(call, wire, recipient, events))
-    headers = {**STREAM_HEADERS, **call.headers}
-    return StreamingResponse(body, headers=headers, media_type=sse.MEDIA_TYPE)
+        body = _encode_stream(call, wire, recipient, events)
+        return SlotStream(body, slot, stack.pop_all(), call.headers)
 
 
-async def with_slot(
-    stack: AsyncExitStack, slot: Slot, body: AsyncGenerator[bytes, None]
-) -> AsyncIterator[bytes]:
-    """A stream that keeps its slot until it ends."""
-    async with stack, aclosing(body):
-        async for chunk in body:
-            yield chunk
-            await slot.renew()
+class SlotStream(StreamingResponse):
+    """Server-sent events that keep a slot. Both end with the call, also if the client leaves before the first
+    event. stack: gives the slot back."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        slot: Slot,
+        stack: AsyncExitStack,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        async def body() -> AsyncIterator[bytes]:
+            async for event in events:
+                yield event
+                await slot.renew()
+
+        super().__init__(body(), headers={**STREAM_HEADERS, **headers}, media_type=sse.MEDIA_TYPE)
+        stack.push_async_callback(events.aclose)
+        self._stack = stack
+
+    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
+        async with self._stack:
+            await super().__call__(scope, receive, send)
 
 
 async def _encode_stream(

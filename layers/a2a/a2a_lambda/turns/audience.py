@@ -1,7 +1,8 @@
 """The client that reads the events of a run, while there is one.
 
 An agent never gets far ahead of a client that reads too slowly: it waits, for UNREAD_SECONDS in all. Then the
-client gets no more events, the turn continues without it, and the client reads the rest from the log.
+client gets no more events, the turn continues without it, and the client reads the rest from the log. It does
+not wait for a client that left before it read anything.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class Audience:
         self._items: asyncio.Queue[Published | BaseException | None] = asyncio.Queue()
         self._has_read = asyncio.Event()
         self._is_listening = True
+        self._has_begun = False
         self._patience_seconds = UNREAD_SECONDS
 
     def publish(self, event: Event, sequence: int | None = None) -> None:
@@ -53,6 +55,7 @@ class Audience:
 
     async def events(self) -> AsyncGenerator[Published, None]:
         """Events until `close`. Raises its error."""
+        self._has_begun = True
         try:
             while (item := await self._items.get()) is not None:
                 self._has_read.set()
@@ -66,7 +69,12 @@ class Audience:
     async def wait_for_room(self) -> None:
         """Wait for a client that reads too slowly, for UNREAD_SECONDS in all."""
         clock = asyncio.get_running_loop().time
-        while self._is_listening and self.unread_limit and self._items.qsize() > self.unread_limit:
+        while (
+            self._has_begun
+            and self._is_listening
+            and self.unread_limit
+            and self._items.qsize() > self.unread_limit
+        ):
             self._has_read.clear()
             began = clock()
             with suppress(TimeoutError):

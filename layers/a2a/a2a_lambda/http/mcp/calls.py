@@ -6,12 +6,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
-from a2a_lambda.http.dispatch import STREAM_HEADERS, respond, with_slot
+from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
@@ -69,8 +69,9 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             async with AsyncExitStack() as stack:
                 slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
                 events = await call.kit.messages.stream(call.context(request), request)
-                body = with_slot(stack.pop_all(), slot, _encode_stream(call, tool, arguments, events))
-            return StreamingResponse(body, headers=STREAM_HEADERS, media_type=sse.MEDIA_TYPE)
+                body = _encode_stream(call, tool, arguments, events)
+                await anext(body)  # once it has begun, it notices that the client leaves
+                return SlotStream(body, slot, stack.pop_all())
     return await respond(result(), call.encode_error)
 
 
@@ -132,12 +133,14 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
 async def _encode_stream(
     call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
 ) -> AsyncGenerator[bytes, None]:
-    task: Task | None = None
-    count = 0
+    """Begins with an empty chunk, at once."""
+    _, first = await anext(events)
+    task, count = first["task"], 0
     token = call.message.progress_token
     assert token is not None
     try:
-        async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
+        async with aclosing(events), aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
+            yield b""
             async for item in items:
                 if item is None:
                     yield sse.COMMENT
@@ -146,16 +149,14 @@ async def _encode_stream(
                 if "task" in event:
                     task = event["task"]
                     continue
-                assert task is not None
                 apply(task, [event])
                 if text := _progress_in(event):
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
-        assert task is not None
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call.
-        if task is not None and task["status"]["state"] not in STOPPED:
+        if task["status"]["state"] not in STOPPED:
             _cancel_later(call, task["id"])
         raise
     except Exception as cause:
