@@ -135,8 +135,8 @@ class Messages:
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
     ) -> AsyncGenerator[Published, None]:
         assert claim.task is not None
-        yield claim.sequence, Event(task=truncate_history(claim.task, history_length))
-        async with aclosing(run.audience.events()) as events:
+        first = claim.sequence, Event(task=truncate_history(claim.task, history_length))
+        async with aclosing(run.audience.events(first)) as events:
             async for item in events:
                 yield item
         if run.has_diverged or run.audience.was_dropped:

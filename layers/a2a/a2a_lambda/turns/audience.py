@@ -2,7 +2,7 @@
 
 An agent never gets far ahead of a client that reads too slowly: it waits, for UNREAD_SECONDS in all. Then the
 client gets no more events, the turn continues without it, and the client reads the rest from the log. It does
-not wait for a client that left before it read anything.
+not wait for a client that left before its answer began.
 """
 
 import asyncio
@@ -53,10 +53,12 @@ class Audience:
         """End the events. error: what `events` raises after the last one; None = nothing."""
         self._items.put_nowait(error)
 
-    async def events(self) -> AsyncGenerator[Published, None]:
-        """Events until `close`. Raises its error."""
+    async def events(self, first: Published | None = None) -> AsyncGenerator[Published, None]:
+        """Events until `close`, after the first one if there is one. Raises the error of `close`."""
         self._has_begun = True
         try:
+            if first is not None:
+                yield first
             while (item := await self._items.get()) is not None:
                 self._has_read.set()
                 if isinstance(item, BaseException):
