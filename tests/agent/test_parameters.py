@@ -12,7 +12,7 @@ from a2a_lambda import Agent, Answer, SkillError, Turn
 from a2a_lambda.agent.skill import Skill
 from a2a_lambda.agent.skill import skill as mark
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.model import Message, Part, Role
+from a2a_lambda.protocol.model import Json, Message, Part, Role
 from tests.agent.folders import CARD, write
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc
@@ -117,6 +117,11 @@ def test_the_card_says_which_skills_take_json(client: TestClient) -> None:
     [
         ('Literal["a", "b"]', ["a", "b"]),
         ("Literal[1, 2]", ["1", "2"]),
+        ('Literal["a"]', ["a"]),
+        ('Literal["a", None]', ["a"]),
+        ('Literal["a"] | Literal["b"]', ["a", "b"]),
+        ('Literal["a"] | int', None),
+        ("Literal[True]", ["true"]),
         ("Size", ["small", "large"]),
         ("bool", ["true", "false"]),
         ("str", None),
@@ -138,6 +143,30 @@ def test_a_question_offers_the_values_of_its_parameter(
         assert asked.state == "input-required"
         metadata = asked.task["status"]["message"]["metadata"]
         assert metadata == {**({"choices": choices} if choices else {}), "fills": "size"}
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        ("Annotated[int, Field(ge=1, description='how many')]", {"minimum": 1, "type": "integer"}),
+        (
+            "Annotated[Decimal, Field(gt=0, le=9, description='how many')]",
+            {"exclusiveMinimum": 0, "maximum": 9},
+        ),
+    ],
+)
+def test_a_field_of_pydantic_says_what_the_client_reads(tmp_path: Any, hint: str, schema: Json) -> None:
+    imports = "from decimal import Decimal\nfrom typing import Annotated\nfrom pydantic import Field\n"
+    agent = Agent.load(write(tmp_path, imports + f"@skill\ndef hello(turn, x: {hint}): return str(x)"))
+    assert schema.items() <= agent.skills["hello"].input_schema["properties"]["x"].items()
+    assert run(agent, {"text": "hi"}).text == "Please tell me: how many."
+
+
+def test_a_field_as_a_default_is_refused(tmp_path: Any) -> None:
+    """The function would get it in place of a number."""
+    code = "from pydantic import Field\n@skill\ndef hello(turn, x: int = Field(3, ge=1)): return str(x)"
+    with pytest.raises(ConfigurationError, match=r"write `x: Annotated\[…, Field\(…\)\]`"):
+        Agent.load(write(tmp_path, code))
 
 
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:

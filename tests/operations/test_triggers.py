@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,25 @@ def test_a_mistake_in_a_schedule_is_explained(tmp_path: Path, line: str, words: 
     card = CARD + f"schedules:\n  - {{{{ id: x, message: Hi, {line} }}}}\n"
     with pytest.raises(ConfigurationError, match=words):
         read_card(write(tmp_path, CODE, card) / "card.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("{{ regoin: eu }}", "skill hello has no parameter 'regoin'; did you mean region\\?"),
+        ("{{ days: seven }}", "the argument days of skill hello cannot be 'seven'"),
+        ("{{ days: '7', region: eu }}", ""),
+    ],
+)
+def test_arguments_of_a_schedule_are_tried_when_the_agent_is_loaded(
+    tmp_path: Path, arguments: str, words: str
+) -> None:
+    """Nobody would see the question that its skill asks."""
+    code = "@skill\ndef hello(turn, region: str = 'us', days: int = 1): ..."
+    line = f'{{{{ id: x, message: Hi, cron: "0 7 * * *", skill: hello, arguments: {arguments} }}}}'
+    folder = write(tmp_path, code, CARD + f"schedules:\n  - {line}\n")
+    with pytest.raises(ConfigurationError, match=words) if words else nullcontext():
+        Agent.load(folder)
 
 
 def test_two_schedules_have_two_ids(tmp_path: Path) -> None:

@@ -249,6 +249,11 @@ class Agent:
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
+        for schedule in self.card.schedules:
+            # A schedule without a skill has no arguments.
+            called = self.skills.get(schedule.skill or "")
+            if called is not None and (problem := called.problem_of(schedule.arguments)):
+                raise ConfigurationError(f"{place}: schedule {schedule.id}: {problem}")
 
 
 def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:

@@ -1,7 +1,7 @@
 """A skill: a function, its typed parameters, and how texts become arguments."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import is_typeddict
@@ -132,10 +133,16 @@ class Skill:
                 raise ConfigurationError(
                     f"{place}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
                 )
+            elif isinstance(parameter.default, FieldInfo):
+                raise ConfigurationError(
+                    f"{place}: the default of parameter {name} is Field(…), which would be its value: write"
+                    f" `{name}: Annotated[…, Field(…)]`, and the default behind it"
+                )
             else:
                 hint = hints[name]
                 extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-                description = next((extra for extra in extras if isinstance(extra, str)), "")
+                texts = (extra.description if isinstance(extra, FieldInfo) else extra for extra in extras)
+                description = next((text for text in texts if isinstance(text, str)), "")
                 self.parameters.append(Parameter(name, hint, parameter.default, description))
 
     def values_in(self, turn: Turn) -> dict[str, Json]:
@@ -185,6 +192,29 @@ class Skill:
                 return self._ask(parameter)
         return result
 
+    def problem_of(self, texts: Mapping[str, str]) -> str:
+        """What is wrong with arguments that are known before a call; "" = nothing."""
+        if problem := self.problem_of_names(texts):
+            return problem
+        for parameter in self.parameters:
+            if parameter.name in texts:
+                try:
+                    parameter.read([texts[parameter.name]])
+                except ValueError:
+                    text = excerpt(texts[parameter.name])
+                    return f"the argument {parameter.name} of skill {self.id} cannot be {text!r}"
+        return ""
+
+    def problem_of_names(self, names: Iterable[str]) -> str:
+        """That a name is not a parameter's; "" if each is."""
+        own_names = [parameter.name for parameter in self.parameters]
+        for name in names:
+            if name not in own_names:
+                hint = mistakes.did_you_mean(name, own_names)
+                has = ", ".join(own_names) or "none"
+                return f"skill {self.id} has no parameter {name!r}{hint} It has: {has}"
+        return ""
+
     def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
         question = f"{problem}Please tell me: {parameter.description or parameter.name}."
         choices = self._choices(parameter.name)
@@ -198,9 +228,9 @@ class Skill:
         prop = schema["properties"][name]
         if "$ref" in prop:  # an Enum
             prop = schema["$defs"][prop["$ref"].rpartition("/")[2]]
-        if prop.get("type") == "boolean":
-            return ("true", "false")
-        return tuple(map(str, prop.get("enum", ())))
+        options = [_values_of(option) for option in prop.get("anyOf", [prop])]
+        values = [value for option in options for value in option if value is not None]
+        return tuple(map(slot_text, values)) if all(options) else ()
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -243,6 +273,14 @@ class Skill:
         return schema if schema.get("type") == "object" else None
 
 
+def _values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
+    """The values that a schema allows, if it names them."""
+    if "const" in schema:
+        return [schema["const"]]
+    values: Sequence[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
+    return values
+
+
 def slot_text(value: Json) -> str:
     """A JSON value as the text of a slot."""
     return value if isinstance(value, str) else strictjson.dumps(value).decode()
@@ -268,7 +306,10 @@ class _Schema(GenerateJsonSchema):
         return result
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        return {"type": "number"}
+        names = ("ge", "gt", "le", "lt", "multiple_of")
+        settings: Mapping[str, Any] = schema
+        bounds: Any = {name: float(settings[name]) for name in names if name in settings}
+        return self.float_schema(core_schema.float_schema(**bounds))
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])

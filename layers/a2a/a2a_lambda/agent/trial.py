@@ -133,12 +133,8 @@ def make_message(
         if skill not in agent.skills:
             hint = mistakes.did_you_mean(skill, agent.skills)
             raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
-        parameters = [parameter.name for parameter in agent.skills[skill].parameters]
-        for name in slots:
-            if name not in parameters:
-                hint = mistakes.did_you_mean(name, parameters)
-                names = ", ".join(parameters) or "none"
-                raise ValueError(f"skill {skill} has no parameter {name!r}{hint} It has: {names}")
+        if problem := agent.skills[skill].problem_of_names(slots):
+            raise ValueError(problem)
         entries |= intent_metadata(skill, slots)
     content = list(parts) if parts is not None else [Part(text=text)]
     for file in files:
