@@ -94,7 +94,12 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             parser.add_argument(_option(variable), dest=variable, metavar=example)
     options = [re.sub("^([A-Z_]+)=", lambda match: f"{_option(match[1])}=", word) for word in words]
     values = {variable: environ[variable] for variable in make_names if variable in environ}
-    return values | vars(parser.parse_args(options))
+    values |= vars(parser.parse_args(options))
+    for variable, value in values.items():
+        if command.variables.get(variable) == "1" and value not in ("", "1"):  # YES=0 is no yes
+            print(f"error: {variable}={value}: write {variable}=1, or leave it out", file=sys.stderr)
+            sys.exit(2)
+    return values
 
 
 def _option(variable: str) -> str:

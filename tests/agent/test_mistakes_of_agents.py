@@ -101,6 +101,11 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
             TypeError,
             "media_type must be text, not tuple",
         ),
+        (
+            "turn.messages(blocks='gemini')",
+            ValueError,
+            "no blocks 'gemini': write one of 'openai', 'anthropic'",
+        ),
         ("return File(5, b'1')", TypeError, "a file's name must be text, not int"),
         ("return Artifact('the whole report')", TypeError, r"write Artifact\(\"report\", …\)"),
         ("return Artifact(5, 'x')", TypeError, "an artifact's name must be text"),

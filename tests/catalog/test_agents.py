@@ -7,7 +7,7 @@ import pytest
 
 from a2a_lambda import Agent
 from a2a_lambda.catalog import agents
-from a2a_lambda.catalog.agents import Agents, check_all
+from a2a_lambda.catalog.agents import Agents, check_all, read_cards
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
 from tests.agent.folders import CARD, write
@@ -109,6 +109,21 @@ def test_an_agent_that_cannot_be_imported_fails_alone(
     assert Agents.of_folder(tmp_path).find("bad").card.name == "bad", "its card is served"
     with pytest.raises(Unavailable, match=r"bad/agent\.py"):
         Agents.of_folder(tmp_path, shows_reasons=True).load("bad")
+
+
+def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
+    """And its agent does not vanish without a word."""
+    write(tmp_path, "@skill\ndef hello(turn): ...", name="good")
+    folder = write(tmp_path, "@skill\ndef hello(turn): ...", name="weather")
+    (folder / "card.yaml").rename(folder / "card.yml")
+    cards, reasons = read_cards(tmp_path)
+    assert list(cards) == ["good"]
+    assert "weather/card.yml: a card is called card.yaml: rename it" in reasons["weather"]
+    assert read_cards(tmp_path, ["good"])[1] == {}
+    with pytest.raises(ConfigurationError, match="rename it"):
+        check_all(tmp_path)
+    (folder / "card.yaml").write_text((folder / "card.yml").read_text())
+    assert read_cards(tmp_path)[1] == {}
 
 
 def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> None:

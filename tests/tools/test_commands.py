@@ -118,6 +118,19 @@ def test_a_variable_that_the_command_does_not_know_is_refused(words: list[str]) 
     assert "error: key has no variable NAEM. It takes NAME, OWNER, AGENTS" in done.stderr
 
 
+@pytest.mark.parametrize("value", ["0", "no", "false"])
+def test_a_switch_is_1_or_absent(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make erase YES=0` would have erased."""
+    with pytest.raises(SystemExit):
+        a2a.parse("erase", [f"YES={value}"], {})
+    assert f"error: YES={value}: write YES=1, or leave it out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        a2a.parse("key", [], {"A2A_VARIABLES": "NAME REVOKE", "NAME": "bob", "REVOKE": value})
+    assert a2a.parse("erase", ["YES=1"], {}) == {"YES": "1"}
+    assert a2a.parse("key", ["--revoke"], {}) == {"REVOKE": "1"}
+    assert a2a.parse("key", ["REVOKE="], {}) == {"REVOKE": ""}
+
+
 def test_a_call_of_make_may_have_several_targets_and_variables_of_other_tools() -> None:
     variables = {"A2A_VARIABLES": "STAGE AWS_PROFILE", "A2A_GOALS": "validate deploy"}
     given = {"STAGE": "dev", "AWS_PROFILE": "acme"}
@@ -158,6 +171,7 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
         (["test", "ARGS=-k don't"], "ARGS: No closing quotation"),
         (["add", "PACKAGE='x"], "PACKAGE: No closing quotation"),
         (["test", "ARGS=functions/agents/nothing"], "there is no functions/agents/nothing. Agents are"),
+        (["test", "ARGS=hello"], "there is no hello. Agents are"),
         (["chat", "URL=http://["], "write the whole url"),
         (["build", "ARCH=amd64"], "use arm64 or x86_64"),
     ],

@@ -66,7 +66,13 @@ def e2e(environ: Mapping[str, str]) -> int:
 def test(arguments: list[str]) -> int:
     """The agents' tests, and those of the kit that take less than two minutes together. With arguments of
     pytest, exactly those. Returns the exit status. Raises ConfigurationError if there is no such path."""
-    paths = [argument.partition("::")[0] for argument in arguments if re.match(r"(\./)?\w+/", argument)]
+    is_path = re.compile(r"(\./)?\w+/").match
+    # The first argument is a path, unless it is an option.
+    paths = [
+        argument.partition("::")[0]
+        for index, argument in enumerate(arguments)
+        if is_path(argument) or (index == 0 and not argument.startswith("-"))
+    ]
     for path in paths:
         if not Path(path).exists():
             agents = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))

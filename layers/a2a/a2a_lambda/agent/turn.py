@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
@@ -219,6 +219,8 @@ class Turn(Steps):
         from a2a_lambda.agent.files import model_blocks
 
         api: Api = "bedrock" if blocks is True else blocks or "openai"
+        if api not in (apis := get_args(model_blocks.Api)):
+            raise ValueError(f"there are no blocks {api!r}: write one of {', '.join(map(repr, apis))}")
         result: list[dict[str, Json]] = [
             {"role": role, "content": [model_blocks.text_block(api, content)]} for role, content in entries
         ]

@@ -232,11 +232,11 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
     from a2a_lambda.agent.card_file import read_card
 
     paths = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
-    _check_names(names, paths, folder)
-    if not paths:
+    reasons = {name: reason for name, reason in _misnamed_cards(folder).items() if not names or name in names}
+    _check_names(names, [*paths, *reasons], folder)
+    if not paths and not reasons:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
     cards: dict[str, Card] = {}
-    reasons: dict[str, str] = {}
     for name, path in paths.items():
         if names and name not in names:
             continue
@@ -247,6 +247,16 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
     return cards, reasons
 
 
+def _misnamed_cards(folder: Path) -> dict[str, str]:
+    """What is wrong with the folders whose card has another name, by the folder's name."""
+    cards = [card for suffix in ("yml", "json") for card in sorted(folder.glob(f"*/card.{suffix}"))]
+    return {
+        card.parent.name: f"{mistakes.short_path(card)}: a card is called card.yaml: rename it"
+        for card in cards
+        if not card.with_name("card.yaml").exists()
+    }
+
+
 def default_of(cards: Mapping[str, Card]) -> str:
     """Name of the agent that answers at the root: the one that says so, or else the first; "" without any."""
     return next((name for name, card in cards.items() if card.default), next(iter(cards), ""))
@@ -255,6 +265,8 @@ def default_of(cards: Mapping[str, Card]) -> str:
 def check_all(folder: Path) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. Raises ConfigurationError for
     anything that is wrong with any of them."""
+    for mistake in _misnamed_cards(folder).values():
+        raise ConfigurationError(mistake)
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
     return _default_first([Agent.load(place).profile for place in places], folder)
 
