@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import ParamSpec
 from urllib.parse import urlsplit
 
@@ -31,11 +32,22 @@ def reports_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
             return 130
+        except UnicodeDecodeError as error:
+            print(f"error: a file that was read is not UTF-8: save it so ({error})", file=sys.stderr)
+            return 1
         except EXPECTED as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
 
     return run
+
+
+def read_text(path: Path) -> str:
+    """A file's text, without a byte order mark. Raises ConfigurationError, OSError."""
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is not UTF-8: save it so") from None
 
 
 def read_port(value: str) -> int:

@@ -5,7 +5,6 @@ fail, if it needs a secret or a service that the emulator does not have.
 """
 
 import time
-import tomllib
 import uuid
 from collections.abc import Iterator
 
@@ -16,16 +15,13 @@ from tests.conftest import ROOT
 from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
+from tools.agents.stages import read_stages
 from tools.command import split_names
 from tools.deployment.deploy import named_parameters
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
-STAGES = {
-    name: table["deploy"]["parameters"]
-    for name, table in tomllib.loads((ROOT / "samconfig.toml").read_text()).items()
-    if isinstance(table, dict) and "stack_name" in table.get("deploy", {}).get("parameters", {})
-}
+STAGES = read_stages(ROOT)
 
 STAGE = "dev" if "dev" in STAGES else next(iter(STAGES))
 

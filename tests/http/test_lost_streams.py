@@ -1,19 +1,31 @@
-"""What a stream has shown is what is stored: also of a stream whose turn lost its task."""
+"""Streams that break: what one has shown is what is stored, also if its turn lost its task; and a client that
+leaves at the beginning leaves nothing that is held for it."""
 
+import asyncio
 import json
 import threading
+import uuid
 from typing import Any
 
 import pytest
+from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, Task, TaskState, status
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.turns import journal
+from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns import audience, journal
+from a2a_lambda.turns.run import wait_for_turns
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
+from tests.conftest import new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent, message, request
+from tests.http.mcp.client import Mcp
 from tests.wire import v0_3_http_reader
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -141,3 +153,83 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
         apply(task, [event for _, event in events[1 : index + 1]])
         apply(task, [v1_0.WIRE.decode_event(value) for value in rest])
         assert task["artifacts"] == whole["artifacts"]
+
+
+@pytest.fixture
+def own_kit(settings: Settings) -> Kit:
+    return Kit(settings)
+
+
+@pytest.fixture
+def owner() -> str:
+    return str(uuid.uuid4())
+
+
+async def leave(kit: Kit, path: str, body: Json, headers: dict[str, str], after: int) -> None:
+    """Call the server as a client whose connection breaks after so many messages of ASGI."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if sent:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if len(sent) > after:
+            raise OSError("the connection is closed")
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "https",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "server": ("localhost", 443),
+        "client": ("127.0.0.1", 1),
+    }
+    with pytest.raises(ClientDisconnect):
+        await create_app(kit)(scope, receive, send)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_turn_does_not_wait_for_who_has_left(
+    own_kit: Kit, owner: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the head of the answer, before its first event, after it."""
+    monkeypatch.setattr(audience, "UNREAD_SECONDS", 10 * PATIENCE)
+    headers = {
+        "X-API-Key": new_key(own_kit, owner=owner),
+        "Content-Type": "application/json",
+        "A2A-Version": "1.0",
+    }
+    body = {"message": message_1_0(metadata=intent("pieces", count=str(2 * audience.UNREAD_EVENTS)))}
+
+    async def go() -> None:
+        await leave(own_kit, "/a2a/probe/message:stream", body, headers, after)
+        assert not own_kit.store.slots.list(owner)
+        await asyncio.wait_for(wait_for_turns(), PATIENCE)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_client_of_mcp_that_leaves_cancels_its_call(own_kit: Kit, owner: str, after: int) -> None:
+    mcp: Any = Mcp(None, new_key(own_kit, owner=owner))  # type: ignore[arg-type]
+    call = {"name": "pause", "arguments": {"seconds": 600}}
+    body = mcp.body("tools/call", call, meta={"progressToken": 1})
+
+    async def go() -> None:
+        await leave(own_kit, "/mcp/probe", body, mcp.headers(body), after)
+        assert not own_kit.store.slots.list(owner)
+        await asyncio.wait_for(wait_for_turns(), PATIENCE)
+
+    asyncio.run(go())
+    [(task_id, _)] = own_kit.store.list_tasks(Scope(owner, "probe"), TaskQuery(size=5)).tasks
+    head = own_kit.store.get_head(Scope(owner, "probe"), task_id)
+    assert head is not None
+    assert head.state == TaskState.CANCELED

@@ -1,7 +1,6 @@
 """Parameters, stages, locks and workflows."""
 
 import re
-import shlex
 import subprocess
 from typing import Any
 
@@ -9,8 +8,8 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT, UV
+from tools.agents.stages import overrides_of, read_stages
 from tools.deployment.account import REGIONS
-from tools.deployment.deploy import stages
 
 Json = Any
 
@@ -45,10 +44,8 @@ def test_settings_are_documented() -> None:
 
 def test_samconfig_names_parameters_there_are(parameters: Json) -> None:
     """In each stage, whichever stages a fork has."""
-    for stage in stages(ROOT / "samconfig.toml").values():
-        overrides = stage.get("parameter_overrides", [])
-        words = [overrides] if isinstance(overrides, str) else overrides
-        for override in (word for text in words for word in shlex.split(text)):
+    for stage in read_stages(ROOT).values():
+        for override in overrides_of(stage):
             name, _, value = override.partition("=")
             assert value in map(str, parameters[name].get("AllowedValues", [value]))
 

@@ -1,10 +1,8 @@
 """How large the agents' packages are, each and for each stage, before a build."""
 
-import shlex
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping
 from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
@@ -12,10 +10,8 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from tools.agents.locks import lock_for, versions_in
+from tools.agents.stages import agents_of_stages
 from tools.build.size import LIMIT_MB, MB
-from tools.command import split_names
-
-SAMCONFIG = Path("samconfig.toml")
 
 KIT_MB = 65
 """Size of the kit's own layers and code, rounded up. make build says it exactly."""
@@ -65,24 +61,3 @@ def report(sizes: Mapping[str, int], lock: str) -> str:
 
 def _total_mb(sizes: Mapping[str, int], lock: str) -> int:
     return round(sum(sizes.get(name, 0) for name in versions_in(lock)) / MB) + KIT_MB
-
-
-def agents_of_stages() -> dict[str, list[str]]:
-    """Names in AgentNames of each stage in samconfig.toml; none = the stage serves all agents."""
-    config = tomllib.loads(SAMCONFIG.read_text("utf-8")) if SAMCONFIG.exists() else {}
-    stages = {}
-    for stage, commands in config.items():
-        if not isinstance(commands, dict):
-            continue
-        parameters = commands.get("deploy", {}).get("parameters", {})
-        if "stack_name" not in parameters:
-            continue
-        overrides = parameters.get("parameter_overrides", [])
-        words = [
-            word
-            for text in ([overrides] if isinstance(overrides, str) else overrides)
-            for word in shlex.split(text)
-        ]
-        names = [word.partition("=")[2] for word in words if word.startswith("AgentNames=")]
-        stages[stage] = [*split_names(names[-1])] if names else []
-    return stages

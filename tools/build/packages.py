@@ -27,7 +27,7 @@ from tools import environments
 from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
 from tools.build import package_sizes
 from tools.builds import LAMBDA_PYTHON, read_architecture
-from tools.command import reports_errors, split_words
+from tools.command import read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
 STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
@@ -243,7 +243,7 @@ def header(folder: Path = Path()) -> str:
     digest = hashlib.sha256()
     for path in (*lists(folder), DEPENDENCIES):
         # The lock says which list needs a package. The text is the same with the line ends of Windows.
-        digest.update(f"{path.as_posix()}\0{(folder / path).read_text('utf-8')}\0".encode())
+        digest.update(f"{path.as_posix()}\0{read_text(folder / path)}\0".encode())
     return f"# Locked from packages.txt by `make add`. Inputs: {digest.hexdigest()[:16]}\n"
 
 
@@ -263,7 +263,7 @@ def _lines(path: Path) -> list[str]:
         return [
             f"# The packages that only the agent {path.parent.name} imports, one on a line. See make add."
         ]
-    return path.read_text("utf-8").splitlines()
+    return read_text(path).splitlines()
 
 
 def _name(line: str) -> str:

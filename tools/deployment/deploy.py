@@ -11,7 +11,6 @@ import math
 import os
 import shlex
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,12 @@ from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
+from tools.agents import stages
 from tools.builds import BUILD, IMAGE, read_architecture
 from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.versions import Versions
-
-CONFIG = Path("samconfig.toml")
 
 TEMPLATE = Path("template.yaml")
 
@@ -46,9 +44,9 @@ GROWING = ("ListShards", "WarmWrites")
 
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Name and parameters of the stage to deploy. Raises ConfigurationError."""
-    name, choices = environ.get("STAGE", ""), stages(CONFIG)
+    name, choices = environ.get("STAGE", ""), stages.read_stages()
     if not choices:
-        raise ConfigurationError(f"{CONFIG} has no stage with a stack_name")
+        raise ConfigurationError(f"{stages.SAMCONFIG} has no stage with a stack_name")
     if name not in choices:
         raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in choices)}")
     return name, choices[name]
@@ -56,15 +54,12 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
-    overrides = stage_of(environ)[1].get("parameter_overrides", [])
-    texts = [overrides] if isinstance(overrides, str) else overrides
+    of_stage = stages.overrides_of(stage_of(environ)[1])
     declarations = template.parameters(TEMPLATE)
     try:
-        # With quotes or without, as in a shell.
-        of_stage = [word for text in texts for word in shlex.split(text)]
         of_call = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
-        raise ConfigurationError(f"parameters: {error}") from None
+        raise ConfigurationError(f"PARAMETERS: {error}") from None
     return stack.parse_parameters(declarations, *of_stage), stack.parse_parameters(declarations, *of_call)
 
 
@@ -156,7 +151,7 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
     template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
-        *("deploy", "--config-file", str(CONFIG.resolve()), "--config-env", stage_of(environ)[0]),
+        *("deploy", "--config-file", str(stages.SAMCONFIG.resolve()), "--config-env", stage_of(environ)[0]),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
         *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
         *("--parameter-overrides", *overrides),
@@ -219,18 +214,6 @@ def _check_executions(name: str) -> None:
             " not ended. Wait for them, cancel their tasks, or end each one:"
             f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
         )
-
-
-def stages(config: Path) -> dict[str, Any]:
-    """Parameters of sam deploy for each environment in samconfig.toml that names a stack."""
-    settings = {}
-    for name, environment in tomllib.loads(config.read_text("utf-8")).items():
-        deploy = environment.get("deploy") if isinstance(environment, dict) else None
-        parameters = deploy.get("parameters") if isinstance(deploy, dict) else None
-        defaults = environment.get("global", {}).get("parameters", {}) if isinstance(deploy, dict) else {}
-        if isinstance(parameters, dict) and parameters.get("stack_name"):
-            settings[name] = {**defaults, **parameters}
-    return settings
 
 
 def _is_first(name: str) -> bool:

@@ -25,7 +25,7 @@ from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
 from tools.callers.mcp import McpCaller
-from tools.command import is_loopback, reports_errors
+from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 from tools.state import key_for
@@ -257,6 +257,8 @@ def main() -> int:
     if not url and not stack:
         print("usage: make doctor URL=https://… or STACK=… [KEY=…|TOKEN=…] [TEXT=…]", file=sys.stderr)
         return 2
+    if url:
+        read_url(url)
     failures = 0
     if stack:
         own_url, failures = inspect(stack)

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 from tests.template.permissions.conftest import STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
 from tests.template.permissions.rendering import Rendered
-from tools.deployment.deploy import stages
+from tools.agents.stages import read_stages
 
 Json = Any
 
@@ -123,7 +123,7 @@ def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
     """Both keep artifacts in sam's bucket, each below its own name."""
     [bucket] = [statements(resources["DeployRole"])["Artifacts"]["Resource"]["Fn::Sub"]]
     assert bucket.endswith("/${StackName}/*")
-    for given in stages(ROOT / "samconfig.toml").values():
+    for given in read_stages(ROOT).values():
         assert given.get("s3_prefix") == given["stack_name"], (
             "templates/deploy-role.yaml allows no other prefix"
         )

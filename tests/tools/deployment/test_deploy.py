@@ -11,6 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools import environments, template
+from tools.agents import stages
 from tools.build import sam
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account, account_of, use_stage
@@ -34,8 +35,8 @@ parameter_overrides = [
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit's folder, with stages of the tests."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(deploy, "CONFIG", tmp_path / "samconfig.toml")
-    deploy.CONFIG.write_text(SAMCONFIG)
+    monkeypatch.setattr(stages, "SAMCONFIG", tmp_path / "samconfig.toml")
+    stages.SAMCONFIG.write_text(SAMCONFIG)
 
 
 USUAL = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:role/logs")
@@ -109,7 +110,7 @@ def test_a_stage_may_name_its_architecture(
     if place == "PARAMETERS":
         asked["PARAMETERS"] = "Architecture=x86_64"
     else:
-        deploy.CONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
+        stages.SAMCONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "_is_first", lambda _: False)
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
@@ -180,9 +181,9 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         [odd]
         deploy = 3
     """
-    deploy.CONFIG.write_text(written)
+    stages.SAMCONFIG.write_text(written)
     assert parameters(STAGE="guided")["DomainName"] == "agents.example.com"
-    deploy.CONFIG.write_text("version = 0.1")
+    stages.SAMCONFIG.write_text("version = 0.1")
     with pytest.raises(ConfigurationError, match="no stage"):
         parameters()
 
@@ -279,7 +280,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 def test_the_next_command_has_the_stages_profile_and_region(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deploy.CONFIG.write_text(SAMCONFIG + 'region = "eu-west-1"\nprofile = "work"\n')
+    stages.SAMCONFIG.write_text(SAMCONFIG + 'region = "eu-west-1"\nprofile = "work"\n')
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
     monkeypatch.setattr(deploy, "use_stage", lambda _: None)
     monkeypatch.setattr(deploy, "_is_first", lambda _: True)

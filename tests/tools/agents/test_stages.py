@@ -1,0 +1,55 @@
+"""samconfig.toml, and what is said of one that cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from tools.agents.stages import agents_of_stages, overrides_of, read_stages
+
+TWO = """
+version = 0.1
+[default.build.parameters]
+cached = true
+[small.deploy.parameters]
+stack_name = "a-small"
+parameter_overrides = "AgentNames=a,b LogDays=7"
+[all.global.parameters]
+region = "eu-west-1"
+[all.deploy.parameters]
+stack_name = "a-all"
+parameter_overrides = ["LogDays='7'"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None:
+    assert read_stages() == {}
+    (folder / "samconfig.toml").write_text(TWO, "utf-8-sig")
+    assert list(read_stages()) == ["small", "all"]
+    assert read_stages(folder)["all"]["region"] == "eu-west-1"
+    assert overrides_of(read_stages()["all"]) == ["LogDays=7"]
+    assert agents_of_stages() == {"small": ["a", "b"], "all": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"[dev", "samconfig.toml: "),
+        ("# \u00e9".encode("latin-1"), "samconfig.toml is not UTF-8: save it so"),
+        (
+            TWO.replace("[\"LogDays='7'\"]", "[1]").encode(),
+            "parameter_overrides of a-all: write a list of texts",
+        ),
+        (TWO.replace("LogDays='7'", "LogDays='7").encode(), "parameter_overrides of a-all: No closing"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_the_file(folder: Path, content: bytes, words: str) -> None:
+    (folder / "samconfig.toml").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=words):
+        agents_of_stages()
