@@ -259,6 +259,36 @@ async def run(turn):
     assert run(written(tmp_path, body)).text == "2030 1"
 
 
+def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:
+    """At once, and not when the turn goes on."""
+    body = """
+class Hotel:
+    def __init__(self, name): self.name = name
+from dataclasses import dataclass
+from typing import Iterator
+@dataclass
+class Room:
+    number: int
+def book() -> Room: return None
+def count() -> Iterator[int]: yield from (1, 2)
+def own() -> Hotel: return "Ritz"
+@skill
+async def run(turn):
+    try:
+        await turn.step("book", book)
+    except StepFailed as failed:
+        yield failed.text
+    yield await turn.step("count", count)
+    yield await turn.step("own", own)
+"""
+    answer = run(written(tmp_path, body))
+    assert answer.data == [[1, 2]]
+    assert answer.text.startswith(
+        "the result of step 'book' is of type NoneType, and does not fit the return"
+    )
+    assert answer.text.endswith("Ritz")
+
+
 def test_pauses_take_no_time(traveler: Agent) -> None:
     assert run(traveler, skill="nap").text == "1 2 3 "
 

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,11 @@ def watch(death: Death, log: Path) -> None:
             death.at("after write")
         return answer
 
-    async def of_between(name: str, call: Work) -> bytes:
+    async def of_between(name: str, call: Work, function: Callable[..., Any]) -> bytes:
         with log.open("a") as lines:
             lines.write(f"{name}\n")
         death.at("before step")
-        kept = await of(name, call)
+        kept = await of(name, call, function)
         death.at("after step")
         return kept
 

@@ -278,7 +278,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
         return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await StepOutcome.of(name, call)
+        return await StepOutcome.of(name, call, function)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:

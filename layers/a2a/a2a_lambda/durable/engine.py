@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
@@ -236,9 +236,9 @@ class StepOutcome:
     and another try would not help."""
 
     @staticmethod
-    async def of(name: str, call: Work) -> bytes:
+    async def of(name: str, call: Work, function: Callable[..., Any]) -> bytes:
         """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
-        that is not JSON or is too large."""
+        that is not JSON, is too large, or is not what the function's annotation says."""
         try:
             result = await call()
         except SkillError as error:
@@ -252,20 +252,27 @@ class StepOutcome:
                 f"the result of step {name!r} has {len(body):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
                 " keep it in S3 or a table, and return its key"
             )
+        try:
+            StepOutcome.read(body, function)
+        except ValidationError:
+            raise NotKept(
+                f"the result of step {name!r} is of type {type(result).__name__}, and does not fit the return"
+                " annotation of its function"
+            ) from None
         return body
 
     @staticmethod
     def read(result: bytes, function: Callable[..., Any]) -> Any:
-        """The value, in the type that the function's annotation names. Raises SkillError."""
+        """The value, in the type that the function's annotation names, or as JSON if the annotation names
+        none that JSON can be read as. Raises SkillError, ValidationError."""
         outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
         try:
-            hint = get_type_hints(function).get("return", Any)
+            adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(function).get("return", Any))
         except Exception:  # a type hint is code, and may raise anything; a partial has none
-            hint = Any
-        value = outcome["value"]
-        return value if hint in (Any, None) else TypeAdapter(hint).validate_python(value)
+            return outcome["value"]
+        return adapter.validate_python(outcome["value"])
 
 
 async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:
