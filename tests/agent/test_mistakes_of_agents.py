@@ -137,6 +137,8 @@ def test_a_file_that_is_empty_because_it_was_read_is_a_hint(
 def test_slots_in_a_test_are_of_a_skill(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, CODE.format(line="return city")))
     assert asyncio.run(agent.run(slots={"city": "Rome"})).text == "Rome"
+    with pytest.raises(ValueError, match="write the text as one of the parts"):
+        asyncio.run(agent.run("Rome", parts=[{"text": "Paris"}]))
     with pytest.raises(ValueError, match="skill hello has no parameter 'town'"):
         asyncio.run(agent.run(slots={"town": "Rome"}))
     two = CODE.format(line="return city") + "\n@skill\ndef other(turn): ..."

@@ -26,6 +26,16 @@ async def run(turn):
     assert waiting.state == "working"
 
 
+def test_a_reply_to_a_branch_has_its_place_in_its_name(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    return await turn.parallel(turn.wait_for("x"), turn.wait_for("y"))
+"""
+    with pytest.raises(ValueError, match="the wait 'x' of a branch is called 'parallel/0/x' in replies"):
+        run(written(tmp_path, body), replies={"x": 1, "y": 2})
+
+
 def test_a_failed_branch_fails_the_turn_after_all_have_ended(tmp_path: Path) -> None:
     body = """
 done = []

@@ -9,6 +9,9 @@ import pytest
 from a2a_lambda.operations.triggers import StartEvent
 from tests.conftest import ROOT
 from tests.helpers.project import PLACE, with_place
+from tests.template.permissions.conftest import render_roles, statements_of
+from tests.template.permissions.iam import is_allowed
+from tests.template.permissions.rendering import ACCOUNT, REGION
 from tests.template.resources import of_type
 from tools.build import lint
 
@@ -54,6 +57,20 @@ def test_a_pipe_reads_its_queue_and_calls_the_worker(resources: Json) -> None:
     assert pipe["Target"] == call["Resource"]
     [alias] = pipe["Target"].values()
     assert "WorkerFunction" in json.dumps(resources[alias]["Properties"]["FunctionName"])
+    roles = render_roles(StackName="a2a-prod")
+    deployer = statements_of(roles, "ExecutionRole")
+    boundary = roles.resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
+    name = pipe["Name"]["Fn::Sub"].replace("${AWS::StackName}", "a2a-prod")
+    place = f"{REGION}:{ACCOUNT}"
+    assert is_allowed(deployer, "pipes:CreatePipe", f"arn:aws:pipes:{place}:pipe/{name}")
+    passed = {"iam:PassedToService": "pipes.amazonaws.com"}
+    own_role = f"arn:aws:iam::{ACCOUNT}:role/a2a-prod-OrdersPipeRole-X"
+    assert is_allowed(deployer, "iam:PassRole", own_role, passed)
+    for action in read["Action"]:
+        assert is_allowed(boundary, action, f"arn:aws:sqs:{place}:a2a-prod-Orders-X")
+    assert is_allowed(
+        boundary, call["Action"], f"arn:aws:lambda:{place}:function:a2a-prod-WorkerFunction-X:live"
+    )
     text = (
         pipe["TargetParameters"]["InputTemplate"].replace("<$.messageId>", "m-1").replace("<$.body>", "[1]")
     )

@@ -179,10 +179,11 @@ class Agent:
             the memory and an open question continue from there.
         replies: to the waits of a durable skill, by name: a text, another JSON value, or TimeoutError.
             Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
-            reply, if the wait takes messages.
+            reply, if the wait takes messages. The second wait of a name is called `name#2`, and one in the
+            first branch of `turn.parallel` is called `parallel/0/name`.
         secrets, settings: values by name. All others come from the environment, or from .env.
-        Raises ValueError for an unknown skill or slot, or if nothing ends a wait of `after`; TypeError for a
-        file that is neither a File nor a Path.
+        Raises ValueError for an unknown skill or slot, for a text beside parts, or if nothing ends a wait of
+        `after`; TypeError for a file that is neither a File nor a Path.
         """
         from a2a_lambda.agent import trial  # a function never runs it
 

@@ -136,6 +136,8 @@ def make_message(
         if problem := agent.skills[skill].problem_of_names(slots):
             raise ValueError(problem)
         entries |= intent_metadata(skill, slots)
+    if parts is not None and text:
+        raise ValueError("the message has a text and parts: write the text as one of the parts")
     content = list(parts) if parts is not None else [Part(text=text)]
     for file in files:
         if not isinstance(file, File | Path):
@@ -212,6 +214,12 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             is_suspended = True
             if not record.open:
                 continue
+            for open_wait in record.open:
+                name = open_wait.key.rpartition("/")[2]
+                if name != open_wait.key and name in start.replies:
+                    raise ValueError(
+                        f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
+                    ) from None
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
