@@ -294,6 +294,7 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
+        ("@skill\ndef hello(turn): ...", CARD.partition("  -")[0], "skills is empty: write at least one"),
         ("@skill\ndef hello(turn): ...", "version: 2026-02-30", "not valid YAML: day is out of range"),
         (
             "@skill\ndef hello(turn): ...",

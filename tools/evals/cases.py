@@ -41,7 +41,8 @@ class Expectation(Model):
     @field_validator("contains", mode="before")
     @classmethod
     def _as_list(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+        values = value if isinstance(value, list) else [value]
+        return [str(each) if type(each) is int else each for each in values]  # YAML's 7 is a text here
 
     @field_validator("matches")
     @classmethod

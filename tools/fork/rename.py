@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
+from tools.agents.stages import read_stages
 from tools.command import reports_errors
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
@@ -38,6 +39,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             " a letter, but not with aws or ssm, and ending with a letter or a digit:"
             " make rename NAME=acme-agents"
         )
+    read_stages()  # raises if samconfig.toml is no TOML, whose names could not be changed
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")
         new_text = change(text, name)

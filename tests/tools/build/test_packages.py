@@ -192,6 +192,10 @@ def test_an_agent_has_packages_of_its_own(agents: None, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert f"Commit {smith} and {LOCK}" in shown
     assert "of 250 MB" in shown
+    with pytest.raises(
+        ConfigurationError, match=r"which has no packages\. It is in .*/smith/packages.txt: use AGENT"
+    ):
+        packages.remove(["anvil"])
     with pytest.raises(ConfigurationError, match="no agent 'nobody'"):
         packages.list_of("nobody")
     packages.remove(["anvil"], smith)

@@ -269,6 +269,12 @@ def test_a_mistake_is_explained(tmp_path: Path, text: str, words: str) -> None:
         read_evals(tmp_path)
 
 
+def test_a_number_may_be_expected_without_quotes(tmp_path: Path) -> None:
+    (tmp_path / "evals.yaml").write_text("cases: [{ name: a, message: x, expect: { contains: 7 } }]")
+    [case] = read_evals(tmp_path)
+    assert case.expect.contains == ["7"]
+
+
 def test_a_file_in_another_encoding_is_explained(tmp_path: Path) -> None:
     (tmp_path / "evals.yaml").write_bytes("cases: [{ name: a, message: é }]".encode("latin-1"))
     with pytest.raises(ConfigurationError, match="not valid YAML"):

@@ -43,6 +43,15 @@ def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     assert 'stack_name = "acme-dev"' in (fork / "samconfig.toml").read_text()
 
 
+def test_nothing_is_renamed_while_samconfig_cannot_be_read(
+    fork: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fork / "samconfig.toml").write_text("[dev")
+    assert rename.main({"NAME": "acme"}) == 1
+    assert "error: samconfig.toml: " in capsys.readouterr().err
+    assert (fork / "README.md").read_text().startswith("# A2A Lambda Kit")
+
+
 @pytest.mark.parametrize("name", ["", "Acme", "a b", "1st", "aws-agents", "x" * 25, "acme-"])
 def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rename.main({"NAME": name}) == 1

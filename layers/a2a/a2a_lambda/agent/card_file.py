@@ -152,7 +152,8 @@ def _card_mistakes(
     for detail in sorted(errors, key=lambda detail: detail["type"] == "missing"):
         loc, name = detail["loc"], ".".join(map(str, detail["loc"])) or "the file"
         line, node = _place(root, loc)
-        match detail["type"]:
+        is_empty_list = detail["type"] == "list_type" and isinstance(node, yaml.ScalarNode) and not node.value
+        match "too_short" if is_empty_list else detail["type"]:
             case "missing":
                 if loc not in missing_places:  # a misspelling of it is already in the list
                     continue
