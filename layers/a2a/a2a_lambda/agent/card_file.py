@@ -47,11 +47,11 @@ CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.i
 
 
 LOCAL_WEBHOOK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])[:/]")
-"""Begin of a url that only `make run` calls."""
+"""The beginning of a URL that only `make run` calls."""
 
 
 class _CardLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice. YAML's rule is that keys are unique, but PyYAML takes the last one."""
+    """Refuses a key that appears twice. YAML requires unique keys, but PyYAML takes the last one."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -60,7 +60,7 @@ class _CardLoader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in names:
                     raise yaml.composer.ComposerError(
-                        None, None, f"{key.value} is there twice", key.start_mark
+                        None, None, f"{key.value} appears twice", key.start_mark
                     )
                 names.add(key.value)
         return node
@@ -131,7 +131,7 @@ def _check_schedules(path: Path, card: Card) -> None:
         if schedule.webhook and not (
             schedule.webhook.startswith("https://") or LOCAL_WEBHOOK.match(schedule.webhook)
         ):
-            raise ConfigurationError(f"{place}: its webhook must be a url that begins with https://")
+            raise ConfigurationError(f"{place}: its webhook must be a URL that begins with https://")
         if schedule.webhook is not None and not card.capabilities.pushNotifications:
             raise ConfigurationError(
                 f"{place}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"

@@ -26,7 +26,7 @@ class File:
     File("map.png", url="https://example.com/map.png")
 
     Large content, up to 5 GiB, goes to the deployment's bucket while the skill waits, and clients get a URL.
-    name: None = the file has none, as one that a client sent without. media_type: None = the type that the
+    name: None = no name, like a file that a client sent without one. media_type: None = the type that the
     name's ending shows.
     """
 

@@ -136,7 +136,7 @@ class Skill:
             elif isinstance(parameter.default, FieldInfo):
                 raise ConfigurationError(
                     f"{place}: the default of parameter {name} is Field(…), which would be its value: write"
-                    f" `{name}: Annotated[…, Field(…)]`, and the default behind it"
+                    f" `{name}: Annotated[…, Field(…)] = …`"
                 )
             else:
                 hint = hints[name]

@@ -265,8 +265,8 @@ def default_of(cards: Mapping[str, Card]) -> str:
 def check_all(folder: Path) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. Raises ConfigurationError for
     anything that is wrong with any of them."""
-    for mistake in _misnamed_cards(folder).values():
-        raise ConfigurationError(mistake)
+    if misnamed_cards := _misnamed_cards(folder):
+        raise ConfigurationError("\n".join(misnamed_cards.values()))
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
     return _default_first([Agent.load(place).profile for place in places], folder)
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import ConfigurationError, SkillError
+from a2a_lambda.errors import ConfigurationError, SkillError, error_text
 from a2a_lambda.protocol.model import Json, Part, text_of
 
 RESULT_BYTES = 250_000
@@ -242,7 +242,7 @@ class StepOutcome:
         try:
             result = await call()
         except SkillError as error:
-            return strictjson.dumps({"refused": str(error)})
+            return strictjson.dumps({"refused": error_text(error)})
         try:
             body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
         except (TypeError, ValueError) as error:

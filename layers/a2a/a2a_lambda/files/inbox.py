@@ -30,12 +30,6 @@ written, so one that was uploaded long before its task would be gone before it."
 UNKNOWN = "this caller has no such upload for this agent, or it is older than a day; upload the file again"
 
 
-def _path(message: Message, index: int) -> str:
-    """Path of a part; of the metadata for a picture there, which `parts_of` puts behind the parts."""
-    is_part = index < len(message["parts"])
-    return f"params.message.parts[{index}].url" if is_part else "params.message.metadata.images"
-
-
 class Inbox:
     """bucket: None = every file stays in its message. repeat_seconds: see `Intake`."""
 
@@ -98,3 +92,9 @@ class Inbox:
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_LIFE_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
         return f"{reference}/{upload.version}"
+
+
+def _path(message: Message, index: int) -> str:
+    """Path of a part; of the metadata for a picture there, which `parts_of` puts behind the parts."""
+    is_part = index < len(message["parts"])
+    return f"params.message.parts[{index}].url" if is_part else "params.message.metadata.images"

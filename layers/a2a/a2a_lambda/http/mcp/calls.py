@@ -42,6 +42,7 @@ async def answer(call: McpCall) -> Response:
 
 
 def _is_of_arguments(error: ProtocolError, call: McpCall, tool: Tool, arguments: dict[str, Json]) -> bool:
+    """Whether a model can correct the error, because it wrote the arguments."""
     if isinstance(error, InvalidParams):
         return (error.path or "").startswith("params.arguments.")
     # The task is the one that an argument names, unless it is that of a question that the client shows.
