@@ -165,7 +165,7 @@ def test_a_field_of_pydantic_says_what_the_client_reads(tmp_path: Any, hint: str
 def test_a_field_as_a_default_is_refused(tmp_path: Any) -> None:
     """The function would get it in place of a number."""
     code = "from pydantic import Field\n@skill\ndef hello(turn, x: int = Field(3, ge=1)): return str(x)"
-    with pytest.raises(ConfigurationError, match=r"write `x: Annotated\[…, Field\(…\)\]`"):
+    with pytest.raises(ConfigurationError, match=r"write `x: Annotated\[…, Field\(…\)\] = …`"):
         Agent.load(write(tmp_path, code))
 
 
