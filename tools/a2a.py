@@ -95,9 +95,10 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     options = [re.sub("^([A-Z_]+)=", lambda match: f"{_option(match[1])}=", word) for word in words]
     values = {variable: environ[variable] for variable in make_names if variable in environ}
     values |= vars(parser.parse_args(options))
-    for variable, value in values.items():
-        if command.variables.get(variable) == "1" and value not in ("", "1"):  # YES=0 is no yes
-            print(f"error: {variable}={value}: write {variable}=1, or leave it out", file=sys.stderr)
+    for variable, example in command.variables.items():
+        value = {**environ, **values}.get(variable, "")
+        if example == "1" and value not in ("", "1"):  # YES=0 would count as yes
+            print(f"error: {variable}={value!r}: write {variable}=1, or leave it out", file=sys.stderr)
             sys.exit(2)
     return values
 

@@ -33,7 +33,7 @@ def reports_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
         except KeyboardInterrupt:
             return 130
         except UnicodeDecodeError as error:
-            print(f"error: a file that was read is not UTF-8: save it so ({error})", file=sys.stderr)
+            print(f"error: a file is not UTF-8: save it as UTF-8 ({error})", file=sys.stderr)
             return 1
         except EXPECTED as error:
             print(f"error: {error}", file=sys.stderr)
@@ -47,7 +47,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is not UTF-8: save it so") from None
+        raise ConfigurationError(f"{path} is not UTF-8: save it as UTF-8") from None
 
 
 def read_port(value: str) -> int:

@@ -299,9 +299,9 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         (
             "@skill\ndef hello(turn): ...",
             CARD + "version: 1.0.0\n\nversion: 2.0.0\n",
-            ":7: .*version appears twice",
+            ":7: .*'version' appears twice: remove one",
         ),
-        ("@skill\ndef hello(turn): ...", CARD.replace("id: hello", "id: x, id: hello"), "id appears twice"),
+        ("@skill\ndef hello(turn): ...", CARD.replace("id: hello", "id: x, id: hello"), "'id' appears twice"),
         ("@skill\ndef hello(turn): ...", r'name: "\ud83d\ude00"', "write the emoji itself"),
         (
             "@skill(default=True)\ndef hello(turn): ...\n@skill('bye', default=True)\ndef bye(turn): ...",

@@ -169,6 +169,15 @@ def test_a_field_as_a_default_is_refused(tmp_path: Any) -> None:
         Agent.load(write(tmp_path, code))
 
 
+def test_a_parameter_has_one_name(tmp_path: Any) -> None:
+    hint = "Annotated[int, Field(alias='count')]"
+    code = (
+        f"from typing import Annotated\nfrom pydantic import Field\n@skill\ndef hello(turn, x: {hint}): ..."
+    )
+    with pytest.raises(ConfigurationError, match="parameter x has an alias in Field"):
+        Agent.load(write(tmp_path, code))
+
+
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:
     code = (
         "@skill\ndef hello(turn, size: bool = True):\n"

@@ -118,12 +118,13 @@ def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
     (folder / "card.yaml").rename(folder / "card.yml")
     cards, reasons = read_cards(tmp_path)
     assert list(cards) == ["good"]
-    assert "weather/card.yml: a card is called card.yaml: rename it" in reasons["weather"]
+    assert "weather/card.yml: a card is called card.yaml: rename this file" in reasons["weather"]
     assert read_cards(tmp_path, ["good"])[1] == {}
-    with pytest.raises(ConfigurationError, match="rename it"):
+    with pytest.raises(ConfigurationError, match="rename this file"):
         check_all(tmp_path)
-    (folder / "card.yaml").write_text((folder / "card.yml").read_text())
-    assert read_cards(tmp_path)[1] == {}
+    (folder / "agent.py").unlink()
+    assert read_cards(tmp_path)[1] == {}, "a folder without an agent may have any file"
+    assert [profile.name for profile in check_all(tmp_path)] == ["good"]
 
 
 def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> None:

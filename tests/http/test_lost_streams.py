@@ -5,6 +5,7 @@ import asyncio
 import json
 import threading
 import uuid
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -165,23 +166,34 @@ def owner() -> str:
     return str(uuid.uuid4())
 
 
-async def leave(kit: Kit, path: str, body: Json, headers: dict[str, str], after: int) -> None:
-    """Call the server as a client whose connection breaks after so many messages of ASGI."""
+async def leave(
+    kit: Kit, path: str, body: Json, headers: dict[str, str], after: int, *, is_told: bool
+) -> None:
+    """Call the server as a client whose connection breaks after so many messages of ASGI. is_told: the server
+    hears of it as in ASGI before 2.4, and not by an error of `send`."""
     sent: list[Any] = []
+    has_left = asyncio.Event()
+    has_asked = False
 
     async def receive() -> Any:
-        if sent:
-            await asyncio.Event().wait()
+        nonlocal has_asked
+        if has_asked:
+            await has_left.wait()
+            return {"type": "http.disconnect"}
+        has_asked = True
         return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
         if len(sent) > after:
-            raise OSError("the connection is closed")
+            has_left.set()
+            if not is_told:
+                raise OSError("the connection is closed")
+            await asyncio.Event().wait()
 
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "asgi": {"version": "3.0", "spec_version": "2.3" if is_told else "2.4"},
         "http_version": "1.1",
         "method": "POST",
         "scheme": "https",
@@ -192,13 +204,14 @@ async def leave(kit: Kit, path: str, body: Json, headers: dict[str, str], after:
         "server": ("localhost", 443),
         "client": ("127.0.0.1", 1),
     }
-    with pytest.raises(ClientDisconnect):
+    with nullcontext() if is_told else pytest.raises(ClientDisconnect):
         await create_app(kit)(scope, receive, send)
 
 
+@pytest.mark.parametrize("is_told", [False, True])
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_turn_does_not_wait_for_who_has_left(
-    own_kit: Kit, owner: str, after: int, monkeypatch: pytest.MonkeyPatch
+def test_a_turn_does_not_wait_for_a_client_that_has_left(
+    own_kit: Kit, owner: str, after: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the head of the answer, before its first event, after it."""
     monkeypatch.setattr(audience, "UNREAD_SECONDS", 10 * PATIENCE)
@@ -210,21 +223,24 @@ def test_a_turn_does_not_wait_for_who_has_left(
     body = {"message": message_1_0(metadata=intent("pieces", count=str(2 * audience.UNREAD_EVENTS)))}
 
     async def go() -> None:
-        await leave(own_kit, "/a2a/probe/message:stream", body, headers, after)
+        await leave(own_kit, "/a2a/probe/message:stream", body, headers, after, is_told=is_told)
         assert not own_kit.store.slots.list(owner)
         await asyncio.wait_for(wait_for_turns(), PATIENCE)
 
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("is_told", [False, True])
 @pytest.mark.parametrize("after", [0, 1])
-def test_a_client_of_mcp_that_leaves_cancels_its_call(own_kit: Kit, owner: str, after: int) -> None:
+def test_a_client_of_mcp_that_leaves_cancels_its_call(
+    own_kit: Kit, owner: str, after: int, is_told: bool
+) -> None:
     mcp: Any = Mcp(None, new_key(own_kit, owner=owner))  # type: ignore[arg-type]
     call = {"name": "pause", "arguments": {"seconds": 600}}
     body = mcp.body("tools/call", call, meta={"progressToken": 1})
 
     async def go() -> None:
-        await leave(own_kit, "/mcp/probe", body, mcp.headers(body), after)
+        await leave(own_kit, "/mcp/probe", body, mcp.headers(body), after, is_told=is_told)
         assert not own_kit.store.slots.list(owner)
         await asyncio.wait_for(wait_for_turns(), PATIENCE)
 

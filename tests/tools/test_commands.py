@@ -53,7 +53,19 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     for name in ("tests", "docs", "recipes"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     collected = run(
-        sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0", "-m", "not slow", folder=folder
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "--assert=plain",
+            "-qq",
+            "-n",
+            "0",
+            "-m",
+            "not slow",
+        ),
+        folder=folder,
     )
     assert collected.returncode == 0, collected.stdout[-2000:]
 
@@ -123,7 +135,9 @@ def test_a_switch_is_1_or_absent(value: str, capsys: pytest.CaptureFixture[str])
     """`make erase YES=0` would have erased."""
     with pytest.raises(SystemExit):
         a2a.parse("erase", [f"YES={value}"], {})
-    assert f"error: YES={value}: write YES=1, or leave it out" in capsys.readouterr().err
+    assert f"error: YES={value!r}: write YES=1, or leave it out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        a2a.parse("erase", ["OWNER=alice"], {"YES": value})
     with pytest.raises(SystemExit):
         a2a.parse("key", [], {"A2A_VARIABLES": "NAME REVOKE", "NAME": "bob", "REVOKE": value})
     assert a2a.parse("erase", ["YES=1"], {}) == {"YES": "1"}

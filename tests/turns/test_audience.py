@@ -69,6 +69,19 @@ def test_a_run_does_not_wait_for_a_client_that_left() -> None:
     asyncio.run(go())
 
 
+def test_nothing_is_kept_for_a_client_that_has_not_begun() -> None:
+    """If it begins later, it finds the end at once, and reads the log."""
+
+    async def go() -> None:
+        listener = full_audience(2, events=5)
+        await asyncio.wait_for(listener.wait_for_room(), audience.UNREAD_SECONDS / 2)
+        listener.publish(Event(), None)
+        assert listener.was_dropped
+        assert [item async for item in listener.events()] == []
+
+    asyncio.run(go())
+
+
 def test_an_error_of_the_run_is_its_clients() -> None:
     async def go() -> None:
         listener = Audience()

@@ -24,12 +24,17 @@ def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
         raise ConfigurationError(f"{config}: {error}") from None
     stages = {}
     for name, environment in environments.items():
-        deploy = environment.get("deploy") if isinstance(environment, dict) else None
-        parameters = deploy.get("parameters") if isinstance(deploy, dict) else None
-        if isinstance(parameters, dict) and parameters.get("stack_name"):
-            defaults = environment.get("global", {}).get("parameters", {})
-            stages[name] = {**defaults, **parameters}
+        parameters = _table(environment, "deploy", "parameters")
+        if parameters.get("stack_name"):
+            stages[name] = {**_table(environment, "global", "parameters"), **parameters}
     return stages
+
+
+def _table(value: Any, *names: str) -> dict[str, Any]:
+    """A table within tables; empty if there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def overrides_of(stage: Mapping[str, Any]) -> list[str]:

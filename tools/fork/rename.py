@@ -39,7 +39,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             " a letter, but not with aws or ssm, and ending with a letter or a digit:"
             " make rename NAME=acme-agents"
         )
-    read_stages()  # raises if samconfig.toml is no TOML, whose names could not be changed
+    read_stages()  # raises if samconfig.toml is not valid TOML, because its names could not be changed
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")
         new_text = change(text, name)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.http import sse
 from a2a_lambda.kit import Kit
 from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, CONTEXT_KEY, STATELESS, SUPPORTED, VERSION_KEY
 from tests.conftest import BASE_URL, new_key
@@ -144,6 +145,17 @@ def test_a_model_learns_that_a_task_has_ended(client: TestClient, mcp: Mcp) -> N
     for meta in ({}, {"progressToken": 1}):
         result = mcp.call("echo", {"message": "again", "task": task["id"]}, meta=meta)
         assert (result["isError"], "has ended" in text_of(result)) == (True, True)
+
+
+def test_a_mistake_that_is_found_late_is_a_result_too(
+    client: TestClient, mcp: Mcp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the answer has begun, because the table is slow."""
+    mcp.call("echo", {"message": "hi"})
+    [task] = Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"]
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.0)
+    result = mcp.call("echo", {"message": "again", "task": task["id"]})
+    assert (result["isError"], "has ended" in text_of(result)) == (True, True)
 
 
 def test_what_is_refused_changes_nothing(client: TestClient, kit: Kit, mcp: Mcp) -> None:

@@ -41,7 +41,7 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
     ("content", "words"),
     [
         (b"[dev", "samconfig.toml: "),
-        ("# \u00e9".encode("latin-1"), "samconfig.toml is not UTF-8: save it so"),
+        ("# \u00e9".encode("latin-1"), "samconfig.toml is not UTF-8: save it as UTF-8"),
         (
             TWO.replace("[\"LogDays='7'\"]", "[1]").encode(),
             "parameter_overrides of a-all: write a list of texts",

@@ -251,9 +251,10 @@ class Agent:
         if sum(skill.default for skill in self.skills.values()) > 1:
             raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
         for schedule in self.card.schedules:
-            # A schedule without a skill has no arguments.
+            # A schedule without a skill has no arguments. A message that is a JSON object has others.
             called = self.skills.get(schedule.skill or "")
-            if called is not None and (problem := called.problem_of(schedule.arguments)):
+            is_complete = not schedule.message.lstrip().startswith("{")
+            if called and (problem := called.problem_of(schedule.arguments, is_complete=is_complete)):
                 raise ConfigurationError(f"{place}: schedule {schedule.id}: {problem}")
 
 

@@ -141,6 +141,8 @@ class Skill:
             else:
                 hint = hints[name]
                 extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+                if any(isinstance(extra, FieldInfo) and extra.alias for extra in extras):
+                    raise ConfigurationError(f"{place}: parameter {name} has an alias in Field(…): remove it")
                 texts = (extra.description if isinstance(extra, FieldInfo) else extra for extra in extras)
                 description = next((text for text in texts if isinstance(text, str)), "")
                 self.parameters.append(Parameter(name, hint, parameter.default, description))
@@ -192,21 +194,27 @@ class Skill:
                 return self._ask(parameter)
         return result
 
-    def problem_of(self, texts: Mapping[str, str]) -> str:
-        """What is wrong with arguments that are known before a call; "" = nothing."""
+    def problem_of(self, texts: Mapping[str, str], *, is_complete: bool) -> str:
+        """What is wrong with arguments that are known before a call; "" = nothing. is_complete: the call has
+        no others."""
         if problem := self.problem_of_names(texts):
             return problem
         for parameter in self.parameters:
-            if parameter.name in texts:
-                try:
-                    parameter.read([texts[parameter.name]])
-                except ValueError:
-                    text = excerpt(texts[parameter.name])
-                    return f"the argument {parameter.name} of skill {self.id} cannot be {text!r}"
+            name, text = parameter.name, texts.get(parameter.name)
+            if text is None and parameter.is_required and is_complete:
+                return f"skill {self.id} needs the argument {name}: write `arguments: {{ {name}: … }}`"
+            try:
+                if text is not None:
+                    parameter.read([text])
+            except ValueError:
+                choices = ", ".join(self._choices(name))
+                kind = self.input_schema["properties"][name].get("type", "another one")
+                advice = f"use one of {choices}" if choices else f"its type is {kind}"
+                return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}: {advice}"
         return ""
 
     def problem_of_names(self, names: Iterable[str]) -> str:
-        """That a name is not a parameter's; "" if each is."""
+        """Which name is not a parameter's; "" if all are."""
         own_names = [parameter.name for parameter in self.parameters]
         for name in names:
             if name not in own_names:

@@ -214,9 +214,10 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             is_suspended = True
             if not record.open:
                 continue
+            taken_names = {kept.name for kept in record.results.get("", ()) if kept.kind == "wait"}
             for open_wait in record.open:
                 name = open_wait.key.rpartition("/")[2]
-                if name != open_wait.key and name in start.replies:
+                if name != open_wait.key and name in start.replies.keys() - taken_names:
                     raise ValueError(
                         f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
                     ) from None

@@ -248,12 +248,12 @@ def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Car
 
 
 def _misnamed_cards(folder: Path) -> dict[str, str]:
-    """What is wrong with the folders whose card has another name, by the folder's name."""
+    """What is wrong with the folders of agents whose card has another name, by the folder's name."""
     cards = [card for suffix in ("yml", "json") for card in sorted(folder.glob(f"*/card.{suffix}"))]
     return {
-        card.parent.name: f"{mistakes.short_path(card)}: a card is called card.yaml: rename it"
+        card.parent.name: f"{mistakes.short_path(card)}: a card is called card.yaml: rename this file"
         for card in cards
-        if not card.with_name("card.yaml").exists()
+        if card.with_name("agent.py").exists() and not card.with_name("card.yaml").exists()
     }
 
 

@@ -254,17 +254,21 @@ class StepOutcome:
             )
         try:
             StepOutcome.read(body, function)
-        except ValidationError:
+        except Exception as error:  # a validator is code, and may raise anything
+            place = ""
+            if isinstance(error, ValidationError):  # without its text, which has the value
+                place = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
             raise NotKept(
-                f"the result of step {name!r} is of type {type(result).__name__}, and does not fit the return"
-                " annotation of its function"
+                f"the result of step {name!r}, of type {type(result).__name__}, does not fit the return"
+                f" annotation of its function{f' at {place}' if place else ''}: return what the annotation"
+                " says, or correct the annotation"
             ) from None
         return body
 
     @staticmethod
     def read(result: bytes, function: Callable[..., Any]) -> Any:
-        """The value, in the type that the function's annotation names, or as JSON if the annotation names
-        none that JSON can be read as. Raises SkillError, ValidationError."""
+        """The value, in the type of the function's return annotation, or as plain JSON if pydantic cannot
+        read that type. Raises SkillError, and what the type's validators raise."""
         outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])

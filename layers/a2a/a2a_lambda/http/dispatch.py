@@ -10,8 +10,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import starlette.types as asgi
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -40,9 +41,6 @@ from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
-
-if TYPE_CHECKING:
-    import starlette.types as asgi
 
 STREAMED = ("stream", "subscribe")
 
@@ -258,12 +256,12 @@ async def _stream(call: OperationCall) -> Response:
             )
             wire, events = wire_of_task(call.wires, subscription.wire_name), subscription.events
         body = _encode_stream(call, wire, recipient, events)
-        return SlotStream(body, slot, stack.pop_all(), call.headers)
+        return SlotStream(body, slot, stack, call.headers)
 
 
 class SlotStream(StreamingResponse):
-    """Server-sent events that keep a slot. Both end with the call, also if the client leaves before the first
-    event. stack: gives the slot back."""
+    """Server-sent events that hold a slot. Both are released when the answer ends, even if the client leaves
+    before the first event. stack: releases the slot; the response takes over what is in it."""
 
     def __init__(
         self,
@@ -279,9 +277,9 @@ class SlotStream(StreamingResponse):
 
         super().__init__(body(), headers={**STREAM_HEADERS, **headers}, media_type=sse.MEDIA_TYPE)
         stack.push_async_callback(events.aclose)
-        self._stack = stack
+        self._stack = stack.pop_all()
 
-    async def __call__(self, scope: "asgi.Scope", receive: "asgi.Receive", send: "asgi.Send") -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         async with self._stack:
             await super().__call__(scope, receive, send)
 

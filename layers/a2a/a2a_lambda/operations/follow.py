@@ -61,7 +61,8 @@ async def follow(
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event, once and in order.
 
-    after: a sequence number. Yield only later events, and not the task itself, unless the log ends before it.
+    after: a sequence number. Yield only later events, and not the task itself, unless the task stops before
+        it.
     answer_wait: seconds for which a task that waits for input is followed.
     """
     # A client that comes back with a number beyond the log has it from a log that was lost, such as one
@@ -85,8 +86,11 @@ async def follow(
             # Nothing was yielded of a log that ends before `after`, so the client gets the task.
             if after is not None and number is not None and number < after:
                 head = await load_live_head(store, head.scope, head.task_id)
-                task, _ = await threads.run(store.get_task, head)
-                yield number, Event(task=truncate_history(task, history_length))
+                whole = follow(store, head, history_length=history_length, deadline=deadline)
+                async with aclosing(whole) as items:
+                    async for item in items:
+                        yield item
+                return
             yield number, event
 
 

@@ -1,8 +1,8 @@
 """The client that reads the events of a run, while there is one.
 
 An agent never gets far ahead of a client that reads too slowly: it waits, for UNREAD_SECONDS in all. Then the
-client gets no more events, the turn continues without it, and the client reads the rest from the log. It does
-not wait for a client that left before its answer began.
+client gets no more events, the turn continues without it, and the client reads the rest from the log. For a
+client that left before its answer began, no agent waits.
 """
 
 import asyncio
@@ -69,14 +69,12 @@ class Audience:
             self._has_read.set()
 
     async def wait_for_room(self) -> None:
-        """Wait for a client that reads too slowly, for UNREAD_SECONDS in all."""
+        """Wait for a client that reads too slowly, for UNREAD_SECONDS in all; not for one that has not begun
+        to read."""
         clock = asyncio.get_running_loop().time
-        while (
-            self._has_begun
-            and self._is_listening
-            and self.unread_limit
-            and self._items.qsize() > self.unread_limit
-        ):
+        while self._is_listening and self.unread_limit and self._items.qsize() > self.unread_limit:
+            if not self._has_begun:
+                return self._drop()
             self._has_read.clear()
             began = clock()
             with suppress(TimeoutError):
@@ -85,8 +83,10 @@ class Audience:
             self._patience_seconds -= clock() - began
             if self._patience_seconds <= 0 and self._is_listening:
                 logger.info("a client is too slow, and gets no more events")
-                # A new queue, so that the client finds the end at once and not after hundreds of unread
-                # events.
-                self._is_listening, self.was_dropped = False, True
-                self._items = asyncio.Queue()
-                self.close()
+                self._drop()
+
+    def _drop(self) -> None:
+        # A new queue, so that the client finds the end at once and not after hundreds of unread events.
+        self._is_listening, self.was_dropped = False, True
+        self._items = asyncio.Queue()
+        self.close()

@@ -5,14 +5,15 @@ import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
+from functools import partial
 
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, KitError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import SlotStream, respond
-from a2a_lambda.http.error_responses import JSON
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
@@ -26,11 +27,7 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
 async def answer(call: McpCall) -> Response:
-    """Raises ProtocolError, StoreError; after the answer has begun, it sends them.
-
-    Wrong arguments are a result, because a model reads results and can correct what it wrote, while a
-    protocol error ends at its client. Source: https://modelcontextprotocol.io/seps/1303
-    """
+    """Raises ProtocolError, StoreError; after the answer has begun, it sends them."""
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
     try:
@@ -38,15 +35,33 @@ async def answer(call: McpCall) -> Response:
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
             raise
-        return Response(call.encode(results.encode_mistake(str(error))), media_type=JSON)
+        return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
 
 
-def _is_of_arguments(error: ProtocolError, call: McpCall, tool: Tool, arguments: dict[str, Json]) -> bool:
+def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause: Exception) -> bytes:
+    """Wrong arguments are a result, because a model reads results and can correct what it wrote, while a
+    protocol error ends at its client.
+
+    Source: https://modelcontextprotocol.io/seps/1303-input-validation-errors-as-tool-execution-errors
+    """
+    error = to_protocol_error(cause)  # which logs it
+    if _is_of_arguments(error, call, tool, arguments):
+        return call.encode(results.encode_mistake(str(error)))
+    return call.encode_error(error)
+
+
+def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dict[str, Json]) -> bool:
     """Whether a model can correct the error, because it wrote the arguments."""
     if isinstance(error, InvalidParams):
         return (error.path or "").startswith("params.arguments.")
+    is_of_task = isinstance(error, TaskNotFound | UnsupportedOperation)
     # The task is the one that an argument names, unless it is that of a question that the client shows.
-    return call.message.params.get("requestState") is None and task_of(tool, arguments) is not None
+    return is_of_task and not _shows_question(call) and task_of(tool, arguments) is not None
+
+
+def _shows_question(call: McpCall) -> bool:
+    """Whether the call brings the answer to a question that its client has shown."""
+    return call.message.is_stateless and call.message.params.get("requestState") is not None
 
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
@@ -71,16 +86,16 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
                 slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
                 events = await call.kit.messages.stream(call.context(request), request)
                 body = _encode_stream(call, tool, arguments, events)
-                await anext(body)  # once it has begun, it notices that the client leaves
-                return SlotStream(body, slot, stack.pop_all())
-    return await respond(result(), call.encode_error)
+                await anext(body)
+                return SlotStream(body, slot, stack)
+    return await respond(result(), partial(_encode_failure, call, tool, arguments))
 
 
 async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
     """The message of a call; or the id of a task, if the call only asks how that is. Raises InvalidParams,
     TaskNotFound."""
     params = call.message.params
-    if call.message.is_stateless and params.get("requestState") is not None:
+    if _shows_question(call):
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
         question_state = request_state.unseal(params["requestState"], binding, secret, time.time())
@@ -134,7 +149,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
 async def _encode_stream(
     call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
 ) -> AsyncGenerator[bytes, None]:
-    """Begins with an empty chunk, at once."""
+    """The first chunk is empty: with it, the generator has begun, and notices that its client leaves."""
     _, first = await anext(events)
     task, count = first["task"], 0
     token = call.message.progress_token
@@ -161,7 +176,7 @@ async def _encode_stream(
             _cancel_later(call, task["id"])
         raise
     except Exception as cause:
-        yield sse.encode(call.encode_error(cause))
+        yield sse.encode(_encode_failure(call, tool, arguments, cause))
 
 
 def _cancel_later(call: McpCall, task_id: str) -> None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidRequest
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.wire.shared.fields import MAX_ID_BYTES
 
 Id = str | int | None
+
+ID_BYTES = 512
+"""Bytes of the text of an id. Each event of a stream repeats it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ def short_id(value: Json) -> Id:
     """A client's text or integer that may be repeated in each event of a stream; None if it is neither, or
     too long for that."""
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
-    return value if is_id and len(str(value).encode()) <= MAX_ID_BYTES else None
+    return value if is_id and len(str(value).encode()) <= ID_BYTES else None
 
 
 def decode(value: Json) -> Envelope:
@@ -42,7 +44,7 @@ def decode(value: Json) -> Envelope:
     identity = value.get("id")
     if identity is not None and read_id(value) is None:
         raise InvalidRequest(
-            f"id must be a string of at most {MAX_ID_BYTES} bytes, an integer or null", path="id"
+            f"id must be null, or a string or an integer of at most {ID_BYTES} bytes", path="id"
         )
     method = value.get("method")
     if not isinstance(method, str):
