@@ -172,7 +172,13 @@ OPERATE = {
     "e2e": MakeCommand(
         "deploy your agents to an AWS emulator, and call them there",
         ["tools.dev.checks e2e"],
-        {"AWS": "1|delete", "STACK": "a2a-proof", "ROLE": "<arn>", "BOUNDARY": "<arn>"},
+        {
+            "STAGE": Default("dev"),
+            "AWS": "1|delete",
+            "STACK": "a2a-proof",
+            "ROLE": "<arn>",
+            "BOUNDARY": "<arn>",
+        },
     ),
     "account": MakeCommand(
         "let API Gateway write access logs, once per account and region",

@@ -4,6 +4,7 @@ Each agent must load, and answer an example of its card. What it answers is for 
 fail, if it needs a secret or a service that the emulator does not have.
 """
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
 STAGES = read_stages(ROOT)
 
-STAGE = "dev" if "dev" in STAGES else next(iter(STAGES))
+STAGE = os.environ.get("E2E_STAGE") or ("dev" if "dev" in STAGES else next(iter(STAGES)))
 
 FOLDER = ROOT / "functions" / "agents"
 

@@ -106,12 +106,17 @@ def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
 
 def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: RunBench) -> None:
     async def go() -> None:
-        call, request = bench.sent("pieces", slots={"count": "6", "every": "0.1"})
+        call, request = bench.sent("pause", slots={"seconds": "600"})
+        task_id = call.request.task_id()
         async with aclosing(await bench.messages.stream(call, request)) as stream:
             await anext(stream)
-            seen = await bench.follow(call.request.task_id(), after=500)
-        assert seen[0][1]["task"] == await bench.get(call.request.task_id())
-        assert states(seen) == [TaskState.COMPLETED]
+            following = asyncio.ensure_future(bench.follow(task_id, after=500))
+            await asyncio.sleep(2 * follow.FOLLOW_POLL_SECONDS)
+            assert not following.done()
+            await bench.cancel(task_id)
+            seen = await following
+        assert seen[0][1]["task"] == await bench.get(task_id)
+        assert states(seen) == [TaskState.CANCELED]
 
     within(go())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
+from tools.agents.stages import read_stages
 from tools.command import reports_errors, split_words
 
 AGENTS = Path("functions/agents")
@@ -59,10 +60,14 @@ def e2e(environ: Mapping[str, str]) -> int:
         return _run("-m", "tests.e2e.proof")
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
+    stage, choices = environ.get("STAGE") or "dev", read_stages()
+    if environ.get("STAGE") and stage not in choices:
+        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={choice}' for choice in choices)}")
     environments.install("sam", "ministack")
-    status = _run("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
+    tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
+    status = _run(*tests, E2E_STAGE=environ.get("STAGE", ""))
     if not status:
-        print("Next: make deploy STAGE=dev")
+        print(f"Next: make deploy STAGE={stage}")
     return status
 
 
@@ -131,9 +136,9 @@ def _prepare_browser() -> None:
         print(NO_BROWSER, flush=True)
 
 
-def _run(*words: str) -> int:
+def _run(*words: str, **variables: str) -> int:
     # With .pyc, whatever the environment says: the tests start hundreds of processes.
-    return environments.run(sys.executable, *words, PYTHONDONTWRITEBYTECODE="")
+    return environments.run(sys.executable, *words, PYTHONDONTWRITEBYTECODE="", **variables)
 
 
 if __name__ == "__main__":
