@@ -55,13 +55,8 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
     if isinstance(error, InvalidParams):
         return (error.path or "").startswith("params.arguments.")
     is_of_task = isinstance(error, TaskNotFound | UnsupportedOperation)
-    # The task is the one that an argument names, unless it is that of a question that the client shows.
-    return is_of_task and not _shows_question(call) and task_of(tool, arguments) is not None
-
-
-def _shows_question(call: McpCall) -> bool:
-    """Whether the call brings the answer to a question that its client has shown."""
-    return call.message.is_stateless and call.message.params.get("requestState") is not None
+    # The task is the one that an argument names, unless the call answers a question.
+    return is_of_task and call.message.request_state is None and task_of(tool, arguments) is not None
 
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
@@ -95,10 +90,10 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
     """The message of a call; or the id of a task, if the call only asks how that is. Raises InvalidParams,
     TaskNotFound."""
     params = call.message.params
-    if _shows_question(call):
+    if call.message.request_state is not None:
         binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
-        question_state = request_state.unseal(params["requestState"], binding, secret, time.time())
+        question_state = request_state.unseal(call.message.request_state, binding, secret, time.time())
         record = await call.kit.service.get(call.scope, question_state.task_id)
         state, responses = record.task["status"]["state"], params.get("inputResponses")
         response = responses.get(question_state.key) if isinstance(responses, dict) else None

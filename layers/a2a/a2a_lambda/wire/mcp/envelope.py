@@ -50,6 +50,11 @@ class McpRequest:
         return jsonrpc.short_id(self.meta.get("progressToken"))
 
     @property
+    def request_state(self) -> Json:
+        """What this server has sealed into a question that the client answers now; None = it answers none."""
+        return self.params.get("requestState") if self.is_stateless else None
+
+    @property
     def shows_forms(self) -> bool:
         """Whether the client can ask its user by a form. An empty capability means so, too."""
         elicitation = self.capabilities.get("elicitation")
