@@ -157,7 +157,8 @@ class Chat:
             message["taskId"] = self._task_id
         backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
-        self._view.begin()
+        if "taskId" not in message:  # an answer to a question continues what has been shown
+            self._view.begin()
         future = asyncio.ensure_future(self._run(message))
         try:
             await asyncio.shield(future)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import CHOICES, Json, Part, state_word
+from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
@@ -39,17 +40,17 @@ class View:
         self._unfinished = ""
 
     def begin(self) -> None:
-        """An answer begins: nothing of it has been shown."""
+        """A new task begins: nothing of it has been shown."""
         self._shown = {}
 
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
-        history = self._shown.setdefault(place, [])
+        history = self._shown.get(place, [])  # a task joins the texts of its chunks
         if not append and history and _places(parts[: len(history)]) == _places(history):
             parts = parts[len(history) :]
         for part in parts:
             self._show_part(part)
-        history.extend(parts)
+        self._shown[place] = join_texts([*history, *parts])
 
     def show_metadata(self, metadata: Json) -> None:
         """Commands for the client, and the answers that a question offers."""

@@ -188,3 +188,31 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     asyncio.run(talk())
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
     assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
+
+
+def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFixture[str]) -> None:
+    def chunk(text: str) -> Record:
+        artifact = {"artifactId": "a", "parts": [{"text": text}]}
+        update = {"taskId": "t1", "contextId": "c1", "artifact": artifact, "append": True, "lastChunk": False}
+        return {"kind": "event", "event": {"artifactUpdate": update}}
+
+    def status(state: str) -> Record:
+        update = {"taskId": "t1", "contextId": "c1", "status": {"state": f"TASK_STATE_{state}"}}
+        return {"kind": "event", "event": {"statusUpdate": update}}
+
+    joined = [{"artifactId": "a", "parts": [{"text": "A plan for Oslo. "}]}]
+    working = {"state": "TASK_STATE_WORKING"}
+    task = {"id": "t1", "contextId": "c1", "status": working, "artifacts": joined}
+    caller = Away(
+        [chunk("A plan "), chunk("for Oslo. "), status("INPUT_REQUIRED")],
+        [{"kind": "event", "event": {"task": task}}, chunk("Booked."), status("COMPLETED")],
+    )
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        await made.send("Oslo")
+        await made.send("yes")
+
+    asyncio.run(talk())
+    shown = capsys.readouterr().out
+    assert (shown.count("A plan for Oslo."), shown.count("Booked.")) == (1, 1)
