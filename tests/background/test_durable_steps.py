@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.durable.engine import ERROR_BYTES
 from a2a_lambda.lambda_ import execution_handler, sdk_engine
 from a2a_lambda.protocol.model import Part, TaskState
 from tests.background.durable_bench import (
@@ -27,10 +28,18 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
     assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
     assert bench.calls["boom"] == 2
     caught = bench.send('{"how": "catch"}', "fail")
-    assert texts(bench.wait_for(caught["id"], TaskState.COMPLETED)) == {"": "caught OSError"}
+    assert texts(bench.wait_for(caught["id"], TaskState.COMPLETED)) == {"": "caught OSError 6"}
+    # A durable execution would fail for good, and its task would work for ever.
+    long = bench.send('{"how": "long"}', "fail")
+    assert texts(bench.wait_for(long["id"], TaskState.COMPLETED)) == {"": f"caught OSError {ERROR_BYTES + 1}"}
     refused = bench.send('{"how": "refuse"}', "fail")
     done = bench.wait_for(refused["id"], TaskState.FAILED)
     assert text_of(done["status"]["message"]) == "The client may read this."
+
+
+def test_a_branch_that_its_own_code_cancels_has_failed(bench: DurableBench) -> None:
+    task = bench.send(skill="giving-up")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "caught CancelledError"}
 
 
 def test_code_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:

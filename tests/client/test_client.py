@@ -237,8 +237,11 @@ def test_the_key_goes_in_no_odd_header(name: Json) -> None:
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_events_however_they_come(end: bytes, size: int) -> None:
-    told = end.join(
+    told = b"\xef\xbb\xbf" + end.join(
         [
+            b"id: 0",
+            b"data: first",
+            b"",
             b": alive",
             b"id: 1",
             b'data: {"a":',
@@ -259,7 +262,7 @@ def test_events_however_they_come(end: bytes, size: int) -> None:
     async def go() -> list[bytes]:
         return [found async for found in sse.data(chunks(), 100)]
 
-    assert asyncio.run(go()) == [b'{"a":\n"\xe2\x80\xa8"}', b"x"]
+    assert asyncio.run(go()) == [b"first", b'{"a":\n"\xe2\x80\xa8"}', b"x"]
 
 
 def test_an_event_without_end_is_given_up() -> None:
@@ -332,3 +335,28 @@ def test_what_is_no_answer() -> None:
 
     for answer in answers:
         asyncio.run(go(answer))
+
+
+def test_a_stream_by_whatever_spelling_of_its_type() -> None:
+    """RFC 9110 sections 5.6.6 and 8.3.1."""
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    message = {
+        "kind": "message",
+        "messageId": "m",
+        "role": "agent",
+        "parts": [{"kind": "text", "text": "hi"}],
+    }
+    event = b"data: " + json.dumps({"jsonrpc": "2.0", "id": 1, "result": message}).encode() + b"\n\n"
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=card)
+        return httpx2.Response(
+            200, content=event, headers={"Content-Type": "Text/Event-Stream ; charset=utf-8"}
+        )
+
+    async def go() -> list[Any]:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            return await collected(agent.stream("hi"))
+
+    assert len(asyncio.run(go())) == 1

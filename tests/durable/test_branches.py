@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda import StepFailed
+from a2a_lambda import Agent, StepFailed
 from tests.durable.agents import run, written
 
 
@@ -150,3 +150,7 @@ runs = []
     [record] = [each for each in caplog.records if "while it was suspended" in each.getMessage()]
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == "a mistake"
+
+
+def test_a_branch_that_its_own_code_cancels_has_failed(traveler: Agent) -> None:
+    assert run(traveler, skill="giving-up").text == "caught CancelledError"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import Agent, Reply, SkillError, StepFailed
+from a2a_lambda import Agent, Reply, Retry, SkillError, StepFailed
 from a2a_lambda.durable.engine import Notice
 from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.errors import CodeChanged, ConfigurationError
@@ -66,7 +66,7 @@ def test_a_step_is_tried_again_and_its_failure_is_kept(traveler: Agent) -> None:
     with pytest.raises(StepFailed, match="OSError"):
         run(traveler, skill="fail")
     assert calls(traveler)["boom"] == 2
-    assert run(traveler, '{"how": "catch"}', skill="fail").text == "caught OSError"
+    assert run(traveler, '{"how": "catch"}', skill="fail").text == "caught OSError 6"
 
 
 def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
@@ -297,6 +297,12 @@ async def run(turn):
     assert answer.data == [[1, 2], 1], "what has been paid is not paid again"
     assert answer.text.startswith("the result of step 'book', of type NoneType, does not fit the return")
     assert "Ritz" in answer.text
+
+
+def test_pauses_between_tries_do_not_overflow() -> None:
+    poll = Retry(attempts=5000, pause_seconds=5, longest_seconds=10)
+    assert [poll.pause_after(attempt) for attempt in (1, 2, 1025, 4999, 5000)] == [5, 10, 10, 10, None]
+    assert Retry(attempts=400, factor=10).pause_after(399) == 300
 
 
 def test_pauses_take_no_time(traveler: Agent) -> None:

@@ -104,14 +104,30 @@ async def fail(turn: Turn, how: str = "boom") -> str:
 
     def boom() -> None:
         CALLS["boom"] += 1
-        raise SkillError("The client may read this.") if how == "refuse" else OSError("secret")
+        if how == "refuse":
+            raise SkillError("The client may read this.")
+        raise OSError("secret" if how != "long" else "x" * 100_000)
 
     try:
         await turn.step("boom", boom, retry=Retry(attempts=2, pause_seconds=1))
     except StepFailed as error:
-        if how == "catch":
-            return f"caught {error.kind}"
+        if how in ("catch", "long"):
+            return f"caught {error.kind} {len(error.text)}"
         raise
+    return "never"
+
+
+@skill
+async def giving_up(turn: Turn) -> str:
+    """A branch that is canceled by its own code."""
+
+    async def stop() -> None:
+        raise asyncio.CancelledError
+
+    try:
+        await turn.parallel(stop)
+    except StepFailed as error:
+        return f"caught {error.kind}"
     return "never"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, text_of
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.agent.folders import write
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send, fails
 
@@ -183,3 +187,34 @@ def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
     with pytest.raises(InvalidParams, match="another request"):
         once.send("", taskId=asked["id"], contextId=context, body="Ann")
     assert once.send("", taskId=asked["id"], body="Ann", key="REPLY")["id"] == asked["id"]
+
+
+@pytest.mark.parametrize("others", [3, 8, 12])
+def test_equal_replies_to_two_questions_are_two_turns(
+    messages: Messages, scope: Scope, clock: Clock, tmp_path: Path, others: int
+) -> None:
+    """Also when the first of them is forgotten, because so many came in between."""
+    code = "@skill\ndef hello(turn):\n    return Ask(str(turn.memory.add('turns')))"
+    messages.agents = Agents.of(Agent.load(write(tmp_path, code, name=scope.agent)))
+
+    def send(body: str, **fields: str) -> Task:
+        said = Message(messageId="m", role=Role.USER, parts=[Part(text="next")], **fields)  # type: ignore[typeddict-item]
+        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body.encode()))
+        clock.now += WINDOW + 1
+        return asyncio.run(messages.send(call, SendMessageRequest(message=said)))["task"]
+
+    task = send("first")
+    place = {"taskId": task["id"], "contextId": task["contextId"]}
+    replies = ["equal", *(f"other {number}" for number in range(others)), "equal", "last"]
+    questions = [text_of(send(body, **place)["status"]["message"]["parts"]) for body in replies]
+    assert questions == [str(number) for number in range(2, len(replies) + 2)]
+
+
+def test_a_key_whose_task_has_expired_makes_a_new_one(once: Once, clock: Clock) -> None:
+    context = str(uuid.uuid4())
+    first = once.send("echo", contextId=context)
+    clock.now += 0.9 * 86_400
+    once.send("echo", key="PAY-2", body="another", contextId=context)  # the context is kept for longer
+    clock.now += 0.2 * 86_400
+    assert once.send("echo", contextId=context)["status"]["state"] == TaskState.COMPLETED
+    assert first["contextId"] == context

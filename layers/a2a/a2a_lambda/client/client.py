@@ -15,7 +15,7 @@ from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, plain_media_type
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
 
@@ -150,7 +150,7 @@ class Client:
         headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
         async with self._open("POST", agent.url, headers, body) as answer:
             span.answer(answer.status_code)
-            if answer.headers.get("content-type", "").partition(";")[0] != EVENT_STREAM:
+            if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
                 _result(await read_whole(answer), answer.status_code)
                 raise AgentError("the answer is not a stream of events", status=answer.status_code)
             async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):

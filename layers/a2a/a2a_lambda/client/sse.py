@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import NamedTuple
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 
 
@@ -31,9 +33,10 @@ async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]
 async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Received, None]:
     """Events and comments. The time is linear in their bytes. limit: most bytes of one. Raises TooLarge."""
     lines: list[bytes] = []
-    size = 0
+    size, prefix = 0, BYTE_ORDER_MARK
     async with aclosing(_lines(chunks, limit)) as stream:
-        async for line in stream:
+        async for whole_line in stream:
+            line, prefix = whole_line.removeprefix(prefix), b""
             if line.startswith(b":") and not lines:
                 yield Received(b"", b"", line)
             elif line:

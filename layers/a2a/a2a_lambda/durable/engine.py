@@ -27,6 +27,9 @@ RESULT_BYTES = 250_000
 
 STEP_NAME_CHARACTERS = 100
 
+ERROR_BYTES = 8_192
+"""UTF-8 bytes of an error's text that are kept. A durable execution fails for good if an error has 32 KB."""
+
 LONGEST_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""
 
@@ -48,7 +51,10 @@ class Retry:
         """Seconds to wait after a failed try; None if it was the last. attempt: counts from 1."""
         if attempt >= self.attempts:
             return None
-        return min(self.pause_seconds * self.factor ** (attempt - 1), self.longest_seconds)
+        try:
+            return min(self.pause_seconds * float(self.factor) ** (attempt - 1), self.longest_seconds)
+        except OverflowError:
+            return self.longest_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +227,12 @@ class OperationKeys:
         """Key that the next operation with this name will take. It is not taken yet."""
         count = self._used[name]
         return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
+
+
+def kept_text(error: BaseException) -> str:
+    """The beginning of an error's text."""
+    text = error_text(error).encode(errors="replace")
+    return text.decode() if len(text) <= ERROR_BYTES else f"{text[:ERROR_BYTES].decode(errors='ignore')}…"
 
 
 class NotKept(ValueError):

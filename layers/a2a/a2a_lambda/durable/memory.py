@@ -21,8 +21,9 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
     gather,
+    kept_text,
 )
-from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
 from a2a_lambda.protocol.model import Part
 
 KnownReplies = Mapping[str, Any]
@@ -163,7 +164,7 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
             return await call()
         except Exception as error:
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
-                failure = StepFailed(name, type(error).__name__, error_text(error))
+                failure = StepFailed(name, type(error).__name__, kept_text(error))
                 failure.__cause__ = error
                 return failure
 
@@ -175,8 +176,10 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
         return await branch(engine)
     except (CodeChanged, SkillError, TimeoutError, StepFailed):
         raise
-    except Exception as error:
-        raise StepFailed(name, type(error).__name__, error_text(error)) from error
+    except (Exception, asyncio.CancelledError) as error:
+        if (task := asyncio.current_task()) and task.cancelling():  # the test ends, and not the branch alone
+            raise
+        raise StepFailed(name, type(error).__name__, kept_text(error)) from error
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:

@@ -56,6 +56,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
+    kept_text,
 )
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError, error_text
 
@@ -178,10 +179,13 @@ class OperationThread:
             self._run.tell(Notice("step", name, "started"))
             try:
                 result = await call()
-            except Exception:
+            except Exception as error:
                 logger.exception("step %s failed", name)
                 self._run.tell(Notice("step", name, "failed"))
-                raise
+                if (text := kept_text(error)) == error_text(error):
+                    raise
+                # The SDK keeps all of an error's text, and its name.
+                raise type(type(error).__name__, (Exception,), {})(text) from error
             self._run.tell(Notice("step", name, "ended"))
             return result
 
@@ -353,9 +357,13 @@ async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
         return json.dumps({"late": str(error)})
     except StepFailed as error:
         return json.dumps({"failed": [error.name, error.kind, error.text]})
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if (
+            task := asyncio.current_task()
+        ) and task.cancelling():  # the turn has ended, and not the branch alone
+            raise
         logger.exception("branch %s failed", name)
-        return json.dumps({"failed": [name, type(error).__name__, error_text(error)]})
+        return json.dumps({"failed": [name, type(error).__name__, kept_text(error)]})
 
 
 def _read_outcome(text: str) -> bytes:

@@ -109,9 +109,10 @@ class Intake:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
         if (known_request := call.request.find(context.requests)) and self.repeats(call, context.requests):
-            head = await load_live_head(self._store, call.scope, known_request["task"])
-            if not head.has_lost(call.request):
-                return head
+            with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
+                head = await load_live_head(self._store, call.scope, known_request["task"])
+                if not head.has_lost(call.request):
+                    return head
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
         if context.waiting:
             # The message may have made a task of its own, before another task asked.
@@ -247,7 +248,8 @@ class Intake:
             asker = head.pending["skill"] if head.pending else None
             place = await self._placement.choose(call, request, asker)
             task, _ = await threads.run(self._store.get_task, head)
-            turn_id, seen_context = await self._choose_turn(call, context)
+            question_id = head.status.get("message", {}).get("messageId", "")
+            turn_id, seen_context = await self._choose_turn(call, context, question_id=question_id)
             message = call.message_event(request, head, turn_id, place)
             # A new epoch, so that nothing which an earlier run may still write counts. The closing status
             # before this turn, usually a question, becomes an event of the log.
@@ -283,13 +285,14 @@ class Intake:
         return Handover(new_head, new_head.sequence)
 
     async def _choose_turn(
-        self, call: CallContext, context: Context, last: Head | None = None
+        self, call: CallContext, context: Context, last: Head | None = None, *, question_id: str = ""
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created.
+        request created. question_id: id of the question that the request answers, which tells it from one of
+        the same bytes that is forgotten.
         """
         at, name = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
@@ -305,7 +308,7 @@ class Intake:
         was_lost = last is not None and last.task_id == name and last.has_lost(call.request)
         if last and was_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
-        return call.request.turn_id(f"{name}@{at}" if name else ""), context
+        return call.request.turn_id(f"{name}@{at}" if name else question_id), context
 
     def _with_claim(
         self,
