@@ -229,18 +229,28 @@ class OperationKeys:
         return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
 
 
-def kept_text(error: BaseException) -> str:
-    """The beginning of an error's text."""
-    text = error_text(error).encode(errors="replace")
-    return text.decode() if len(text) <= ERROR_BYTES else f"{text[:ERROR_BYTES].decode(errors='ignore')}…"
-
-
 class NotKept(ValueError):
     """The result of a step cannot be kept. Another try would not help."""
 
 
 MISTAKES = (ConfigurationError, NotKept)
 """Mistakes of an agent's code: a step that makes one is not tried again."""
+
+
+def kept_error(error: BaseException) -> Exception:
+    """The error, or one whose type has the same name, with the beginning of its text: a durable execution
+    keeps all of a text, and refuses a long one. Raises the error if it cancels the whole task, and not only a
+    branch."""
+    if (task := asyncio.current_task()) and task.cancelling():
+        raise error
+    text = error_text(error).encode(errors="replace")
+    if isinstance(error, Exception) and 0 < len(text) <= ERROR_BYTES:
+        return error
+    base = NotKept if isinstance(error, MISTAKES) else Exception
+    shortened: Exception = type(type(error).__name__, (base,), {})(
+        text.decode() if len(text) <= ERROR_BYTES else f"{text[:ERROR_BYTES].decode(errors='ignore')}…"
+    )
+    return shortened
 
 
 class StepOutcome:

@@ -21,7 +21,7 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
     gather,
-    kept_text,
+    kept_error,
 )
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
 from a2a_lambda.protocol.model import Part
@@ -164,7 +164,7 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
             return await call()
         except Exception as error:
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
-                failure = StepFailed(name, type(error).__name__, kept_text(error))
+                failure = StepFailed(name, type(error).__name__, str(kept_error(error)))
                 failure.__cause__ = error
                 return failure
 
@@ -177,9 +177,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
     except (CodeChanged, SkillError, TimeoutError, StepFailed):
         raise
     except (Exception, asyncio.CancelledError) as error:
-        if (task := asyncio.current_task()) and task.cancelling():  # the test ends, and not the branch alone
-            raise
-        raise StepFailed(name, type(error).__name__, kept_text(error)) from error
+        raise StepFailed(name, type(error).__name__, str(kept_error(error))) from error
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:

@@ -56,7 +56,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
-    kept_text,
+    kept_error,
 )
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError, error_text
 
@@ -182,10 +182,7 @@ class OperationThread:
             except Exception as error:
                 logger.exception("step %s failed", name)
                 self._run.tell(Notice("step", name, "failed"))
-                if (text := kept_text(error)) == error_text(error):
-                    raise
-                # The SDK keeps all of an error's text, and its name.
-                raise type(type(error).__name__, (Exception,), {})(text) from error
+                raise kept_error(error) from None
             self._run.tell(Notice("step", name, "ended"))
             return result
 
@@ -345,8 +342,7 @@ def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDe
 
 
 async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
-    """What a branch returned or raised, as JSON for replays. Raises CodeChanged and StoreError, which end the
-    whole run."""
+    """What a branch returned or raised, as JSON for replays. Raises CodeChanged and StoreError."""
     try:
         return json.dumps({"value": (await branch()).decode()})
     except (CodeChanged, StoreError):
@@ -358,12 +354,9 @@ async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
     except StepFailed as error:
         return json.dumps({"failed": [error.name, error.kind, error.text]})
     except (Exception, asyncio.CancelledError) as error:
-        if (
-            task := asyncio.current_task()
-        ) and task.cancelling():  # the turn has ended, and not the branch alone
-            raise
+        shortened = kept_error(error)
         logger.exception("branch %s failed", name)
-        return json.dumps({"failed": [name, type(error).__name__, kept_text(error)]})
+        return json.dumps({"failed": [name, type(error).__name__, str(shortened)]})
 
 
 def _read_outcome(text: str) -> bytes:

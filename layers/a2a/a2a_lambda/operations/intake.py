@@ -8,8 +8,7 @@
 
 A repeated request starts nothing. It finds the task that it made: in the head, or, if only a contextId led to
 the task, in the context. The id of a new task is the same for every retry, so the second of two simultaneous
-retries finds the head of the first. After the repeat window, the next id derives from the last one, so
-simultaneous late retries agree, too.
+retries finds the head of the first. After the repeat window, the next id derives from the last one.
 """
 
 import asyncio
@@ -248,8 +247,7 @@ class Intake:
             asker = head.pending["skill"] if head.pending else None
             place = await self._placement.choose(call, request, asker)
             task, _ = await threads.run(self._store.get_task, head)
-            question_id = head.status.get("message", {}).get("messageId", "")
-            turn_id, seen_context = await self._choose_turn(call, context, question_id=question_id)
+            turn_id, seen_context = await self._choose_turn(call, context, question_id=head.question_id)
             message = call.message_event(request, head, turn_id, place)
             # A new epoch, so that nothing which an earlier run may still write counts. The closing status
             # before this turn, usually a question, becomes an event of the log.
@@ -291,8 +289,7 @@ class Intake:
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created. question_id: id of the question that the request answers, which tells it from one of
-        the same bytes that is forgotten.
+        request created. question_id: tells a reply from a forgotten one of the same bytes.
         """
         at, name = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)

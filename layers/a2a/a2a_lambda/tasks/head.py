@@ -133,6 +133,11 @@ class Head:
         return self.status["state"]
 
     @property
+    def question_id(self) -> str:
+        """Id of the message with which the task asks or has ended; "" if there is none."""
+        return self.status.get("message", {}).get("messageId", "")
+
+    @property
     def is_stopped(self) -> bool:
         """Whether no run works on the task. The closing status then has the number `sequence`, one after the
         log's last entry."""
