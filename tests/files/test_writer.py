@@ -53,11 +53,9 @@ def turn_on(s3: FakeS3, place: Place = Place.REQUEST, turn_id: str = "turn") -> 
     return turn
 
 
-@pytest.mark.parametrize(
-    ("place", "is_same"), [(Place.REQUEST, False), (Place.WORKER, False), (Place.EXECUTION, True)]
-)
-def test_an_attempt_does_not_write_over_the_files_of_another(s3: FakeS3, place: Place, is_same: bool) -> None:
-    """Also if the first one is only believed dead. A replay puts out the same again."""
+@pytest.mark.parametrize(("place", "is_same"), [(Place.REQUEST, False), (Place.WORKER, True)])
+def test_a_second_attempt_writes_over_what_it_replaces_alone(s3: FakeS3, place: Place, is_same: bool) -> None:
+    """A request that starts its turn anew keeps the artifacts of its first try, and so their files."""
     head, bucket = head_of(place=place), Bucket(lambda: s3, "files")  # type: ignore[arg-type,return-value]
     references = set()
     for attempt in (head, head.with_new_epoch()):

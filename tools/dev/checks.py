@@ -55,6 +55,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
 
 def e2e(environ: Mapping[str, str]) -> int:
     """Returns the exit status. Raises ConfigurationError."""
+    if environ.get("AWS", "") not in ("", "1", "delete"):  # AWS=0 would count as yes
+        raise ConfigurationError(f"AWS={environ['AWS']!r}: write AWS=1 or AWS=delete, or leave it out")
     if environ.get("AWS"):
         environments.install("sam")
         return _run("-m", "tests.e2e.proof")

@@ -31,18 +31,19 @@ class TurnFiles:
     def writer(self, number: int) -> "Writer":
         """What takes the content of a file that the turn puts out. number: counts such files, from 1.
 
-        Another attempt at the turn writes to other keys, which have its epoch: a run that is believed dead
-        may still write, and must not change what another run has put out. A durable turn is replayed with the
-        same output, so a file that is there is not written again. Raises FilesUnavailable.
+        Another attempt of the worker at the turn writes to the same keys, and its artifacts replace the
+        earlier ones. A durable turn is replayed with the same output, so a file that is there is not written
+        again. A request that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys
+        have the epoch. Raises FilesUnavailable.
         """
         from a2a_lambda.files.writer import Writer  # few turns put out large files
 
         turn = self.head.turn_id
-        is_replayed = self.head.place is Place.EXECUTION
-        if not is_replayed:
+        if self.head.place is Place.REQUEST:
             turn = f"{turn}-{self.head.epoch}"
         reference = output_reference(self.head.task_id, turn, number)
         key = key_of(self.head.scope, reference)
+        is_replayed = self.head.place is Place.EXECUTION
         is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
         return Writer(self.bucket, key, reference, is_stored=is_stored)
 
