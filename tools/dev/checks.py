@@ -23,9 +23,6 @@ RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes"
 COSTS = ("tests/lambda_/test_costs.py", "tests/files/test_costs.py")
 """Tests that print the figures of docs/costs.md and docs/files.md."""
 
-BESIDE_CLIENTS = "tests/access"
-"""Tests that keep one core busy, and start no other program. They run while the official clients do."""
-
 NO_BROWSER = "skipped: the playground's browser tests, because there is no chromium or google-chrome"
 
 
@@ -108,12 +105,11 @@ def check() -> int:
         with ThreadPoolExecutor() as pool:
             # The official clients run with one other program: they give up after 5 s.
             clients = pool.submit(_run, "-m", "pytest", "-n", "0", "tests/interop")
-            others = _check_all_but_tests() or _run("-m", "pytest", "-n", "0", BESIDE_CLIENTS)
+            others = _check_all_but_tests()
             status = others or clients.result()
     # One process more than there are cores, because many of these tests wait for other processes.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    rest = ("--ignore=tests/interop", f"--ignore={BESIDE_CLIENTS}")
-    status = status or _run("-m", "pytest", "-n", str(cores + 1), *rest)
+    status = status or _run("-m", "pytest", "-n", str(cores + 1), "--ignore=tests/interop")
     if not status:
         print("checked")
     return status
