@@ -260,7 +260,7 @@ async def run(turn):
 
 
 def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:
-    """At once, and not when the turn goes on."""
+    """At once, not when the turn continues."""
     body = """
 class Hotel:
     def __init__(self, name): self.name = name

@@ -257,7 +257,7 @@ def test_a_mistake_in_a_schedule_is_explained(tmp_path: Path, line: str, words: 
 def test_arguments_of_a_schedule_are_tried_when_the_agent_is_loaded(
     tmp_path: Path, arguments: str, words: str
 ) -> None:
-    """Nobody would see the question that its skill asks."""
+    """No one would see the question that its skill asks."""
     code = (
         "from typing import Literal\n@skill\n"
         "def hello(turn, size: Literal['S', 'M'], region: str = 'us', days: int = 1): ..."

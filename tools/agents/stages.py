@@ -30,6 +30,16 @@ def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
     return stages
 
 
+def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Name and parameters of the stage to deploy. Raises ConfigurationError."""
+    name, choices = environ.get("STAGE", ""), read_stages()
+    if not choices:
+        raise ConfigurationError(f"{SAMCONFIG} has no stage with a stack_name")
+    if name not in choices:
+        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in choices)}")
+    return name, choices[name]
+
+
 def _table(value: Any, *names: str) -> dict[str, Any]:
     """A table within tables; empty if there is none."""
     for name in names:

@@ -118,9 +118,11 @@ def remove(packages: Sequence[str], path: Path = LIST) -> None:
     lines = _lines(path)
     if unknown_names := sorted(names - {_name(line) for line in lines}):
         entries = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
-        places = [other for other in lists() if unknown_names[0] in map(_name, _lines(other))]
-        agents = [f"AGENT={other.parent.name}" if other != LIST else "no AGENT" for other in places]
-        hint = f". It is in {places[0].as_posix()}: use {agents[0]}" if places else ""
+        place = next((other for other in lists() if unknown_names[0] in map(_name, _lines(other))), None)
+        hint = ""
+        if place is not None:
+            agent = "no AGENT" if place == LIST else f"AGENT={place.parent.name}"
+            hint = f". It is in {place.as_posix()}: use {agent}"
         raise ConfigurationError(f"{unknown_names[0]} is not in {path.as_posix()}, which has {entries}{hint}")
     _replace(path, [line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")

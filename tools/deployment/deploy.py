@@ -42,19 +42,9 @@ GROWING = ("ListShards", "WarmWrites")
 """Parameters that must never shrink."""
 
 
-def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Name and parameters of the stage to deploy. Raises ConfigurationError."""
-    name, choices = environ.get("STAGE", ""), stages.read_stages()
-    if not choices:
-        raise ConfigurationError(f"{stages.SAMCONFIG} has no stage with a stack_name")
-    if name not in choices:
-        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in choices)}")
-    return name, choices[name]
-
-
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
-    of_stage = stages.overrides_of(stage_of(environ)[1])
+    of_stage = stages.overrides_of(stages.stage_of(environ)[1])
     declarations = template.parameters(TEMPLATE)
     try:
         of_call = shlex.split(environ.get("PARAMETERS", ""))
@@ -151,7 +141,13 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
     template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
     role = environ.get("ROLE", "")
     return [
-        *("deploy", "--config-file", str(stages.SAMCONFIG.resolve()), "--config-env", stage_of(environ)[0]),
+        *(
+            "deploy",
+            "--config-file",
+            str(stages.SAMCONFIG.resolve()),
+            "--config-env",
+            stages.stage_of(environ)[0],
+        ),
         *("--template-file", template, *(("--role-arn", role) if role else ())),
         *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
         *("--parameter-overrides", *overrides),
@@ -234,7 +230,7 @@ def _is_first(name: str) -> bool:
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
     credentials and the account."""
-    _, stage = stage_of(environ)
+    _, stage = stages.stage_of(environ)
     stage_parameters, call_parameters = named_parameters(environ)
     architecture = read_architecture(environ, {**stage_parameters, **call_parameters})
     use_stage(stage)

@@ -198,10 +198,10 @@ def test_equal_replies_to_two_questions_are_two_turns(
     messages.agents = Agents.of(Agent.load(write(tmp_path, code, name=scope.agent)))
 
     def send(body: str, **fields: str) -> Task:
-        said = Message(messageId="m", role=Role.USER, parts=[Part(text="next")], **fields)  # type: ignore[typeddict-item]
+        message = Message(messageId="m", role=Role.USER, parts=[Part(text="next")], **fields)  # type: ignore[typeddict-item]
         call = CallContext(scope, RequestIdentity.of(scope, "message/send", body.encode()))
         clock.now += WINDOW + 1
-        return asyncio.run(messages.send(call, SendMessageRequest(message=said)))["task"]
+        return asyncio.run(messages.send(call, SendMessageRequest(message=message)))["task"]
 
     task = send("first")
     place = {"taskId": task["id"], "contextId": task["contextId"]}

@@ -295,10 +295,12 @@ class StepOutcome:
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
         try:
-            adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(function).get("return", Any))
+            hint = get_type_hints(function).get("return", Any)
+            adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
         except Exception:  # a type hint is code, and may raise anything; a partial has none
-            return outcome["value"]
-        return adapter.validate_python(outcome["value"])
+            adapter = None
+        value = outcome["value"]
+        return value if adapter is None else adapter.validate_python(value)
 
 
 async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:

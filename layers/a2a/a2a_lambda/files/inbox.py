@@ -95,6 +95,6 @@ class Inbox:
 
 
 def _path(message: Message, index: int) -> str:
-    """Path of a part; of the metadata for a picture there, which `parts_of` puts behind the parts."""
+    """Path of a part, or of the metadata's pictures, which `parts_of` lists after the parts."""
     is_part = index < len(message["parts"])
     return f"params.message.parts[{index}].url" if is_part else "params.message.metadata.images"

@@ -86,8 +86,8 @@ async def follow(
             # Nothing was yielded of a log that ends before `after`, so the client gets the task.
             if after is not None and number is not None and number < after:
                 head = await load_live_head(store, head.scope, head.task_id)
-                whole = follow(store, head, history_length=history_length, deadline=deadline)
-                async with aclosing(whole) as items:
+                items = follow(store, head, history_length=history_length, deadline=deadline)
+                async with aclosing(items):
                     async for item in items:
                         yield item
                 return

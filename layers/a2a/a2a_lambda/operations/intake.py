@@ -289,7 +289,7 @@ class Intake:
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created. question_id: tells a reply from a forgotten one of the same bytes.
+        request created. question_id: makes the turn of a reply another than that of an equal, forgotten one.
         """
         at, name = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
