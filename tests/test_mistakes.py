@@ -113,6 +113,18 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("documentationUrl: * * *", "found ' '; put the text of this line in quotes"),
         ("documentationUrl: @a", "cannot start any token; put the text of this line in quotes"),
         ("1: x", "1 is not the name of a field."),
+        (
+            "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: 3 }} }}]",
+            'schedules.0.arguments.n must be text, but YAML reads 3 as a number: write "3"',
+        ),
+        (
+            "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: [a] }} }}]",
+            "n must be text, but YAML reads … as a list: write its JSON in quotes, such as '[1, 2]'",
+        ),
+        (
+            "schedules: [{{ id: a, cron: '* * * * *', message: m, token: 12345 }}]",
+            "token must be text, but YAML reads … as",
+        ),
     ],
 )
 def test_odd_lines_of_a_card(tmp_path: Path, line: str, said: str) -> None:

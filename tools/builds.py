@@ -1,6 +1,7 @@
 """Where builds are, and what they are for: Lambda's architecture and Python."""
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -33,6 +34,16 @@ def read_architecture(
     if architecture not in ARCHITECTURES:
         raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
     return architecture
+
+
+def read_python(environ: Mapping[str, str]) -> str:
+    """Value of LAMBDA_PYTHON. Raises ConfigurationError."""
+    version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    if not re.fullmatch(r"3\.1[1-9]", version):
+        raise ConfigurationError(
+            f"LAMBDA_PYTHON={version}: write a version from 3.11 on, such as {LAMBDA_PYTHON}"
+        )
+    return version
 
 
 def find_python(version: str) -> str:

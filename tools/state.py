@@ -1,5 +1,6 @@
 """What other commands know of a running development server."""
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -16,7 +17,15 @@ KEYS_PATH = "/a2a/keys"
 """Path of the development server's keys in Parameter Store."""
 
 STATE = Path(".local.json")
-"""File with the url of the running server's emulator."""
+"""File with the url of the running server's emulator, and the server's port."""
+
+DEFAULT_PORT = 8080
+
+
+def port_argument() -> str:
+    """ " PORT=…", for a command that the user copies; "" = the server has the default port."""
+    port = json.loads(STATE.read_text()).get("port", DEFAULT_PORT) if STATE.exists() else DEFAULT_PORT
+    return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 
 def local_key() -> str:

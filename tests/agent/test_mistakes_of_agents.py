@@ -114,6 +114,12 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         ("return Progress('x', stage=5)", TypeError, "a stage must be text"),
         ("return Command(5)", TypeError, "a command's name must be text"),
         ("return Command('a', request_id=5)", TypeError, "a command's request_id must be text"),
+        ("return Command('a', color=None)", TypeError, "color of a command must be text"),
+        ("return Command('a', color=('r', 'g', 'b'))", TypeError, "color of a command must be text"),
+        ("return File(b'1', 'a')", TypeError, r'not bytes: write File\("sum.csv", content\)'),
+        ("return Artifact(None)", TypeError, "an artifact's name must be text, not None$"),
+        ("return Artifact('a', Ask('b'))", AgentMistake, "Ask cannot be inside an Artifact or a Message"),
+        ("return Message(Progress('b'))", AgentMistake, "Progress cannot be inside an Artifact"),
     ],
 )
 def test_a_wrong_call_says_what_to_write(

@@ -213,6 +213,20 @@ def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
         run(tmp_path, f"@skill\ndef hello(turn): return {value}")
 
 
+def test_the_parameters_of_a_command_are_texts_or_json(tmp_path: Path) -> None:
+    params = "a='text', b=True, c=2, d=['x', 'é'], e=('3', '03'), f=(1, True)"
+    [command] = run(tmp_path, f"@skill\ndef hello(turn): return Command('play', {params})").commands
+    texts = [(param["value"], param.get("normValue")) for param in command["params"]]
+    assert texts == [
+        ("text", None),
+        ("true", None),
+        ("2", None),
+        ('["x","é"]', None),
+        ("3", "03"),
+        ("1", "true"),
+    ]
+
+
 @pytest.mark.parametrize("words", ["'Done.'", "Message('Done.')", "Ask('Again?')"])
 def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -> None:
     """In the last artifact, or in the message that ends the turn."""

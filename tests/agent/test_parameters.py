@@ -159,7 +159,7 @@ def test_a_field_of_pydantic_says_what_the_client_reads(tmp_path: Any, hint: str
     imports = "from decimal import Decimal\nfrom typing import Annotated\nfrom pydantic import Field\n"
     agent = Agent.load(write(tmp_path, imports + f"@skill\ndef hello(turn, x: {hint}): return str(x)"))
     assert schema.items() <= agent.skills["hello"].input_schema["properties"]["x"].items()
-    assert run(agent, {"text": "hi"}).text == "Please tell me: how many."
+    assert run(agent, {"text": "hi"}).text.startswith("Please tell me: how many. It must be ")
 
 
 def test_a_field_as_a_default_is_refused(tmp_path: Any) -> None:
@@ -176,6 +176,36 @@ def test_a_parameter_has_one_name(tmp_path: Any) -> None:
     )
     with pytest.raises(ConfigurationError, match="parameter x has an alias in Field"):
         Agent.load(write(tmp_path, code))
+
+
+def test_a_default_is_written_after_the_type(tmp_path: Any) -> None:
+    hint = "Annotated[int, Field(default=3)]"
+    code = (
+        f"from typing import Annotated\nfrom pydantic import Field\n@skill\ndef hello(turn, x: {hint}): ..."
+    )
+    with pytest.raises(ConfigurationError, match="the default of parameter x is in Field"):
+        Agent.load(write(tmp_path, code))
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        ("Annotated[int, Field(ge=1, le=5)]", "It must be at least 1 and at most 5."),
+        ("Annotated[Decimal, Field(gt=0, lt=2.5)]", "It must be more than 0 and less than 2.5."),
+        ("Annotated[str, Field(min_length=30)]", "It must be at least 30 characters long."),
+    ],
+)
+def test_a_question_names_the_limits_of_its_parameter(tmp_path: Any, hint: str, words: str) -> None:
+    code = (
+        "from decimal import Decimal\nfrom typing import Annotated\nfrom pydantic import Field\n"
+        f"@skill\ndef hello(turn, x: {hint}): return str(x)"
+    )
+    agent = Agent.load(write(tmp_path, code))
+    assert run(agent, {"text": "hi"}).text == f"Please tell me: x. {words}"
+    asked = run(agent, {"data": {"x": "-1"}})
+    assert asked.text == f"“-1” cannot be used. Please tell me: x. {words}"
+    problem = agent.skills["hello"].problem_of({"x": "-1"}, is_complete=True)
+    assert problem.endswith(words[0].lower() + words[1:-1])
 
 
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:

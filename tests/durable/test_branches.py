@@ -86,6 +86,28 @@ async def run(turn):
     assert run(written(tmp_path, body)).data == [[{"city": "Rome"}, "2026-01-31"]]
 
 
+def test_steps_and_waits_in_branches_return_the_types_that_they_return_alone(tmp_path: Path) -> None:
+    body = """
+from dataclasses import dataclass
+@dataclass
+class Plan:
+    city: str
+def make_plan() -> Plan:
+    return Plan("Rome")
+@skill
+async def run(turn):
+    plan, reply, pause, count = await turn.parallel(
+        turn.step("plan", make_plan),
+        turn.wait_for("x", Ask("?")),
+        turn.sleep(hours=1),
+        turn.step("count", lambda: 2),
+    )
+    return f"{plan.city}, {reply.text}, {reply.is_callback}, {pause}, {count}"
+"""
+    replies = {"parallel/1/x": "yes"}
+    assert run(written(tmp_path, body), replies=replies).text == "Rome, yes, False, None, 2"
+
+
 def test_a_task_group_may_be_suspended(tmp_path: Path) -> None:
     body = """
 @skill

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda import Agent, Reply, Retry, SkillError, StepFailed
-from a2a_lambda.durable.engine import Notice
+from a2a_lambda.durable.engine import ERROR_BYTES, Notice
 from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.errors import CodeChanged, ConfigurationError
 from tests.durable.agents import CARD, calls, run, written
@@ -49,6 +49,16 @@ def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> N
     assert paid.data[-1] == {"paid": [{"amount": 3}]}
     assert run(traveler, skill="pay", replies={"payment": TimeoutError}).text.endswith("not paid in time.")
     assert run(traveler, skill="pay", after=waiting, replies={"payment": 4}).data[-1] == {"paid": [4]}
+
+
+def test_a_reply_that_no_wait_takes_is_an_error(traveler: Agent, tmp_path: Path) -> None:
+    replies = {"payment": 3, "paymnt": 4}
+    with pytest.raises(
+        ValueError, match=r"the reply 'paymnt'; did you mean payment\? The turn's waits: payment"
+    ):
+        run(traveler, skill="pay", replies=replies)
+    with pytest.raises(ValueError, match=r"no wait has taken the reply 'x'. The turn's waits: none"):
+        run(written(tmp_path, "@skill\nasync def run(turn): ..."), replies={"x": 1})
 
 
 def test_a_message_ends_only_a_wait_that_takes_messages(traveler: Agent) -> None:
@@ -257,6 +267,20 @@ async def run(turn):
     return f"{one.day.year} {all[0].day.month}"
 """
     assert run(written(tmp_path, body)).text == "2030 1"
+
+
+def test_a_long_refusal_is_kept_in_part(tmp_path: Path) -> None:
+    """Lambda would refuse to keep all of it, and end the turn for good."""
+    body = """
+def book():
+    raise SkillError("\\ud800" + "x" * 50_000)
+@skill
+async def run(turn):
+    await turn.step("book", book)
+"""
+    with pytest.raises(SkillError) as raised:
+        run(written(tmp_path, body))
+    assert str(raised.value) == "?" + "x" * (ERROR_BYTES - 1) + "…"
 
 
 def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:

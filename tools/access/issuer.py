@@ -26,6 +26,7 @@ from a2a_lambda.errors import (
 )
 from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
+from tools.state import port_argument
 
 FIELDS = (
     *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),
@@ -101,7 +102,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
-    check = f"make doctor{stack}" if stack else "make chat"
+    check = f"make doctor{stack}" if stack else f"make chat{port_argument()}"
     return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 
 

@@ -26,7 +26,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
 from tools.build import package_sizes
-from tools.builds import LAMBDA_PYTHON, read_architecture
+from tools.builds import read_architecture, read_python
 from tools.command import read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
@@ -224,7 +224,7 @@ def _check_wheels(requirements: Path) -> None:
     """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
     if not versions_of(requirements):
         return
-    arch, python = read_architecture(os.environ), os.environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    arch, python = read_architecture(os.environ), read_python(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         try:
             _install_for_lambda(requirements, folder, "--dry-run")
@@ -236,7 +236,7 @@ def _check_wheels(requirements: Path) -> None:
 
 
 def _install_for_lambda(lock: Path, folder: str, *options: str) -> None:
-    arch, python = read_architecture(os.environ), os.environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    arch, python = read_architecture(os.environ), read_python(os.environ)
     _run(
         *("pip", "install", "--target", folder, "--python-version", python, *options),
         *("--python-platform", PLATFORMS[arch], "--only-binary", ":all:", "--no-deps", "-r", str(lock)),

@@ -16,7 +16,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LOCK, lock_for
 from tools.build import image, packages, size
-from tools.builds import BUILD, IMAGE, LAMBDA_PYTHON, find_python, read_architecture
+from tools.builds import BUILD, IMAGE, find_python, read_architecture, read_python
 from tools.command import reports_errors, split_names
 from tools.deployment.deploy import named_parameters
 
@@ -34,7 +34,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     command = argv[1]
     folder = Path(environ.get("BUILD_DIR") or BUILD)
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
-    version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
+    version = read_python(environ)
     agents = sorted(split_names(environ.get("AGENTS", "")))
     named: dict[str, str] = {}
     if command == "deployment":

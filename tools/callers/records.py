@@ -8,9 +8,8 @@ from contextlib import aclosing
 
 import httpx2
 
-from a2a_lambda.client import AgentError, discovery, sse
-from a2a_lambda.errors import ProtocolError
-from a2a_lambda.net.addresses import Refused
+from a2a_lambda.client import sse
+from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import Json
 
 MAX_BYTES = 100 * 1024 * 1024
@@ -33,16 +32,7 @@ error: message, and the code and status, if the answer has them.
 Each has `at`, milliseconds since the call began.
 """
 
-FAILURES = (
-    AgentError,
-    httpx2.HTTPError,
-    httpx2.InvalidURL,
-    ProtocolError,
-    sse.TooLarge,
-    discovery.Undiscovered,
-    Refused,
-    UnicodeError,
-)
+FAILURES = (KitError, httpx2.HTTPError, httpx2.InvalidURL, sse.TooLarge, UnicodeError)
 
 
 class RecordingClient:

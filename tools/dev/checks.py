@@ -10,7 +10,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
-from tools.agents.stages import stage_of
+from tools.agents.stages import agents_of_stages, stage_of
 from tools.command import reports_errors, split_words
 
 AGENTS = Path("functions/agents")
@@ -60,6 +60,9 @@ def e2e(environ: Mapping[str, str]) -> int:
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
     stage = stage_of(environ)[0] if environ.get("STAGE") else ""
+    for name in agents_of_stages().get(stage or "dev", ()):
+        if not (AGENTS / name / "card.yaml").exists():
+            raise ConfigurationError(f"AgentNames of stage {stage or 'dev'}: there is no agent {name!r}")
     environments.install("sam", "ministack")
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     status = _run(*tests, E2E_STAGE=stage)

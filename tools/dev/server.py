@@ -85,7 +85,7 @@ def main() -> int:
             _create_queues(settings)
             _create_bucket(settings)
         own_resources = _create_own_resources(settings)
-        STATE.write_text(json.dumps({"emulator": url}))
+        STATE.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(STATE.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, own_resources), flush=True)
         config = uvicorn.Config(

@@ -1,6 +1,7 @@
 """evals.yaml: messages for an agent, and what its answers must be."""
 
 import difflib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,8 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
         if detail["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(loc[-1]), FIELDS, n=1)
             text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
+        elif detail["type"] == "string_type" and "arguments" in loc:
+            text = f"must be text: write '{json.dumps(detail['input'], default=str, ensure_ascii=False)}'"
         mistakes.append(f"{'.'.join(map(str, loc)) or 'the file'}: {text}")
     return mistakes
 

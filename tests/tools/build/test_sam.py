@@ -56,3 +56,12 @@ def test_a_build_marks_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for _ in range(2):
         assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 0
     assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml"}
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.13/bin", "4", "3.13.1"])
+def test_a_python_that_the_kit_cannot_be_built_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    monkeypatch.setattr("tools.environments.run", pytest.fail)
+    assert sam.main(["sam", "build"], {"LAMBDA_PYTHON": version}) == 1
+    assert f"LAMBDA_PYTHON={version}: write a version from 3.11 on" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.net.addresses import Unresolved
 from tests.conftest import BASE_URL
 from tools.deployment import doctor
 
@@ -65,6 +66,14 @@ def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixtu
 def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 4
     assert "ConnectError" in capsys.readouterr().out
+
+
+def test_one_whose_host_has_no_address(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    def find_no_address(request: httpx2.Request) -> None:
+        raise Unresolved(f"{request.url.host}: no address found")
+
+    assert examine(find_no_address) == 4
+    assert capsys.readouterr().out.count("agents.example.com: no address found") == 4
 
 
 def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:

@@ -259,6 +259,10 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
         ),
         ("cases: [{ name: a, message: x, expect: { matches: '(' } }]", "not a regular expression"),
         ("cases: [{ name: a, message: x, expect: { schema: { type: 7 } } }]", "not a JSON Schema"),
+        (
+            "cases: [{ name: a, message: x, skill: s, arguments: { n: 3 } }]",
+            "case a.arguments.n: must be text: write '3'",
+        ),
         ("cases: [{ name: a, message: x }, { name: a, message: y }]", "two cases are named a"),
         ("cases: [", "not valid YAML"),
     ],

@@ -39,7 +39,14 @@ LEVELS: dict[str, type[CardModel]] = {
     "schedules": Schedule,
 }
 
-YAML_KINDS = {"int": "a number", "float": "a number", "bool": "true or false", "timestamp": "a date"}
+YAML_KINDS = {
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "timestamp": "a date",
+    "seq": "a list",
+    "map": "a mapping",
+}
 """What YAML reads instead of a text, by the end of its tag."""
 
 CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
@@ -164,10 +171,13 @@ def _card_mistakes(
                 if homes and not close:
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
-            case "string_type" if isinstance(node, yaml.ScalarNode):
+            case "string_type" if node is not None:
                 kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
-                value = "…" if loc[0] == "schedules" else node.value  # which may be a webhook's token
-                mistake = f'{name} must be text, but YAML reads {value} as {kind}: write "{value}"'
+                is_scalar = isinstance(node, yaml.ScalarNode)
+                # A webhook and its token may be secrets.
+                value = node.value if is_scalar and loc[-1] not in ("webhook", "token") else "…"
+                advice = f'"{value}"' if is_scalar else "its JSON in quotes, such as '[1, 2]'"
+                mistake = f"{name} must be text, but YAML reads {value} as {kind}: write {advice}"
                 if not node.value:
                     mistake = f"{name} is empty"
             case "list_type" if isinstance(node, yaml.ScalarNode):

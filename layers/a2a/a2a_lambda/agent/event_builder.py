@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.outputs import (
+    KIT_OUTPUTS,
     Ask,
     Authorize,
     Batch,
@@ -322,6 +323,11 @@ def part_of(value: Any) -> Part:
                     name: item for name, item in value.part.items() if name in Part.__annotations__
                 }
                 return cast(Part, known_fields)
+            if isinstance(value, KIT_OUTPUTS):
+                raise AgentMistake(
+                    f"{type(value).__name__} cannot be inside an Artifact or a Message: return or yield it by"
+                    " itself"
+                )
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

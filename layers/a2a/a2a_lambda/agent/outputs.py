@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from a2a_lambda import strictjson
 from a2a_lambda.errors import AgentMistake
 
 FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
@@ -37,7 +38,7 @@ class File:
 
     def __post_init__(self) -> None:
         if self.name is not None:
-            _check_text("a file's name", self.name)
+            _check_text("a file's name", self.name, 'write File("sum.csv", content)')
         if self.media_type is not None:
             _check_text("a file's media_type", self.media_type, 'write a text such as "text/csv"')
 
@@ -107,31 +108,27 @@ class Command:
     """A command for the client, in the metadata of the message that ends the turn, or of the last artifact if
     there is no such message (Alibaba's protocol extension).
 
-    Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values.
+    Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values. They
+    are texts; another value becomes its JSON, so True is sent as "true".
     """
 
-    def __init__(
-        self, name: str, /, *, request_id: str | None = None, **params: str | tuple[str, str]
-    ) -> None:
+    def __init__(self, name: str, /, *, request_id: str | None = None, **params: Any) -> None:
         _check_text("a command's name", name)
         if request_id is not None:
             _check_text("a command's request_id", request_id)
         self.name = name
         self.request_id = request_id
-        self.params = params
+        self.params = {param: _param_texts(param, value) for param, value in params.items()}
 
     def json(self) -> dict[str, Any]:
         """Command object of
         https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol."""
-        params: list[dict[str, str]] = []
-        for name, value in self.params.items():
-            if isinstance(value, tuple):
-                params.append({"name": name, "value": str(value[0]), "normValue": str(value[1])})
-            else:
-                params.append({"name": name, "value": str(value)})
         result: dict[str, Any] = {"name": self.name}
-        if params:
-            result["params"] = params
+        if self.params:
+            result["params"] = [
+                {"name": name, **dict(zip(("value", "normValue"), texts, strict=False))}
+                for name, texts in self.params.items()
+            ]
         if self.request_id is not None:
             result["commandRequestId"] = self.request_id
         return result
@@ -241,4 +238,16 @@ class Batch:
 
 def _check_text(noun: str, value: object, advice: str = "write str(…) around it") -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{noun} must be text, not {type(value).__name__}: {advice}")
+        kind = "None" if value is None else type(value).__name__
+        raise TypeError(f"{noun} must be text, not {kind}" + (f": {advice}" if value is not None else ""))
+
+
+def _param_texts(name: str, value: Any) -> list[str]:
+    """A command's parameter: its value and, of a pair, its normalized value. Raises TypeError."""
+    values = value if isinstance(value, tuple) else (value,)
+    if not 1 <= len(values) <= 2 or any(each is None for each in values):
+        raise TypeError(f"{name} of a command must be text, or a pair of texts, not {value!r}")
+    return [
+        each if isinstance(each, str) else strictjson.dumps(to_jsonable_python(each)).decode()
+        for each in values
+    ]

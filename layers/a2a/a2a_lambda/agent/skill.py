@@ -22,6 +22,16 @@ from a2a_lambda.protocol.model import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "at least {} characters long",
+    "maxLength": "at most {} characters long",
+}
+"""What a value must be, by keyword of JSON Schema."""
+
 MARK = "__a2a_skill__"
 ROUTE = "__a2a_route__"
 
@@ -30,7 +40,7 @@ ROUTE = "__a2a_route__"
 def skill(function: Function, /) -> Function: ...
 @overload
 def skill(id: str | None = None, /, *, default: bool = False) -> Callable[[Function], Function]: ...
-def skill(target: Any = None, /, *, default: bool = False) -> Any:
+def skill(target: Any = None, /, *, default: bool = False, **others: Any) -> Any:
     """Make a function a skill of its agent. The function itself does not change.
 
     The skill's id is the function's name with `-` for `_`, or the id given here. The default skill answers
@@ -45,8 +55,15 @@ def skill(target: Any = None, /, *, default: bool = False) -> Any:
         setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
         return function
 
+    if others:
+        raise ConfigurationError(
+            f"@skill has no {next(iter(others))!r}: what a card says of a skill, such as `durable: true`, is"
+            " written in card.yaml"
+        )
     if callable(target):
         return mark(target)
+    if not (target is None or isinstance(target, str)):
+        raise ConfigurationError(f'the id of a skill must be text, not {target!r}: write @skill("my-skill")')
     return lambda function: mark(function, target)
 
 
@@ -141,8 +158,14 @@ class Skill:
             else:
                 hint = hints[name]
                 extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-                if any(isinstance(extra, FieldInfo) and extra.alias for extra in extras):
+                fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
+                if any(field.alias for field in fields):
                     raise ConfigurationError(f"{place}: parameter {name} has an alias in Field(…): remove it")
+                if not all(field.is_required() for field in fields):
+                    raise ConfigurationError(
+                        f"{place}: the default of parameter {name} is in Field(…): write it as"
+                        f" `{name}: Annotated[…] = …`"
+                    )
                 texts = (extra.description if isinstance(extra, FieldInfo) else extra for extra in extras)
                 description = next((text for text in texts if isinstance(text, str)), "")
                 self.parameters.append(Parameter(name, hint, parameter.default, description))
@@ -210,6 +233,8 @@ class Skill:
                 choices = ", ".join(self._choices(name))
                 kind = self.input_schema["properties"][name].get("type", "another one")
                 advice = f"use one of {choices}" if choices else f"its type is {kind}"
+                if limits := self._limits(name):
+                    advice += f", and it must be {limits}"
                 return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}: {advice}"
         return ""
 
@@ -228,6 +253,8 @@ class Skill:
         choices = self._choices(parameter.name)
         if choices:
             question += f" Choose one of {', '.join(choices)}."
+        if limits := self._limits(parameter.name):
+            question += f" It must be {limits}."
         return AskArgument(question, parameter.name, choices=choices)
 
     def _choices(self, name: str) -> tuple[str, ...]:
@@ -239,6 +266,14 @@ class Skill:
         options = [_values_of(option) for option in prop.get("anyOf", [prop])]
         values = [value for option in options for value in option if value is not None]
         return tuple(map(slot_text, values)) if all(options) else ()
+
+    def _limits(self, name: str) -> str:
+        """What a parameter's value must be; "" if its schema has no limits."""
+        schema = self.input_schema["properties"][name]
+        limits = {key: schema[key] for key in LIMITS if key in schema}
+        return " and ".join(
+            LIMITS[key].format(int(limit) if limit == int(limit) else limit) for key, limit in limits.items()
+        )
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

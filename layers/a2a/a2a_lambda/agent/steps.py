@@ -33,6 +33,7 @@ from a2a_lambda.durable.engine import (
     error_beside_end,
 )
 from a2a_lambda.errors import ConfigurationError, SkillError
+from a2a_lambda.protocol.model import Json
 
 QUESTION_BYTES = 64_000
 """JSON bytes of a question."""
@@ -63,11 +64,20 @@ logger = logging.getLogger(__name__)
 
 
 class DurableOperation(Generic[Result]):
-    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`."""
+    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`.
 
-    def __init__(self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]) -> None:
+    restore: makes the result again from its JSON, which is what `turn.parallel` keeps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Coroutine[Any, Any, Result]],
+        restore: Callable[[Json], Result],
+    ) -> None:
         self.name = name
         self.is_awaited = False
+        self.restore = restore
         self._start = start
 
     def __await__(self) -> Generator[Any, Any, Result]:
@@ -120,7 +130,7 @@ class Steps:
                 result = await engine.step(name, call, retry, once=at_most_once)
             return StepOutcome.read(result, function)
 
-        return self._register(name, run)
+        return self._register(name, run, lambda value: StepOutcome.restore(value, function))
 
     def sleep(
         self,
@@ -139,7 +149,7 @@ class Steps:
             with engine.keys.hold(name):
                 await engine.sleep(name, pause)
 
-        return self._register(name, run)
+        return self._register(name, run, lambda _: None)
 
     def wait_for(
         self,
@@ -185,7 +195,7 @@ class Steps:
                 self._tell(Exchange(wait.question or "", reply.parts))
             return reply
 
-        return self._register(name, run)
+        return self._register(name, run, lambda value: Reply(**value))
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
         """Results of branches that run at the same time, in their order.
@@ -193,15 +203,20 @@ class Steps:
             await turn.parallel(turn.step("hotel", find_hotel), turn.step("flight", find_flight))
 
         A branch may also be an async function without arguments, with several steps, pauses and waits. If
-        branches fail, the first failure is raised after all have ended. Results are JSON.
+        branches fail, the first failure is raised after all have ended. The results of functions are JSON;
+        those of steps and waits are as if they were awaited alone.
         """
         for branch in branches:
             if inspect.iscoroutine(branch):
                 branch.close()
             if not callable(branch):
+                advice = (
+                    "`turn.parallel(*branches)`"
+                    if isinstance(branch, list | tuple)
+                    else "`lambda: book(turn)` instead of `book(turn)`"
+                )
                 raise TypeError(
-                    "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
-                    " instead of `book(turn)`"
+                    f"a branch must be a function, because a replay calls it again: write {advice}"
                 )
             if isinstance(branch, DurableOperation):
                 branch.is_awaited = True  # here, because a replay that knows all results calls no branch
@@ -215,7 +230,10 @@ class Steps:
                 for question, reply in value[EXCHANGES]:
                     self._tell(Exchange(question, reply))
                 values[index] = value["result"]
-        return values
+        return [
+            branch.restore(value) if isinstance(branch, DurableOperation) else value
+            for branch, value in zip(branches, values, strict=True)
+        ]
 
     def callback_url(self, name: str) -> str:
         """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
@@ -236,9 +254,12 @@ class Steps:
                 )
 
     def _register(
-        self, name: str, start: Callable[[], Coroutine[Any, Any, Result]]
+        self,
+        name: str,
+        start: Callable[[], Coroutine[Any, Any, Result]],
+        restore: Callable[[Json], Result],
     ) -> DurableOperation[Result]:
-        operation = DurableOperation(name, start)
+        operation = DurableOperation(name, start, restore)
         self._operations.append(operation)
         return operation
 
@@ -285,7 +306,13 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
     current_branch = _Branch(engine)
     with _set(_branch, current_branch):
         try:
-            result = await branch()
+            pending = branch()
+            if not inspect.isawaitable(pending):
+                raise ConfigurationError(
+                    "a branch must be an async function, or an operation such as turn.step(…): put other code"
+                    " in a step"
+                )
+            result = await pending
         except (Exception, BaseExceptionGroup) as error:
             if engine.suspension is None:
                 raise

@@ -243,14 +243,20 @@ def kept_error(error: BaseException) -> Exception:
     branch."""
     if (task := asyncio.current_task()) and task.cancelling():
         raise error
-    text = error_text(error).encode(errors="replace")
-    if isinstance(error, Exception) and 0 < len(text) <= ERROR_BYTES:
+    text = error_text(error)
+    if isinstance(error, Exception) and text and _shortened(text) == text:
         return error
     base = NotKept if isinstance(error, MISTAKES) else Exception
-    shortened: Exception = type(type(error).__name__, (base,), {})(
-        text.decode() if len(text) <= ERROR_BYTES else f"{text[:ERROR_BYTES].decode(errors='ignore')}…"
-    )
+    shortened: Exception = type(type(error).__name__, (base,), {})(_shortened(text))
     return shortened
+
+
+def _shortened(text: str) -> str:
+    """As much of an error's text as is kept."""
+    content = text.encode(errors="replace")  # half an emoji has no bytes
+    if len(content) <= ERROR_BYTES:
+        return content.decode()
+    return f"{content[:ERROR_BYTES].decode(errors='ignore')}…"
 
 
 class StepOutcome:
@@ -264,7 +270,7 @@ class StepOutcome:
         try:
             result = await call()
         except SkillError as error:
-            return strictjson.dumps({"refused": error_text(error)})
+            return strictjson.dumps({"refused": _shortened(error_text(error))})
         try:
             body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
         except (TypeError, ValueError) as error:
@@ -294,12 +300,16 @@ class StepOutcome:
         outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
+        return StepOutcome.restore(outcome["value"], function)
+
+    @staticmethod
+    def restore(value: Json, function: Callable[..., Any]) -> Any:
+        """The JSON value of a step in the type of its function's return annotation: see `read`."""
         try:
             hint = get_type_hints(function).get("return", Any)
             adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
         except Exception:  # a type hint is code, and may raise anything; a partial has none
             adapter = None
-        value = outcome["value"]
         return value if adapter is None else adapter.validate_python(value)
 
 
