@@ -192,7 +192,7 @@ OPERATE = {
     ),
     "erase": MakeCommand(
         "delete everything that a stack stores for an owner",
-        ["tools.deployment.erase"],
+        ["tools.erasure.main"],
         {"OWNER": "alice", "CONTEXT": "…", "TASK": "…", "AGENT": "weather", "YES": "1", "STACK": "…"},
     ),
     "rollback": MakeCommand(

@@ -38,7 +38,8 @@ from tests.background.durable_bench import (
 )
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY
-from tools.deployment import erase
+from tools.erasure import main as erase
+from tools.erasure.erasure import Erasure, Selection
 
 
 def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) -> None:
@@ -251,8 +252,8 @@ def test_an_erased_task_leaves_no_execution(
     arn = execution_of(bench.head(task["id"])).arn
     assert bench.executions.is_running(arn)
     s3 = clients.s3(durable_settings)
-    erasure = erase.Erasure(bench.table, durable_settings.table, s3, "", bench.executions)
-    erase.run(erasure, erase.Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    erasure = Erasure(bench.table, durable_settings.table, s3, "", bench.executions)
+    erase.run(erasure, Selection(bench.scope.owner), ["traveler"], lambda *_: None)
     assert erasure.counts.tasks == 1
     assert not bench.executions.is_running(arn)
 
@@ -287,8 +288,8 @@ def test_an_execution_that_starts_while_its_task_is_erased_is_stopped(
     monkeypatch.setattr(bench.executions, "stop", stop_known)
     table: Any = LateScan()
     s3 = clients.s3(durable_settings)
-    erasure = erase.Erasure(table, durable_settings.table, s3, "", bench.executions)
-    erase.run(erasure, erase.Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    erasure = Erasure(table, durable_settings.table, s3, "", bench.executions)
+    erase.run(erasure, Selection(bench.scope.owner), ["traveler"], lambda *_: None)
     [arn] = arns
     assert not bench.executions.is_running(arn)
 

@@ -49,7 +49,7 @@ def test_help_lists_all_without_a_package() -> None:
 def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     """`make test` installs none: in a fresh clone, every test module must be importable without them."""
     folder = copy_kit(tmp_path / "fork")
-    (folder / ".venvs").unlink()
+    (folder / ".venvs").unlink(missing_ok=True)
     for name in ("tests", "docs", "recipes"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     collected = run(

@@ -1,55 +1,25 @@
-"""make erase: deletes what a stack keeps of an owner: tasks, conversations, push configs and files.
+"""What a stack keeps of an owner in its table and its bucket, and how it is deleted."""
 
-make erase OWNER=alice STACK=my-stack                  everything of the owner
-make erase OWNER=alice CONTEXT=… STACK=…               one conversation, with its tasks
-make erase OWNER=alice TASK=… STACK=…                  one task
-… AGENT=weather                                        only what the owner has with one agent
-… without STACK                                        the same in the running development server
-
-It reads the whole table, except for a task. If it is interrupted, the same command continues within a day
-where it stopped. It asks before it begins, unless YES=1. docs/operations.md says what backups still have.
-"""
-
-import json
-import os
 import re
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import Progress
-
-from a2a_lambda.aws import clients
 from a2a_lambda.aws.executions import LambdaExecutions
-from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.keys import folder_key, key_of, owner_prefix
 from a2a_lambda.protocol.stored_file import SCHEME, output_folder
-from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.items import Item
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
-from tools.command import reports_errors
-from tools.deployment.stack import aws_errors, outputs_of
-from tools.state import BUCKET, STATE, TABLE
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
-
-OWNER = re.compile(r"[^#\s]{1,512}")
-
-CURSOR = Path(".erase.json")
-"""Where an erasure that was interrupted continues."""
-
-CURSOR_SECONDS = 86_400
-"""Seconds for which it does. Later, much may have been written before the cursor, so it begins again."""
 
 WRITES = 25
 """Deletions of a BatchWriteItem."""
@@ -271,112 +241,3 @@ class Erasure:
             if errors := answer.get("Errors"):
                 raise ConfigurationError(f"bucket {self._bucket}: {errors[0].get('Code')}; run it again")
             self.counts.files += len(batch)
-
-
-def run(
-    erasure: Erasure, selection: Selection, agents: Sequence[str], report: Callable[[int, int], None]
-) -> None:
-    """Erase a selection. Continues an erasure of the same that was interrupted.
-
-    agents: names of agents with which a task may be. report: called with the items that were read, and how
-        many there are, about. Raises ConfigurationError if there is no such task.
-    """
-    if selection.task:
-        scopes = [Scope(selection.owner, agent) for agent in agents]
-        if not any([erasure.task(scope, selection.task) for scope in scopes]):
-            raise ConfigurationError(
-                f"{selection.owner} has no task {selection.task} with {', '.join(agents)};"
-                " AGENT=… names another agent"
-            )
-        return
-    table, total = erasure.table()
-    work = {"selection": asdict(selection), "table": table}
-    state = _read_cursor(work)
-    erasure.counts = Counts(**state["counts"]) if state else erasure.counts
-    reads = state["reads"] if state else 0
-    for count, cursor in erasure.pages(selection, state["cursor"] if state else None):
-        reads += count
-        report(reads, total)
-        progress = {"cursor": cursor, "reads": reads, "counts": asdict(erasure.counts)}
-        new_cursor = CURSOR.with_suffix(".new")
-        new_cursor.write_text(json.dumps({**work, **progress}))
-        new_cursor.replace(CURSOR)  # all of it or nothing, whenever it is interrupted
-    if not selection.context:
-        erasure.files(selection)
-    CURSOR.unlink(missing_ok=True)
-
-
-def _read_cursor(work: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Where an erasure of the same selection in the same table stopped. None = it begins."""
-    if not CURSOR.exists() or time.time() - CURSOR.stat().st_mtime > CURSOR_SECONDS:
-        return None
-    state: dict[str, Any] = json.loads(CURSOR.read_text())
-    return state if state["cursor"] and work.items() <= state.items() else None
-
-
-def erasure_of(environ: Mapping[str, str]) -> Erasure:
-    """The erasure in STACK, or in the running development server. Raises ConfigurationError."""
-    if stack := environ.get("STACK"):
-        outputs = outputs_of(stack)
-        settings = Settings()
-        table, bucket = outputs["TableName"], outputs.get("FileBucketName", "")
-        executions = LambdaExecutions(lambda: clients.lambda_(settings), "")
-    elif STATE.exists():
-        settings = Settings(local=True, emulator=json.loads(STATE.read_text())["emulator"])
-        table, bucket = TABLE, BUCKET
-        executions = None  # the server keeps them in its memory
-    else:
-        raise ConfigurationError("no development server is running: start make run, or add STACK=…")
-    return Erasure(clients.dynamodb(settings), table, clients.s3(settings), bucket, executions)
-
-
-def selection_of(environ: Mapping[str, str]) -> Selection:
-    """Raises ConfigurationError."""
-    owner, agent, context, task = (environ.get(name, "") for name in ("OWNER", "AGENT", "CONTEXT", "TASK"))
-    if not OWNER.fullmatch(owner):
-        raise ConfigurationError("name an owner, as make key lists it: make erase OWNER=alice STACK=…")
-    if context and task:
-        raise ConfigurationError("give CONTEXT or TASK, not both")
-    return Selection(owner, agent, context, task)
-
-
-@reports_errors
-def main(environ: Mapping[str, str] = os.environ) -> int:
-    selection = selection_of(environ)
-    place = environ.get("STACK") or "the development server"
-    with aws_errors(f"erasing in {place}"):
-        erasure = erasure_of(environ)
-        if not environ.get("YES"):
-            try:
-                answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
-            except EOFError:
-                answer = ""
-            if answer.strip() != "yes":
-                print("nothing was erased; YES=1 answers the question")
-                return 1
-        agents = [selection.agent]
-        if selection.task and not selection.agent:
-            agents = sorted(read_cards(Settings().agents)[0])
-        with Progress(transient=True) as progress:
-            bar = progress.add_task("erasing", total=None)
-            try:
-                run(
-                    erasure,
-                    selection,
-                    agents,
-                    lambda reads, total: progress.update(bar, completed=reads, total=max(reads, total)),
-                )
-            except KeyboardInterrupt:
-                raise ConfigurationError("interrupted; the same command continues") from None
-    if erasure.counts == Counts():
-        print(f"nothing was found; make key{' STACK=…' if environ.get('STACK') else ''} lists the owners")
-        return 0
-    print(f"erased: {erasure.counts}")
-    if erasure.counts.running:
-        print(f"still running: {erasure.counts.running}; they may write again, so repeat this in 15 minutes")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -22,8 +22,8 @@ from tests.conftest import new_key
 from tests.files.objects import objects_of
 from tests.files.uploading import inline, upload
 from tests.helpers.rest import Rest
-from tools.deployment import erase
-from tools.deployment.erase import Counts, Erasure, Selection
+from tools.erasure import main as erase
+from tools.erasure.erasure import Counts, Erasure, Selection
 
 Json = Any
 
