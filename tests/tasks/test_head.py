@@ -137,7 +137,8 @@ def test_a_new_head_is_of_the_first_epoch_of_an_empty_log() -> None:
     new_head = head()
     assert new_head.fence == Fence(1, 0, None)
     assert (new_head.version, new_head.sequence, new_head.attempts, new_head.artifact_count) == (1, 0, 0, 0)
-    assert (new_head.reopened_at, new_head.place, new_head.message_only) == (0, Place.REQUEST, False)
+    assert (new_head.reopened_at, new_head.due, new_head.lease) == (0, 0, 0.0)
+    assert (new_head.place, new_head.message_only) == (Place.REQUEST, False)
 
 
 def test_only_what_is_there_is_stored() -> None:

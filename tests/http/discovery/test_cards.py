@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.errors import ConfigurationError, InvalidParams, TooManyRequests
+from a2a_lambda.errors import ConfigurationError, InvalidParams, TooManyRequests, Unavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol import alibaba_metadata
@@ -213,6 +213,7 @@ def test_appbuilder_gets_errors_in_its_own_form(client: TestClient, kit: Kit) ->
         (ConfigurationError("a private reason"), 500, "InternalError"),
         (TooManyRequests("wait", after=1), 429, "TooManyRequests"),
         (InvalidParams("wrong"), 400, "InvalidParameter"),
+        (Unavailable("later"), 503, "ServiceUnavailable"),
     ],
 )
 def test_appbuilder_is_told_whose_mistake_an_error_is(
