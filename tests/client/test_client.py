@@ -15,6 +15,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
 from a2a_lambda.settings import Settings
+from a2a_lambda.wire import v0_3
 from tests.aws.fake_kms import Kms
 from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
@@ -335,6 +336,84 @@ def test_what_is_no_answer() -> None:
 
     for answer in answers:
         asyncio.run(go(answer))
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
+@pytest.mark.parametrize(
+    ("time", "read"),
+    [
+        ("2025-04-08T12:00:00.123456", "2025-04-08T12:00:00.123Z"),
+        ("2025-04-08T12:00:00", "2025-04-08T12:00:00.000Z"),
+        ("2025-04-08T12:00:00+02:00", "2025-04-08T10:00:00.000Z"),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_the_time_of_another_agent_may_lack_its_offset(version: str, time: str, read: str | None) -> None:
+    """As Google's first samples and fasta2a write it."""
+    state = "TASK_STATE_COMPLETED" if version == "1.0" else "completed"
+    task = {"id": "t", "contextId": "s", "sessionId": "s", "status": {"state": state, "timestamp": time}}
+    results = {"0.1": task, "0.3": {"kind": "task", **task}, "1.0": {"task": task}}
+    answer: Json = asyncio.run(sent(version, results[version]))
+    assert answer["status"].get("timestamp") == read
+
+
+async def sent(version: str, result: Json) -> Json:
+    """What a client reads of an agent's answer to a message."""
+    interface = {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card: Json = {"url": f"{BASE_URL}/"} if version != "1.0" else {"supportedInterfaces": [interface]}
+    card |= {"protocolVersion": "0.3.0"} if version == "0.3" else {}
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=card)
+        return httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
+
+    async with Client(BASE_URL, transport=Answering(respond)) as agent:
+        return await agent.send("hi")
+
+
+@pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
+@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
+def test_another_agents_answer_may_have_no_parts(version: str, parts: Json) -> None:
+    """ProtoJSON leaves out what is empty, such as the parts of a chunk that only closes its artifact."""
+    is_new = version == "1.0"
+    message = {"messageId": "m", "role": "ROLE_AGENT" if is_new else "agent", **parts}
+    status = {"state": "TASK_STATE_COMPLETED" if is_new else "completed", "message": message}
+    task = {"id": "t", "contextId": "s", "status": status, "history": [message]}
+    task["artifacts"] = [{"artifactId": "a", **parts}]
+    answer: Json = asyncio.run(sent(version, {"task": task} if is_new else task))
+    assert answer["artifacts"] == [{"artifactId": "a", "parts": []}]
+    assert [answer["history"][0]["parts"], answer["status"]["message"]["parts"]] == [[], []]
+
+
+@pytest.mark.parametrize("kind", ["task", "message", "status-update", "artifact-update"])
+def test_the_fields_of_an_event_show_its_kind(kind: str) -> None:
+    ids = {"taskId": "t", "contextId": "c"}
+    events: dict[str, Json] = {
+        "task": {"id": "t", "contextId": "c", "status": {"state": "working"}},
+        "message": {"messageId": "m", "role": "agent", "parts": []},
+        "status-update": {**ids, "status": {"state": "working"}, "final": False},
+        "artifact-update": {**ids, "artifact": {"artifactId": "a"}, "lastChunk": True},
+    }
+    assert v0_3.WIRE.decode_event(events[kind]) == v0_3.WIRE.decode_event({**events[kind], "kind": kind})
+
+
+@pytest.mark.parametrize("status", [401, 403, 405, 410])
+def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
+    """API Gateway answers 403 at a path without a route."""
+
+    async def discover(older: int) -> discovery.DiscoveredAgent:
+        def respond(request: httpx2.Request) -> httpx2.Response:
+            is_older = request.url.path.endswith("/agent.json")
+            return httpx2.Response(older if is_older else status, json=CARDS["0.2.5"])
+
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            return await agent.discover()
+
+    assert asyncio.run(discover(200)).url == f"{BASE_URL}/a2a/probe"
+    with pytest.raises(AgentError, match=f"agent-card.json: the card has the status {status}"):
+        asyncio.run(discover(404))
 
 
 def test_a_stream_by_whatever_spelling_of_its_type() -> None:

@@ -75,6 +75,20 @@ def test_0_3(rpc: Rpc) -> None:
     assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == []
 
 
+def test_a_client_without_ids_reads_the_config_that_it_has_set(rest: Rest, rpc: Rpc) -> None:
+    task_id = rest.send()["id"]
+    place = f"tasks/{task_id}/pushNotificationConfigs"
+    rest.call("POST", place, {"id": "mine", "url": f"{HOOK}/1.0"})
+    assert (
+        rpc.call("tasks/pushNotification/get", {"id": task_id})["pushNotificationConfig"]["url"]
+        == f"{HOOK}/1.0"
+    )
+    own = {"id": task_id, "pushNotificationConfig": {"url": f"{HOOK}/0.1"}}
+    assert rpc.call("tasks/pushNotification/set", own)["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
+    for method in ("tasks/pushNotification/get", "tasks/pushNotificationConfig/get"):
+        assert rpc.call(method, {"id": task_id})["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
+
+
 def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     config = {"url": HOOK, "id": "mine"}
     task = rest.send(configuration={"taskPushNotificationConfig": config})

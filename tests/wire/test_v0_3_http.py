@@ -6,6 +6,7 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, status
 from a2a_lambda.protocol.requests import SendMessageResponse
 from a2a_lambda.wire import v0_3_http
+from a2a_lambda.wire.shared import json_0x
 
 HOOK = "https://example.com/hook"
 
@@ -90,6 +91,34 @@ def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:
 def test_a_name_without_an_id_names_no_config(name: str) -> None:
     params: Json = {"taskId": "t", "config": {"name": name, "pushNotificationConfig": {"url": HOOK}}}
     assert v0_3_http.decode_config(params) == {"taskId": "t", "url": HOOK}
+
+
+@pytest.mark.parametrize("value", [[1, 2], "text", None, 7, {"value": 1}, {"a": 1}])
+def test_data_of_any_kind_comes_out_as_it_went_in(value: Json) -> None:
+    """Marked as over JSON-RPC if it is no object, so that [1] and {"value": [1]} differ."""
+    encoded = v0_3_http.encode_part({"data": value})
+    assert isinstance(encoded["data"]["data"], dict)
+    assert (json_0x.WRAPPED in encoded.get("metadata", {})) is not isinstance(value, dict)
+    assert v0_3_http.decode_part(encoded, "p") == {"data": value}
+
+
+@pytest.mark.parametrize("state", ["TASK_STATE_CANCELLED", "TASK_STATE_CANCELED", "canceled"])
+def test_a_list_is_filtered_by_any_spelling_of_a_state(state: str) -> None:
+    assert v0_3_http.decode_list({"status": state}) == {"status": TaskState.CANCELED}
+    with pytest.raises(InvalidParams):
+        v0_3_http.decode_list({"status": "ended"})
+
+
+def test_a_config_has_no_field_that_its_clients_do_not_know() -> None:
+    """They refuse the whole answer then."""
+    authentication: Json = {"scheme": "Bearer", "credentials": "c", "note": 1}
+    config: Json = {"taskId": "t", "id": "i", "url": HOOK, "authentication": authentication, "note": 1}
+    answer: Json = v0_3_http.encode_config(config)
+    assert answer["pushNotificationConfig"] == {
+        "id": "i",
+        "url": HOOK,
+        "authentication": {"schemes": ["Bearer"], "credentials": "c"},
+    }
 
 
 def test_answers_are_messages_or_tasks() -> None:

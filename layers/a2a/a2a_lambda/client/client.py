@@ -24,6 +24,10 @@ CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 
 EVENT_STREAM = "text/event-stream"
 
+REFUSALS = (401, 403, 405, 410)
+"""Statuses with which gateways and file servers answer at a path that is not there. Another path may have the
+card."""
+
 
 class AgentError(KitError):
     """The other agent refused the call, or its answer is not valid.
@@ -91,6 +95,7 @@ class Client:
         # A signature is of the strict card of 1.0.
         version_header = {"A2A-Version": "1.0"} if self._verify is not None else {}
         credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
+        refusal: AgentError | None = None
         for url in discovery.card_urls(self._url):
             # All of these urls are of the host that the caller named, so they may get the key.
             headers = {**credentials, **version_header, **tracing.headers()}
@@ -103,8 +108,11 @@ class Client:
                 self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
                 return self._agent
             if status != 404:
-                raise AgentError(f"{url}: the card has the status {status}", status=status)
-        raise discovery.Undiscovered(f"{self._url}: it has no agent card")
+                error = AgentError(f"{url}: the card has the status {status}", status=status)
+                if status not in REFUSALS:
+                    raise error
+                refusal = refusal or error
+        raise refusal or discovery.Undiscovered(f"{self._url}: it has no agent card")
 
     async def card(self) -> Mapping[str, Json]:
         """Raises what `discover` raises."""

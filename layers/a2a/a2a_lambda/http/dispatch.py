@@ -225,7 +225,7 @@ async def _run_operation(call: OperationCall) -> bytes:
         case "set_push":
             result = await service.configs.set(scope, request, wire.name, wire.push_config_id)
         case "get_push":
-            result = await service.configs.get(scope, request)
+            result = await service.configs.get(scope, request, wire.push_config_id)
         case "list_push":
             result = await service.configs.list(scope, request)
         case "delete_push":

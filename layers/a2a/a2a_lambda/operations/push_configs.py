@@ -94,9 +94,14 @@ class PushConfigs:
             except Conflict:
                 continue
 
-    async def get(self, scope: Scope, request: PushConfigRequest) -> TaskPushNotificationConfig:
+    async def get(
+        self, scope: Scope, request: PushConfigRequest, default_id: str = ""
+    ) -> TaskPushNotificationConfig:
+        """The config that the request names; without an id, the one that has `default_id`, or else the
+        first."""
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-        identity = _config_id(head, request) or next(iter(head.push_config_ids), "")
+        ids = head.push_config_ids
+        identity = _config_id(head, request) or next(iter([default_id] if default_id in ids else ids), "")
         push = None
         if identity in head.push_config_ids:
             push = await threads.run(self._store.get_push_config, scope, head.task_id, identity)

@@ -41,13 +41,13 @@ V0_1_STATES = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: Ta
 """States that it does not know, and those that are sent instead."""
 
 
-def decode_message(source: Object, path: str) -> Message:
+def decode_message(source: Object, path: str, *, is_answer: bool = False) -> Message:
     message = dict(source)
     if message.get("parts") is None and "data" in message:
         message["parts"] = message.pop("data")
     if message.get("messageId") is None:
         message["messageId"] = str(uuid.uuid4())
-    return json_0x.decode_message(message, path, mark="type")
+    return json_0x.decode_message(message, path, mark="type", is_answer=is_answer)
 
 
 def encode_message(message: Message) -> Object:
@@ -120,7 +120,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
     source.pop("message", None)
     status = json_0x.decode_status(source, path)
     if message is not None:
-        status["message"] = decode_message(message, f"{path}.message")
+        status["message"] = decode_message(message, f"{path}.message", is_answer=True)
     return status
 
 
@@ -146,9 +146,11 @@ def decode_task(value: Json) -> Task:
             for n, item in enumerate(fields.array(source, "artifacts", "result"))
         ]
     if source.get("history"):
+        places = [
+            (item, f"result.history[{n}]") for n, item in enumerate(fields.array(source, "history", "result"))
+        ]
         result["history"] = [
-            decode_message(fields.mapping(item, f"result.history[{n}]"), f"result.history[{n}]")
-            for n, item in enumerate(fields.array(source, "history", "result"))
+            decode_message(fields.mapping(item, place), place, is_answer=True) for item, place in places
         ]
     return cast(Task, result)
 

@@ -22,6 +22,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.protocol.requests import (
     ListPushConfigsResponse,
+    ListTasksRequest,
     ListTasksResponse,
     Recipient,
     SendMessageConfiguration,
@@ -65,7 +66,7 @@ def decode_part(value: Json, path: str) -> Part:
         )
     if "data" in source and isinstance(source["data"], dict) and source["data"].keys() == {"data"}:
         source = {**source, "data": source["data"]["data"]}
-    return protojson.decode_part(source, path)
+    return json_0x.unwrap(protojson.decode_part(source, path))
 
 
 def decode_message(value: Json, path: str) -> Message:
@@ -82,12 +83,12 @@ def decode_message(value: Json, path: str) -> Message:
 
 
 def encode_part(part: Part) -> Object:
+    part = json_0x.wrap(part)
     metadata_field = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
         return {"text": part["text"], **metadata_field}
     if "data" in part:
-        data = part["data"]
-        return {"data": {"data": data if isinstance(data, dict) else {"value": data}}, **metadata_field}
+        return {"data": {"data": part["data"]}, **metadata_field}
     file: Object = {"fileWithBytes": part["raw"]} if "raw" in part else {"fileWithUri": part["url"]}
     for name, spelling in (("mediaType", "mimeType"), ("filename", "name")):
         if name in part:
@@ -203,7 +204,22 @@ def encode_config(config: TaskPushNotificationConfig) -> Json:
     name = f"tasks/{config['taskId']}/pushNotificationConfigs/{config['id']}"
     keys = ("id", "url", "token", "authentication")
     config_fields = {key: value for key, value in json_0x.encode_config(config).items() if key in keys}
+    if "authentication" in config_fields:
+        info = config_fields["authentication"]
+        config_fields["authentication"] = {
+            key: info[key] for key in ("schemes", "credentials") if key in info
+        }
     return {"name": name, "pushNotificationConfig": config_fields}
+
+
+def decode_list(params: Json) -> ListTasksRequest:
+    """A request of 1.0, whose state may be in the spelling of 0.3's a2a.proto or of its text."""
+    source = {} if params is None else fields.mapping(params, "params")
+    states = {spelling: state for state, spelling in SPELLINGS.items()} | json_0x.STATES_BY_NAME
+    status = source.get("status")
+    if isinstance(status, str):
+        source = {**source, "status": states.get(status, status)}
+    return v1_0.decode_list(source)
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
@@ -234,7 +250,7 @@ WIRE = replace(
         "send": SEND,
         "stream": SEND,
         "get": TASK,
-        "list": Codec(v1_0.decode_list),
+        "list": Codec(decode_list),
         "cancel": TASK,
         "subscribe": TASK,
         "set_push": Codec(decode_config),

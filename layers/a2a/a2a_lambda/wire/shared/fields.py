@@ -13,7 +13,7 @@ INTEGER_FORM = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
-    r"(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
 
 MAX_ID_BYTES = 512
@@ -57,6 +57,17 @@ def array(source: Object, key: str, path: str) -> list[Json]:
     value = source.get(key)
     if not isinstance(value, list):
         raise InvalidParams(f"{path}.{key} must be an array", path=f"{path}.{key}")
+    return value
+
+
+def parts(source: Object, path: str, *, is_answer: bool) -> list[Json]:
+    """The parts of a message or an artifact. Another agent's answer may leave out an empty list, as ProtoJSON
+    does; in a request there is at least one part."""
+    if is_answer and source.get("parts") is None:
+        return []
+    value = array(source, "parts", path)
+    if not value and not is_answer:
+        raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
     return value
 
 
@@ -147,15 +158,27 @@ def instant(source: Object, key: str, path: str) -> str | None:
     """An RFC 3339 time, in the form of `model.timestamp`. None if it is absent, null or empty."""
     if source.get(key) in (None, ""):
         return None
-    value = text(source, key, path)
-    if match := INSTANT.fullmatch(value):
-        date, time, fraction, offset = match.groups()
-        if time.endswith(":60"):  # a leap second, which Python's clock does not have
-            time, fraction = time[:-2] + "59", "999"
-        iso_text = f"{date}T{time}.{(fraction or '0')[:6]:0<6}{'+00:00' if offset in 'zZ' else offset}"
-        try:
-            moment = datetime.fromisoformat(iso_text).astimezone(UTC)
-            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        except (ValueError, OverflowError):
-            pass
-    raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")
+    if (moment := _moment(text(source, key, path), "")) is None:
+        raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")
+    return moment
+
+
+def instant_of_answer(source: Object, key: str, path: str) -> str | None:
+    """The time in another agent's answer, in the same form. Agents of Google's first samples and of fasta2a
+    write one without its offset, which counts as UTC. A text that is no time counts as absent."""
+    return None if source.get(key) is None else _moment(text(source, key, path), "Z")
+
+
+def _moment(value: str, default_offset: str) -> str | None:
+    match = INSTANT.fullmatch(value)
+    if match is None or not (match[4] or default_offset):
+        return None
+    date, time, fraction, offset = match[1], match[2], match[3] or "0", match[4] or default_offset
+    if time.endswith(":60"):  # a leap second, which Python's clock does not have
+        time, fraction = time[:-2] + "59", "999"
+    iso_text = f"{date}T{time}.{fraction[:6]:0<6}{'+00:00' if offset in ('z', 'Z') else offset}"
+    try:
+        moment = datetime.fromisoformat(iso_text).astimezone(UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        return None

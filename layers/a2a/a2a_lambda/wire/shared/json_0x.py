@@ -45,16 +45,22 @@ STATE_NAMES = {state: name for name, state in STATES_BY_NAME.items()}
 CONTENT = ("text", "raw", "url", "data")
 """Fields of A2A 1.0 that show what a part is. An unknown field of such a name cannot be kept."""
 
+KINDS_BY_FIELD = {
+    "parts": "message",
+    "artifact": "artifact-update",
+    "id": "task",
+    "status": "status-update",
+}
+"""Kinds of an event, by a field that those before it do not have."""
+
 WRAPPED = "data_part_compat"
 """Mark of a2a-sdk on a data part that is not an object. In 0.x it must be one."""
 
 
-def decode_message(source: Object, path: str, *, mark: str = "kind") -> Message:
+def decode_message(source: Object, path: str, *, mark: str = "kind", is_answer: bool = False) -> Message:
     if source.get("kind") not in (None, "message"):
         raise InvalidParams(f'{path}.kind must be "message"', path=f"{path}.kind")
-    parts = fields.array(source, "parts", path)
-    if not parts:
-        raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
+    parts = fields.parts(source, path, is_answer=is_answer)
     result = fields.optional(
         fields.without(source, ("kind",)),
         path,
@@ -91,13 +97,26 @@ def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
         case _:
             raise InvalidParams(f"{path}.{mark} must be text, file or data", path=f"{path}.{mark}")
     if (metadata := fields.optional_mapping(source, "metadata", path)) is not None:
-        if "data" in part and metadata.get(WRAPPED) is True and part["data"].keys() == {"value"}:
-            part["data"] = part["data"]["value"]
-            metadata = fields.without(metadata, (WRAPPED,))
-        if metadata or WRAPPED not in source["metadata"]:
-            part["metadata"] = metadata
+        part["metadata"] = metadata
     part.update(rest)  # type: ignore[typeddict-item]  # unknown fields are kept
-    return part
+    return unwrap(part)
+
+
+def unwrap(part: Part) -> Part:
+    """The part with the data that `wrap` has made an object."""
+    metadata, data = part.get("metadata", {}), part.get("data")
+    if metadata.get(WRAPPED) is not True or not isinstance(data, dict) or data.keys() != {"value"}:
+        return part
+    result: Object = {**part, "data": data["value"], "metadata": fields.without(metadata, (WRAPPED,))}
+    return cast(Part, result if result["metadata"] else fields.without(result, ("metadata",)))
+
+
+def wrap(part: Part) -> Part:
+    """The part with data that is an object, as 0.x needs it."""
+    if "data" not in part or isinstance(part["data"], dict):
+        return part
+    metadata = {**part.get("metadata", {}), WRAPPED: True}
+    return cast(Part, {**part, "data": {"value": part["data"]}, "metadata": metadata})
 
 
 def _decode_file(source: Object, path: str) -> Part:
@@ -121,7 +140,7 @@ def decode_artifact(source: Object, path: str, *, mark: str = "kind") -> Artifac
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
     result["artifactId"] = fields.identifier(source, "artifactId", path)
-    result["parts"] = decode_parts(fields.array(source, "parts", path), path, mark)
+    result["parts"] = decode_parts(fields.parts(source, path, is_answer=True), path, mark)
     return cast(Artifact, result)
 
 
@@ -129,8 +148,8 @@ def decode_status(value: Json, path: str) -> TaskStatus:
     source = fields.mapping(value, path)
     result = TaskStatus(state=STATES_BY_NAME[fields.choice(source, "state", path, STATES_BY_NAME)])
     if (message := fields.optional_mapping(source, "message", path)) is not None:
-        result["message"] = decode_message(message, f"{path}.message")
-    if (time := fields.instant(source, "timestamp", path)) is not None:
+        result["message"] = decode_message(message, f"{path}.message", is_answer=True)
+    if (time := fields.instant_of_answer(source, "timestamp", path)) is not None:
         result["timestamp"] = time
     rest = fields.without(source, tuple(TaskStatus.__annotations__))
     return cast(TaskStatus, {**result, **rest})
@@ -143,23 +162,30 @@ def decode_task(source: Object, path: str) -> Task:
     result["id"] = fields.identifier(source, "id", path)
     result["contextId"] = fields.identifier(source, "contextId", path)
     result["status"] = decode_status(source.get("status"), f"{path}.status")
-    for name, decode in (("artifacts", decode_artifact), ("history", decode_message)):
-        if source.get(name):
-            items = fields.array(source, name, path)
-            paths = [f"{path}.{name}[{index}]" for index in range(len(items))]
-            result[name] = [
-                decode(fields.mapping(item, at), at) for item, at in zip(items, paths, strict=True)
-            ]
+    if source.get("artifacts"):
+        result["artifacts"] = [
+            decode_artifact(fields.mapping(item, f"{path}.artifacts[{n}]"), f"{path}.artifacts[{n}]")
+            for n, item in enumerate(fields.array(source, "artifacts", path))
+        ]
+    if source.get("history"):
+        places = [
+            (item, f"{path}.history[{n}]") for n, item in enumerate(fields.array(source, "history", path))
+        ]
+        result["history"] = [
+            decode_message(fields.mapping(item, place), place, is_answer=True) for item, place in places
+        ]
     return cast(Task, result)
 
 
 def decode_event(value: Json) -> Event:
+    """An answer, or an event of a stream. Without a kind, its fields show what it is."""
     source = fields.mapping(value, "result")
-    match source.get("kind"):
+    shown_kind = next((kind for field, kind in KINDS_BY_FIELD.items() if field in source), None)
+    match source.get("kind") or shown_kind:
         case "task":
             return Event(task=decode_task(source, "result"))
         case "message":
-            return Event(message=decode_message(source, "result"))
+            return Event(message=decode_message(source, "result", is_answer=True))
         case "status-update":
             update = fields.optional(
                 fields.without(source, ("kind", "final")), "result", objects=("metadata",)
@@ -198,15 +224,12 @@ def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
 
 
 def encode_part(part: Part, mark: str = "kind") -> Object:
+    part = wrap(part)
     rest = fields.without(dict(part), (*CONTENT, mark))
     if "text" in part:
         return {mark: "text", "text": part["text"], **rest}
     if "data" in part:
-        data, metadata = part["data"], part.get("metadata", {})
-        if not isinstance(data, dict):
-            data, metadata = {"value": data}, {**metadata, WRAPPED: True}
-            rest["metadata"] = metadata
-        return {mark: "data", "data": data, **rest}
+        return {mark: "data", "data": part["data"], **rest}
     file = {"bytes": part["raw"]} if "raw" in part else {"uri": part["url"]}
     if "filename" in part:
         file["name"] = rest.pop("filename")

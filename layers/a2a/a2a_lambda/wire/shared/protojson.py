@@ -91,11 +91,9 @@ def enum_value(source: Object, key: str, path: str, values: tuple[Choice, ...]) 
     return next(item for item in values if item == choice)
 
 
-def decode_message(value: Json, path: str) -> Message:
+def decode_message(value: Json, path: str, *, is_answer: bool = False) -> Message:
     source = canonical_fields(fields.mapping(value, path), MESSAGE)
-    parts = fields.array(source, "parts", path)
-    if not parts:
-        raise InvalidParams(f"{path}.parts must not be empty", path=f"{path}.parts")
+    parts = fields.parts(source, path, is_answer=is_answer)
     result = fields.optional(
         source,
         path,
@@ -134,7 +132,7 @@ def decode_artifact(value: Json, path: str) -> Artifact:
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
     result["artifactId"] = fields.identifier(source, "artifactId", path)
-    result["parts"] = decode_parts(fields.array(source, "parts", path), path)
+    result["parts"] = decode_parts(fields.parts(source, path, is_answer=True), path)
     return cast(Artifact, result)
 
 
@@ -142,10 +140,10 @@ def decode_status(value: Json, path: str) -> TaskStatus:
     result = canonical_fields(fields.mapping(value, path), STATUS)
     result["state"] = enum_value(result, "state", path, (*STATES_IN_ORDER, TaskState.UNSPECIFIED))
     if "message" in result:
-        result["message"] = decode_message(result["message"], f"{path}.message")
-    if "timestamp" in result:
-        result["timestamp"] = fields.instant(result, "timestamp", path)
-    return cast(TaskStatus, result)
+        result["message"] = decode_message(result["message"], f"{path}.message", is_answer=True)
+    time = fields.instant_of_answer(result, "timestamp", path)
+    result = fields.without(result, ("timestamp",))
+    return cast(TaskStatus, result if time is None else {**result, "timestamp": time})
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
@@ -162,7 +160,9 @@ def decode_task(value: Json, path: str = "result") -> Task:
         ]
     if source.get("history"):
         items = fields.array(source, "history", path)
-        result["history"] = [decode_message(item, f"{path}.history[{n}]") for n, item in enumerate(items)]
+        result["history"] = [
+            decode_message(item, f"{path}.history[{n}]", is_answer=True) for n, item in enumerate(items)
+        ]
     return cast(Task, result)
 
 
@@ -171,7 +171,7 @@ def decode_event(value: Json) -> Event:
     if "task" in source:
         return Event(task=decode_task(source["task"], "result.task"))
     if "message" in source:
-        return Event(message=decode_message(source["message"], "result.message"))
+        return Event(message=decode_message(source["message"], "result.message", is_answer=True))
     if "statusUpdate" in source:
         path = "result.statusUpdate"
         update = canonical_fields(fields.mapping(source["statusUpdate"], path), STATUS_UPDATE)
