@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.errors import UnsupportedOperation
+from a2a_lambda.errors import TaskNotFound, UnsupportedOperation
 from a2a_lambda.protocol.model import Task, TaskState
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
@@ -47,6 +47,13 @@ def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
         assert task["contextId"] == "c"
         texts.append(task["artifacts"][0]["parts"][0]["text"])
     assert texts[0] != texts[1], texts
+
+
+def test_only_a_client_of_0_1_makes_a_task_by_naming_it(once: Once, task_id: str) -> None:
+    with pytest.raises(TaskNotFound):
+        once.send("look", taskId=task_id)
+    assert once.messages.store.get_head(once.scope, task_id) is None
+    assert send_to(once, task_id)["id"] == task_id
 
 
 def test_a_first_message_that_was_stopped_can_be_sent_again(once: Once, task_id: str) -> None:
