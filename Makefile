@@ -19,8 +19,8 @@ export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions:$(CURDIR)
 
 # The variables of this call. Their values are passed on as they are written, with every dollar sign.
 A2A_VARIABLES := $(strip \
-  $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
-$(foreach name,$(A2A_VARIABLES),$(eval override $(name) := $$(value $(name))))
+  $(foreach a2a.each,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(a2a.each)))),$(a2a.each))))
+$(foreach a2a.each,$(A2A_VARIABLES),$(eval override $(a2a.each) := $$(value $(a2a.each))))
 export A2A_VARIABLES $(A2A_VARIABLES)
 export A2A_GOALS := $(MAKECMDGOALS)
 

@@ -16,6 +16,9 @@ BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
 LAMBDA_PYTHON = "3.13"
 """Version of Python in template.yaml."""
 
+NOT_OF_IMAGES = ("ExtraLayerArn", "ExtraLayerArn2", "ExtraLayerWrapper", "SnapStart")
+"""Parameters that have no effect on an image."""
+
 ARCHITECTURES = ("arm64", "x86_64")
 """As Lambda names them. The first is the default."""
 
@@ -44,6 +47,11 @@ def read_python(environ: Mapping[str, str]) -> str:
             f"LAMBDA_PYTHON={version}: write a version from 3.11 on, such as {LAMBDA_PYTHON}"
         )
     return version
+
+
+def for_python(text: str, version: str) -> str:
+    """A template, or a Dockerfile, for another version of Python than the one that it names."""
+    return re.sub(rf"\b(python:?){re.escape(LAMBDA_PYTHON)}\b", rf"\g<1>{version}", text)
 
 
 def find_python(version: str) -> str:

@@ -76,8 +76,8 @@ def split_words(variable: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def split_names(text: str) -> list[str]:
-    """Names, with commas or spaces between them, as AgentNames and AGENTS have them."""
-    return text.replace(",", " ").split()
+    """Names, each once, with commas or spaces between them, as AgentNames and AGENTS have them."""
+    return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
 def is_loopback(url: str) -> bool:

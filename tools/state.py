@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
 from tools.command import is_loopback, read_url
@@ -22,9 +23,20 @@ STATE = Path(".local.json")
 DEFAULT_PORT = 8080
 
 
+def read_state() -> dict[str, Any]:
+    """What the running server has written; empty if there is none. Raises ConfigurationError."""
+    if not STATE.exists():
+        return {}
+    try:
+        state: dict[str, Any] = json.loads(STATE.read_text())
+        return {"emulator": state["emulator"], "port": state.get("port", DEFAULT_PORT)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigurationError(f"{STATE} is damaged: delete it, and start make run again") from None
+
+
 def port_argument() -> str:
     """ " PORT=…", for a command that the user copies; "" = the server has the default port."""
-    port = json.loads(STATE.read_text()).get("port", DEFAULT_PORT) if STATE.exists() else DEFAULT_PORT
+    port = read_state().get("port", DEFAULT_PORT)
     return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 

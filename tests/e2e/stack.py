@@ -188,7 +188,9 @@ class EmulatedStack(Stack):
     def deploy(self, *options: str, **parameters: str) -> None:
         """Built for this machine; with a function URL."""
         here = (f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e")
-        super().deploy(*here, *options, **{"FunctionUrl": "true", **UNSUPPORTED, **parameters})
+        super().deploy(
+            *here, *options, **{"Architecture": HOST, "FunctionUrl": "true", **UNSUPPORTED, **parameters}
+        )
 
     def mend(self) -> None:
         """Make up for what the emulator leaves out; and let webhooks be on this machine."""

@@ -70,6 +70,12 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     assert collected.returncode == 0, collected.stdout[-2000:]
 
 
+@pytest.mark.parametrize("variable", ["name", "nam", "A"])
+def test_a_variable_that_a_command_does_not_have_is_refused(variable: str) -> None:
+    done = run("make", "--no-print-directory", "setting", f"{variable}=1")
+    assert done.stderr.startswith(f"error: setting has no variable {variable}. It takes NAME")
+
+
 def test_without_the_packages_a_command_says_what_to_write() -> None:
     done = run(sys.executable, "-S", "-m", "tools.a2a", "run")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -1,6 +1,5 @@
 """What the commands of keys and issuers share: Parameter Store, and the variables both take."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import split_names
 from tools.deployment.stack import table_of
-from tools.state import KEYS_PATH, STATE
+from tools.state import KEYS_PATH, read_state
 
 
 def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
@@ -19,9 +18,10 @@ def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
         return clients.ssm(Settings()), f"/a2a/{stack}/keys"
-    if not STATE.exists() and "AWS_ENDPOINT_URL_SSM" not in environ:
+    state = read_state()
+    if not state and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")
-    url = json.loads(STATE.read_text())["emulator"] if STATE.exists() else ""
+    url = state.get("emulator", "")
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
     return clients.ssm(Settings(local=True, emulator=url)), path
 

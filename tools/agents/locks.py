@@ -45,5 +45,6 @@ def versions_of(path: Path) -> dict[str, str]:
 
 
 def versions_in(text: str) -> dict[str, str]:
-    pairs = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", text, re.MULTILINE)
+    """Versions of the packages in a lock's text, by name. That of a package from a url is the url."""
+    pairs = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?(?:==| @ )([^\s;\\]+)", text, re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pairs}

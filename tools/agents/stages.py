@@ -16,17 +16,26 @@ def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
     """Parameters of sam deploy for each environment that names a stack. folder: folder of the project. Raises
     ConfigurationError."""
     config = folder / SAMCONFIG
-    if not config.exists():
-        return {}
+    return stages_in(read_text(config)) if config.exists() else {}
+
+
+def stages_in(text: str) -> dict[str, dict[str, Any]]:
+    """The same of the text of a samconfig.toml."""
     try:
-        environments = tomllib.loads(read_text(config))
+        environments = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{config}: {error}") from None
+        raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
     stages = {}
     for name, environment in environments.items():
         parameters = _table(environment, "deploy", "parameters")
         if parameters.get("stack_name"):
             stages[name] = {**_table(environment, "global", "parameters"), **parameters}
+            for key in ("stack_name", "region", "profile"):
+                if not isinstance(stages[name].get(key, ""), str):
+                    value = stages[name][key]
+                    raise ConfigurationError(
+                        f'{SAMCONFIG}: {key} of {name} must be text: write {key} = "{value}"'
+                    )
     return stages
 
 
@@ -61,10 +70,14 @@ def overrides_of(stage: Mapping[str, Any]) -> list[str]:
         raise ConfigurationError(f"{place}: {error}") from None
 
 
-def agents_of_stages() -> dict[str, list[str]]:
-    """Names in AgentNames of each stage; none = the stage serves all agents. Raises ConfigurationError."""
-    names = {
-        stage: [word.partition("=")[2] for word in overrides_of(parameters) if word.startswith("AgentNames=")]
+def values_of_stages(name: str) -> dict[str, str]:
+    """Value of a parameter in each stage; "" = the stage does not set it. Raises ConfigurationError."""
+    return {
+        stage: dict(word.partition("=")[::2] for word in overrides_of(parameters)).get(name, "")
         for stage, parameters in read_stages().items()
     }
-    return {stage: split_names(values[-1]) if values else [] for stage, values in names.items()}
+
+
+def agents_of_stages() -> dict[str, list[str]]:
+    """Names in AgentNames of each stage; none = the stage serves all agents. Raises ConfigurationError."""
+    return {stage: split_names(value) for stage, value in values_of_stages("AgentNames").items()}

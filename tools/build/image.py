@@ -17,7 +17,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
-from tools.builds import IMAGE
+from tools.builds import IMAGE, LAMBDA_PYTHON, for_python
 from tools.deployment.stack import DURABLE, FUNCTIONS
 
 TEMPLATE = Path("template.yaml")
@@ -43,18 +43,18 @@ PATHS = frozenset({"TemplateURL", "CodeUri", "ContentUri"})
 """Properties that name a file or a folder of the project."""
 
 
-def write(build: Path) -> None:
-    """Make the image's folder of a build. Raises ConfigurationError."""
-    stage(build, IMAGE)
+def write(build: Path, version: str) -> None:
+    """Make the image's folder of a build. version: version of Python. Raises ConfigurationError."""
+    stage(build, IMAGE, version)
     template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), IMAGE)
     (IMAGE / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
     print(f"{IMAGE}: Dockerfile, its files, and template.json")
 
 
-def stage(build: Path, folder: Path) -> None:
+def stage(build: Path, folder: Path, version: str = LAMBDA_PYTHON) -> None:
     """Write the content of the image: the layers as /opt, one function's code as /var/task.
 
-    build: folder of `make build`. Raises ConfigurationError if there is none.
+    build: folder of `make build`. version: version of Python. Raises ConfigurationError if there is none.
     """
     if not (build / "RpcFunction").is_dir():
         raise ConfigurationError(f"{build} is not a build: run make build first")
@@ -63,7 +63,8 @@ def stage(build: Path, folder: Path) -> None:
     for layer in LAYERS:
         shutil.copytree(build / layer, folder / "opt", dirs_exist_ok=True)
     shutil.copytree(build / "RpcFunction", folder / "task")
-    shutil.copy(DOCKERFILE, folder / "Dockerfile")
+    dockerfile = for_python(DOCKERFILE.read_text("utf-8"), version)
+    (folder / "Dockerfile").write_text(dockerfile, "utf-8")
 
 
 def with_images(template: dict[str, Any], folder: Path) -> dict[str, Any]:

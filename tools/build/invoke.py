@@ -25,12 +25,13 @@ from tools.build.built_functions import HOST, Built, find_rie
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
-from tools.state import KEYS_PATH, STATE, TABLE
+from tools.state import KEYS_PATH, TABLE, read_state
 
-HOST_BUILD = Path(".aws-sam/host")
+HOST_BUILDS = Path(".aws-sam/host")
+"""Builds for this machine, one for each agent, because all agents together may be too large. Beside each is
+the digest of what it was made from."""
 
-BUILT = Path(".aws-sam/host.digest")
-"""Digest of what HOST_BUILD was made from."""
+AGENT_PATH = re.compile(r"(?:/v2)?/a2a/([^/]+)")
 
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
@@ -43,14 +44,17 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     event, function = _event(environ.get("EVENT", "").split())
     agents = read_cards(Settings.of(environ).agents)[0]
-    event = with_agent(event, agents, default_of(agents))
-    if status := _build():
+    default = default_of(agents)
+    event = with_agent(event, agents, default)
+    match = AGENT_PATH.match(str(event.get("path", "")))
+    folder_of_build = HOST_BUILDS / (match[1] if match else default)
+    if status := _build(folder_of_build):
         return status
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
         build = Built(
-            HOST_BUILD, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
+            folder_of_build, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
         )
         log = stack.enter_context((folder / "log").open("w+b"))
         url = stack.enter_context(build.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
@@ -62,17 +66,17 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def _build() -> int:
-    """Build for this machine, silently if it succeeds, and unless the last build is of the same files.
-    Returns the exit status."""
-    digest = _digest()
-    if BUILT.exists() and BUILT.read_text("utf-8") == digest and HOST_BUILD.is_dir():
+def _build(folder: Path) -> int:
+    """Build the agent that a folder of HOST_BUILDS is named after, silently if it succeeds, and unless the
+    last build is of the same files. Returns the exit status."""
+    digest, built = _digest(), folder.with_suffix(".digest")
+    if built.exists() and built.read_text("utf-8") == digest and folder.is_dir():
         return 0
-    BUILT.unlink(missing_ok=True)
-    print("building", file=sys.stderr)
+    built.unlink(missing_ok=True)
+    print(f"building {folder.name}", file=sys.stderr)
     process = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
-        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(HOST_BUILD)},
+        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(folder), "AGENTS": folder.name},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
@@ -80,7 +84,7 @@ def _build() -> int:
     if process.returncode:
         sys.stderr.buffer.write(process.stdout)
     else:
-        BUILT.write_text(digest, "utf-8")
+        built.write_text(digest, "utf-8")
     return process.returncode
 
 
@@ -119,7 +123,7 @@ def _own_values() -> dict[str, str]:
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
     """An event for an agent that is there. If its path names another one, it goes to the default agent."""
     text = json.dumps(event)
-    match = re.match(r"(?:/v2)?/a2a/([^/]+)", str(event.get("path", "")))
+    match = AGENT_PATH.match(str(event.get("path", "")))
     if match is None or match[1] in agents:
         return event
     copy: dict[str, Any] = json.loads(text.replace(f"a2a/{match[1]}", f"a2a/{default}"))
@@ -148,9 +152,8 @@ def format_answer(answer: bytes) -> str:
 
 
 def _emulator(stack: ExitStack) -> str:
-    if STATE.exists():
-        url: str = json.loads(STATE.read_text())["emulator"]
-        return url
+    if state := read_state():
+        return str(state["emulator"])
     url = stack.enter_context(emulator.running())
     prepare(Settings(table=TABLE, keys_path=KEYS_PATH, local=True, emulator=url), "local-key")
     return url

@@ -25,6 +25,7 @@ from packaging.utils import canonicalize_name
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
+from tools.agents.stages import values_of_stages
 from tools.build import package_sizes
 from tools.builds import read_architecture, read_python
 from tools.command import read_text, reports_errors, split_words
@@ -51,7 +52,8 @@ NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
 
 {reason}
 
-Try another version, or {other}."""
+Try another version, or deploy for {other}: write Architecture={other} into the parameter_overrides of each
+stage in samconfig.toml."""
 
 
 @reports_errors
@@ -107,7 +109,7 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
-    sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder))
+    sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, _architectures()[0]))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
     print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
@@ -193,7 +195,7 @@ def install() -> None:
 def _is_installed() -> bool:
     """Whether .venv has what the lock names for this machine. A `uv sync` removes it."""
     for line in LOCK.read_text("utf-8").splitlines():
-        if match := re.match(r"([A-Za-z0-9._-]+==[^\\]+)", line):
+        if match := re.match(r"([A-Za-z0-9._-]+(?:==| @ )[^\\]+)", line):
             requirement = Requirement(match[1].strip())
             if requirement.marker and not requirement.marker.evaluate():
                 continue
@@ -224,19 +226,27 @@ def _check_wheels(requirements: Path) -> None:
     """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
     if not versions_of(requirements):
         return
-    arch, python = read_architecture(os.environ), read_python(os.environ)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            _install_for_lambda(requirements, folder, "--dry-run")
-        except ConfigurationError as error:
-            other = "ARCH=x86_64" if arch == "arm64" else "ARCH=arm64"
-            raise ConfigurationError(
-                NO_WHEEL.format(arch=arch, python=python, reason=error, other=other)
-            ) from None
+    for arch in _architectures():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                _install_for_lambda(requirements, folder, arch, "--dry-run")
+            except ConfigurationError as error:
+                python, other = read_python(os.environ), "x86_64" if arch == "arm64" else "arm64"
+                raise ConfigurationError(
+                    NO_WHEEL.format(arch=arch, python=python, reason=error, other=other)
+                ) from None
 
 
-def _install_for_lambda(lock: Path, folder: str, *options: str) -> None:
-    arch, python = read_architecture(os.environ), read_python(os.environ)
+def _architectures() -> list[str]:
+    """What Lambda's functions run on: ARCH, or else what the stages say, each for itself."""
+    if os.environ.get("ARCH"):
+        return [read_architecture(os.environ)]
+    named = values_of_stages("Architecture").values()
+    return sorted({read_architecture({}, {"Architecture": value}) for value in named or ("",)})
+
+
+def _install_for_lambda(lock: Path, folder: str, arch: str, *options: str) -> None:
+    python = read_python(os.environ)
     _run(
         *("pip", "install", "--target", folder, "--python-version", python, *options),
         *("--python-platform", PLATFORMS[arch], "--only-binary", ":all:", "--no-deps", "-r", str(lock)),

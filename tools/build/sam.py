@@ -15,8 +15,9 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LOCK, lock_for
+from tools.agents.stages import values_of_stages
 from tools.build import image, packages, size
-from tools.builds import BUILD, IMAGE, find_python, read_architecture, read_python
+from tools.builds import BUILD, IMAGE, find_python, for_python, read_architecture, read_python
 from tools.command import reports_errors, split_names
 from tools.deployment.deploy import named_parameters
 
@@ -37,18 +38,21 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     version = read_python(environ)
     agents = sorted(split_names(environ.get("AGENTS", "")))
     named: dict[str, str] = {}
+    otlp_endpoints = list(values_of_stages("OtlpEndpoint").values())
     if command == "deployment":
         stage_parameters, call_parameters = named_parameters(environ)
         named = {**stage_parameters, **call_parameters}
         agents = sorted(split_names(named.get("AgentNames", "")))
+        otlp_endpoints = [named.get("OtlpEndpoint", "")]
     architecture = read_architecture(environ, named)
-    if status := build(folder, architecture, version, agents, is_image=is_image):
+    has_tracing = any(otlp_endpoints)
+    if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status
     if command == "build":
         print("Next: make e2e" if agents else "Next: make e2e, then make deploy STAGE=dev")
     if not is_image:
         return 0
-    image.write(folder)
+    image.write(folder, version)
     if command == "image":
         return 0
     status = build_image(folder, architecture)
@@ -58,13 +62,20 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
 
 
 def build(
-    folder: Path, architecture: str, version: str, agents: Sequence[str] = (), *, is_image: bool = False
+    folder: Path,
+    architecture: str,
+    version: str,
+    agents: Sequence[str] = (),
+    *,
+    is_image: bool = False,
+    has_tracing: bool = False,
 ) -> int:
     """Build the functions and layers. Returns the exit status. Raises ConfigurationError.
 
     version: version of Python, such as 3.13. agents: names of those to build, with their packages; none =
     all.
-    is_image: they become an image, whose size has another limit.
+    is_image: they become an image, whose size has another limit. has_tracing: the functions have the layer of
+        tracing.
     """
     _check_folder(folder)
     for program in ("make", "sh"):
@@ -106,7 +117,9 @@ def build(
         packages.STAGE_LOCK.unlink(missing_ok=True)
     if code:
         return code
-    line, status = size.report(variant / "build", for_image=is_image)
+    template = variant / "build" / "template.yaml"
+    template.write_text(for_python(template.read_text("utf-8"), version), "utf-8")
+    line, status = size.report(variant / "build", for_image=is_image, has_tracing=has_tracing)
     print(line, file=sys.stderr if status else sys.stdout)
     if status:
         return status

@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tools.build.built_functions import LAYERS
+from tools.build.built_functions import LAYERS, TRACING
 
 MB = 1024 * 1024
 
@@ -33,13 +33,18 @@ def zipped_size_of(folder: Path) -> int:
         return file.tell()
 
 
-def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
-    """A line about a build, and the exit status of the process. for_image: it becomes a container image."""
+def report(build: Path, *, for_image: bool = False, has_tracing: bool = True) -> tuple[str, int]:
+    """A line about a build, and the exit status of the process.
+
+    for_image: it becomes a container image, which has all layers. has_tracing: the functions have the layer
+    of tracing.
+    """
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
-    layers = {name: size_of(build / name) for name in LAYERS}
+    names = [name for name in LAYERS if for_image or has_tracing or name != TRACING]
+    layers = {name: size_of(build / name) for name in names}
     code = max(functions.values())
     total = code + sum(layers.values())
-    parts = zip(LAYERS.values(), layers.values(), strict=True)
+    parts = [(LAYERS[name], size) for name, size in layers.items()]
     sizes = ", ".join(f"{name} {size / MB:.1f}" for name, size in (*parts, ("agents and handlers", code)))
     line = f"{total / MB:.1f} of {LIMIT_MB} MB unzipped: {sizes}"
     if for_image:
@@ -48,7 +53,7 @@ def report(build: Path, *, for_image: bool = False) -> tuple[str, int]:
         return line, 0
     packages = {
         path.name: size_of(path)
-        for name in LAYERS
+        for name in layers
         for path in (build / name / "python").iterdir()
         if path.is_dir()
     }

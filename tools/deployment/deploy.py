@@ -20,7 +20,7 @@ from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
 from tools.agents import stages
-from tools.builds import BUILD, IMAGE, read_architecture
+from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture
 from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
@@ -242,6 +242,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         check_agents(parameters)
         print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
         differences = () if is_first else changes(stage["stack_name"], parameters)
+        unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
+        if environ.get("IMAGE") and unused:
+            print(f"note: an image has no layers and no SnapStart: {', '.join(unused)} will have no effect")
         for note in (*notes(account, parameters), *differences):
             print(f"note: {note}")
         return 0

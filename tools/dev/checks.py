@@ -10,8 +10,9 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
-from tools.agents.stages import agents_of_stages, stage_of
+from tools.agents.stages import agents_of_stages
 from tools.command import reports_errors, split_words
+from tools.deployment.deploy import named_parameters
 
 AGENTS = Path("functions/agents")
 
@@ -59,15 +60,17 @@ def e2e(environ: Mapping[str, str]) -> int:
         return _run("-m", "tests.e2e.proof")
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
-    stage = stage_of(environ)[0] if environ.get("STAGE") else ""
-    for name in agents_of_stages().get(stage or "dev", ()):
+    stages = agents_of_stages()
+    stage = environ.get("STAGE") or ("dev" if "dev" in stages else next(iter(stages), ""))
+    named_parameters({"STAGE": stage})  # a wrong value is one sentence here
+    for name in stages[stage]:
         if not (AGENTS / name / "card.yaml").exists():
-            raise ConfigurationError(f"AgentNames of stage {stage or 'dev'}: there is no agent {name!r}")
+            raise ConfigurationError(f"AgentNames of stage {stage}: there is no agent {name!r}")
     environments.install("sam", "ministack")
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     status = _run(*tests, E2E_STAGE=stage)
     if not status:
-        print(f"Next: make deploy STAGE={stage or 'dev'}")
+        print(f"Next: make deploy STAGE={stage}")
     return status
 
 

@@ -31,7 +31,7 @@ from a2a_lambda.tasks.identity import Scope
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, outputs_of
 from tools.erasure.erasure import Counts, Erasure, Selection
-from tools.state import BUCKET, STATE, TABLE
+from tools.state import BUCKET, TABLE, read_state
 
 OWNER = re.compile(r"[^#\s]{1,512}")
 
@@ -90,8 +90,8 @@ def erasure_of(environ: Mapping[str, str]) -> Erasure:
         settings = Settings()
         table, bucket = outputs["TableName"], outputs.get("FileBucketName", "")
         executions = LambdaExecutions(lambda: clients.lambda_(settings), "")
-    elif STATE.exists():
-        settings = Settings(local=True, emulator=json.loads(STATE.read_text())["emulator"])
+    elif state := read_state():
+        settings = Settings(local=True, emulator=state["emulator"])
         table, bucket = TABLE, BUCKET
         executions = None  # the server keeps them in its memory
     else:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
-from tools.agents.stages import read_stages
+from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
@@ -40,6 +40,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             " make rename NAME=acme-agents"
         )
     read_stages()  # raises if samconfig.toml is not valid TOML, because its names could not be changed
+    _check_stages(stages(SAMCONFIG.read_text("utf-8"), name), name)
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
         text = path.read_text("utf-8")
         new_text = change(text, name)
@@ -56,13 +57,23 @@ def stages(samconfig: str, name: str) -> str:
     stage = ""
     lines = []
     for line in samconfig.splitlines(keepends=True):
-        if match := re.match(r"\[([\w-]+)\.", line):
-            stage = match[1]
+        if match := re.match(r"""\s*\[\s*(?:["']([^"']+)["']|([\w-]+))\s*\.""", line):
+            stage = re.sub("[^A-Za-z0-9-]", "-", match[1] or match[2])
         new_line = re.sub(
-            r"""^(stack_name|s3_prefix)(\s*=\s*)("[^"]*"|'[^']*')""", rf'\1\2"{name}-{stage}"', line
+            r"""^(\s*(?:stack_name|s3_prefix)\s*=\s*)("[^"]*"|'[^']*')""", rf'\1"{name}-{stage}"', line
         )
-        lines.append(re.sub(r"""(["'])project=[^"']*""", rf"\1project={name}", new_line))
+        lines.append(re.sub(r"""(["'\s]project=(?:\\?["'])?)[^"'\s\\]+""", rf"\g<1>{name}", new_line))
     return "".join(lines)
+
+
+def _check_stages(samconfig: str, name: str) -> None:
+    """Raises ConfigurationError if a stack would have another name, or two stages the same one."""
+    names = [stage["stack_name"] for stage in stages_in(samconfig).values()]
+    if not all(stack.startswith(f"{name}-") for stack in names) or len(set(names)) < len(names):
+        raise ConfigurationError(
+            f"{SAMCONFIG}: the stacks would be named {', '.join(names)}: write the stack_name of each stage"
+            f' by hand, such as "{name}-prod", and run make rename again'
+        )
 
 
 def introduction(readme: str, name: str) -> str:

@@ -60,6 +60,12 @@ def test_an_issuer_is_added_changed_and_removed(
     assert run(NAME="idp", REMOVE="1") == (1, "error: there is no issuer 'idp'\n")
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{", "{}"])
+def test_a_damaged_state_of_the_server_is_one_sentence(run: Run, content: str) -> None:
+    STATE.write_text(content)
+    assert run() == (1, "error: .local.json is damaged: delete it, and start make run again\n")
+
+
 @pytest.mark.parametrize(
     ("environ", "words"),
     [

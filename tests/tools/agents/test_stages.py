@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from tools.agents.stages import agents_of_stages, overrides_of, read_stages
+from tools.agents.stages import agents_of_stages, overrides_of, read_stages, values_of_stages
+from tools.command import split_names
 
 TWO = """
 version = 0.1
@@ -37,6 +38,16 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
     assert agents_of_stages() == {"small": ["a", "b"], "all": []}
 
 
+def test_a_parameter_of_every_stage(folder: Path) -> None:
+    (folder / "samconfig.toml").write_text(TWO)
+    assert values_of_stages("LogDays") == {"small": "7", "all": "7"}
+    assert values_of_stages("Architecture") == {"small": "", "all": ""}
+
+
+def test_a_name_that_comes_twice_counts_once() -> None:
+    assert split_names("a, b a,,b c") == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -46,6 +57,7 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
             TWO.replace("[\"LogDays='7'\"]", "[1]").encode(),
             "parameter_overrides of a-all: write a list of texts",
         ),
+        (TWO.replace('"eu-west-1"', "5").encode(), 'region of all must be text: write region = "5"'),
         (TWO.replace("LogDays='7'", "LogDays='7").encode(), "parameter_overrides of a-all: No closing"),
     ],
 )

@@ -8,6 +8,8 @@ import pytest
 
 from tools.build import invoke
 
+BUILD = invoke.HOST_BUILDS / "weather"
+
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -20,7 +22,7 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         else:
             (tmp_path / place).mkdir(parents=True)
             (tmp_path / place / "file").write_text("1")
-    invoke.HOST_BUILD.mkdir(parents=True)
+    BUILD.mkdir(parents=True)
     statuses: list[int] = []
 
     def run(*_: Any, **__: Any) -> "subprocess.CompletedProcess[bytes]":
@@ -32,22 +34,22 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_the_same_files_are_built_once(builds: list[int]) -> None:
     builds[:] = [0]
-    assert invoke._build() == invoke._build() == 0
+    assert invoke._build(BUILD) == invoke._build(BUILD) == 0
     Path("functions/.manifest.json").write_text("1")  # a build writes it
     Path("functions/__pycache__").mkdir()
     Path("functions/__pycache__/api.pyc").write_text("1")
-    assert invoke._build() == 0
+    assert invoke._build(BUILD) == 0
     for place in invoke.SOURCES:
         builds[:] = [0]
         (place if place.suffix else place / "file").write_text("2")
-        assert invoke._build() == 0
+        assert invoke._build(BUILD) == 0
         assert not builds, place
         (place if place.suffix else place / "file").write_text("1")
         builds[:] = [0]
-        assert invoke._build() == 0
+        assert invoke._build(BUILD) == 0
 
 
 def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:
     builds[:] = [2, 0]
-    assert [invoke._build(), invoke._build(), invoke._build()] == [2, 0, 0]
+    assert [invoke._build(BUILD), invoke._build(BUILD), invoke._build(BUILD)] == [2, 0, 0]
     assert not builds

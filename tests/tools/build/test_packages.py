@@ -65,6 +65,33 @@ def test_a_package_is_listed_locked_and_installed(
     assert "what it needs: hammer" in said
 
 
+def test_a_package_may_come_from_a_url(
+    fork: Path, installed: list[bool], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a company's own wheels do."""
+    packages.lock()
+    url = next((fork / "wheels").glob("hammer-2*")).as_uri()
+    packages.add([f"hammer @ {url}"])
+    assert f"added hammer {url}" in capsys.readouterr().out
+    assert installed == [True]
+    assert f"hammer @ {url}" in LOCK.read_text()
+    assert not packages._is_installed(), "it is not in the tests' environment"
+
+
+def test_wheels_are_looked_for_as_the_stages_say(
+    fork: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fork with a package for x86_64 alone says so once, in samconfig.toml."""
+    assert packages._architectures() == ["arm64"]
+    stage = '[{0}.deploy.parameters]\nstack_name = "a-{0}"\nparameter_overrides = "Architecture={1}"\n'
+    (fork / "samconfig.toml").write_text(stage.format("dev", "x86_64") + stage.format("prod", "x86_64"))
+    assert packages._architectures() == ["x86_64"]
+    (fork / "samconfig.toml").write_text(stage.format("dev", "x86_64") + stage.format("prod", "arm64"))
+    assert packages._architectures() == ["arm64", "x86_64"]
+    monkeypatch.setenv("ARCH", "x86_64")
+    assert packages._architectures() == ["x86_64"]
+
+
 def test_an_entry_is_replaced_and_removed() -> None:
     packages.add(["hammer<2"])
     assert "hammer==1.0" in LOCK.read_text()

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tools.build import sam
+from tools.builds import LAMBDA_PYTHON, for_python
 
 
 @pytest.mark.parametrize("folder", [".", "mine", ".aws-sam", "mine/notes.txt"])
@@ -56,6 +58,14 @@ def test_a_build_marks_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for _ in range(2):
         assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 0
     assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml"}
+
+
+def test_the_runtime_is_the_python_that_was_built_for() -> None:
+    template, dockerfile = (ROOT / "template.yaml").read_text(), (ROOT / "templates/Dockerfile").read_text()
+    assert for_python(template, LAMBDA_PYTHON) == template
+    assert "Runtime: python3.12\n" in for_python(template, "3.12")
+    assert "CompatibleRuntimes: [python3.12]" in for_python(template, "3.12")
+    assert "lambda/python:3.12\n" in for_python(dockerfile, "3.12")
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.13/bin", "4", "3.13.1"])

@@ -29,6 +29,16 @@ def test_an_image_may_be_larger(tmp_path: Path) -> None:
     assert (status, said.startswith("404.0 MB")) == (0, True)
 
 
+def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
+    build = built(tmp_path, package=240)
+    with (build / "TracingLayer" / "python" / "sdk" / "data.bin").open("wb") as file:
+        file.truncate(7 * size.MB)
+    said, status = size.report(build, has_tracing=True)
+    assert (status, "tracing 7.0" in said) == (1, True)
+    said, status = size.report(build, has_tracing=False)
+    assert (status, "tracing" in said) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("package", "status", "said"),
     [

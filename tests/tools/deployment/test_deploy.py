@@ -393,6 +393,18 @@ def test_a_mistake_in_a_name_is_found() -> None:
         stack.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")
 
 
+@pytest.mark.parametrize(("image", "is_noted"), [("1", True), ("", False)])
+def test_what_an_image_does_not_have_is_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, image: str, is_noted: bool
+) -> None:
+    monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL)
+    monkeypatch.setattr(deploy, "_is_first", lambda _: True)
+    monkeypatch.setattr(deploy, "check_agents", lambda _: None)
+    variables = {"IMAGE": image, "PARAMETERS": "SnapStart=true"}
+    assert deploy.main(["deploy", "check"], ASKED | variables) == 0
+    assert ("SnapStart will have no effect" in capsys.readouterr().out) is is_noted
+
+
 def test_cloudformation_may_have_a_role_of_its_own() -> None:
     assert "--role-arn" not in deploy.command(ASKED, {})
     call = deploy.command(ASKED | {"ROLE": "arn:aws:iam::123456789012:role/x"}, {})

@@ -1,9 +1,11 @@
 """make e2e, before it starts anything."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tools.dev import checks
 
 STAGES = """
@@ -11,6 +13,9 @@ version = 0.1
 [dev.deploy.parameters]
 stack_name = "a-dev"
 parameter_overrides = "AgentNames=weather"
+[prod.deploy.parameters]
+stack_name = "a-prod"
+parameter_overrides = "LogDays=many"
 """
 
 
@@ -19,7 +24,8 @@ parameter_overrides = "AgentNames=weather"
     [
         ({"AWS": "0"}, "AWS='0': write AWS=1"),
         ({"ROLE": "arn"}, "ROLE is used only on AWS"),
-        ({"STAGE": "test"}, "name a stage: STAGE=dev"),
+        ({"STAGE": "test"}, "name a stage: STAGE=dev or STAGE=prod"),
+        ({"STAGE": "prod"}, "LogDays"),
         ({}, "AgentNames of stage dev: there is no agent 'weather'"),
         ({"STAGE": "dev"}, "AgentNames of stage dev: there is no agent 'weather'"),
     ],
@@ -33,5 +39,6 @@ def test_a_call_that_would_test_nothing_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "samconfig.toml").write_text(STAGES)
+    shutil.copy(ROOT / "template.yaml", tmp_path)
     assert checks.main(["a2a", "e2e"], variables) == 1
     assert words in capsys.readouterr().err

@@ -43,6 +43,36 @@ def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     assert 'stack_name = "acme-dev"' in (fork / "samconfig.toml").read_text()
 
 
+ODD = """
+["prod.eu".deploy.parameters]
+  stack_name = 'kit-prod'
+tags = "project=\\"a2a-lambda-kit\\" stage=\\"guided\\""
+[ind.deploy.parameters]
+stack_name = "kit-ind"
+tags = "project=a2a-lambda-kit stage=ind"
+"""
+
+
+def test_other_forms_of_samconfig_are_understood(fork: Path) -> None:
+    (fork / "samconfig.toml").write_text(ODD)
+    assert rename.main({"NAME": "acme"}) == 0
+    stages = {
+        name: each["deploy"]["parameters"]
+        for name, each in tomllib.loads((fork / "samconfig.toml").read_text()).items()
+    }
+    assert stages == {
+        "prod.eu": {"stack_name": "acme-prod-eu", "tags": 'project="acme" stage="guided"'},
+        "ind": {"stack_name": "acme-ind", "tags": "project=acme stage=ind"},
+    }
+
+
+def test_stacks_that_it_cannot_name_stay(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (fork / "samconfig.toml").write_text('dev = { deploy = { parameters = { stack_name = "kit-dev" } } }')
+    assert rename.main({"NAME": "acme"}) == 1
+    assert "would be named kit-dev: write the stack_name of each stage by hand" in capsys.readouterr().err
+    assert (fork / "README.md").read_text().startswith("# A2A Lambda Kit")
+
+
 def test_nothing_is_renamed_while_samconfig_cannot_be_read(
     fork: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
