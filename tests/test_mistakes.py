@@ -104,7 +104,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
             "documentationUrl: 2026-01-01",
             "documentationUrl must be text, but YAML reads 2026-01-01 as a date",
         ),
-        ("iconUrl:\nprovider: x", "provider:"),
+        ("iconUrl:\nprovider: x", "provider must have fields, each on a line below it"),
         ("defaultInputModes: text/plain", "defaultInputModes must be a list: write [text/plain]"),
         (
             "documentationUrl: a: b",
@@ -113,6 +113,17 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("documentationUrl: * * *", "found ' '; put the text of this line in quotes"),
         ("documentationUrl: @a", "cannot start any token; put the text of this line in quotes"),
         ("1: x", "1 is not the name of a field."),
+        (
+            "iconUrl: x\n  documentationUrl: y",
+            "mapping values are not allowed here; begin this line in the column of the field above",
+        ),
+        ("skills2: [What?]", "expected ',' or ']', but got '?'; put the texts of this list in quotes"),
+        ("iconUrl:x", "could not find expected ':'; write a space after the colon"),
+        ("iconUrl: 'It's mine'", "found '<scalar>'; put the text of this line in double quotes"),
+        ('iconUrl: "mine', "found unexpected end of stream; the quote that begins here is not closed"),
+        ("public: nope", "public must be true or false"),
+        ("capabilities: streaming", "capabilities must have fields, each on a line below it"),
+        ("scopes: {{ a: b }}", "scopes must be a list: begin each entry with `- `"),
         (
             "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: 3 }} }}]",
             'schedules.0.arguments.n must be text, but YAML reads 3 as a number: write "3"',

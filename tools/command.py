@@ -62,7 +62,7 @@ def read_url(value: str) -> str:
     with suppress(ValueError):
         if value.startswith(("http://", "https://")) and urlsplit(value).hostname:
             return value
-    raise ConfigurationError(f"URL={value}: write the whole url, such as https://agents.example.com")
+    raise ConfigurationError(f"URL={value}: write the whole URL, such as https://agents.example.com")
 
 
 def split_words(variable: str, environ: Mapping[str, str]) -> list[str]:

@@ -107,7 +107,11 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
             "no blocks 'gemini': write one of 'openai', 'anthropic'",
         ),
         ("return File(5, b'1')", TypeError, "a file's name must be text, not int"),
-        ("return Artifact('the whole report')", TypeError, "at least one content: give it one"),
+        (
+            "return Artifact('the whole report')",
+            TypeError,
+            r"an artifact needs content: write Artifact\(\"name\", \"text\"\)",
+        ),
         ("return Artifact(5, 'x')", TypeError, "an artifact's name must be text"),
         ("return Artifact('a', 'x', description=5)", TypeError, "an artifact's description must be text"),
         ("return Message()", TypeError, r"write Message\(\"Hello!\"\)"),

@@ -188,24 +188,29 @@ def test_a_default_is_written_after_the_type(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "words"),
+    ("hint", "kind", "limits"),
     [
-        ("Annotated[int, Field(ge=1, le=5)]", "It must be at least 1 and at most 5."),
-        ("Annotated[Decimal, Field(gt=0, lt=2.5)]", "It must be more than 0 and less than 2.5."),
-        ("Annotated[str, Field(min_length=30)]", "It must be at least 30 characters long."),
+        ("Annotated[int, Field(ge=1, le=5)]", "a whole number", "at least 1 and at most 5"),
+        ("Annotated[Decimal, Field(gt=0, lt=2.5)]", "a number", "more than 0 and less than 2.5"),
+        ("Annotated[str, Field(min_length=30)]", "", "at least 30 characters long"),
+        ("date", "a date such as 2026-12-24", ""),
+        ("list[int]", "a list as JSON", ""),
     ],
 )
-def test_a_question_names_the_limits_of_its_parameter(tmp_path: Any, hint: str, words: str) -> None:
+def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:
+    """Its limits, and its type if an answer was of another one."""
     code = (
-        "from decimal import Decimal\nfrom typing import Annotated\nfrom pydantic import Field\n"
-        f"@skill\ndef hello(turn, x: {hint}): return str(x)"
+        "from datetime import date\nfrom decimal import Decimal\nfrom typing import Annotated\n"
+        f"from pydantic import Field\n@skill\ndef hello(turn, x: {hint}): return str(x)"
     )
     agent = Agent.load(write(tmp_path, code))
-    assert run(agent, {"text": "hi"}).text == f"Please tell me: x. {words}"
-    asked = run(agent, {"data": {"x": "-1"}})
-    assert asked.text == f"“-1” cannot be used. Please tell me: x. {words}"
-    problem = agent.skills["hello"].problem_of({"x": "-1"}, is_complete=True)
-    assert problem.endswith(words[0].lower() + words[1:-1])
+    first = "Please tell me: x." + (f" It must be {limits}." if limits else "")
+    assert run(agent, {"text": "hi"}).text == first
+    words = ", ".join(filter(None, (kind, limits)))
+    refusal = f"“none” cannot be used. Please tell me: x. It must be {words}."
+    assert run(agent, {"data": {"x": "none"}}).text == refusal
+    problem = agent.skills["hello"].problem_of({"x": "none"}, is_complete=True)
+    assert problem == f"the argument x of skill hello cannot be 'none': it must be {words}"
 
 
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from a2a_lambda import Agent, Reply, Retry, SkillError, StepFailed
 from a2a_lambda.durable.engine import ERROR_BYTES, Notice
 from a2a_lambda.durable.memory import MemoryEngine
-from a2a_lambda.errors import CodeChanged, ConfigurationError
+from a2a_lambda.errors import AgentMistake, CodeChanged, ConfigurationError
 from tests.durable.agents import CARD, calls, run, written
 
 
@@ -166,7 +166,7 @@ def test_mistakes_say_what_to_write(tmp_path: Path, line: str, error: type[Excep
 )
 def test_an_operation_that_is_not_awaited_is_a_mistake(tmp_path: Path, line: str, text: str) -> None:
     agent = written(tmp_path, f"@skill\nasync def run(turn):\n    {line}\n")
-    with pytest.raises(RuntimeError, match=text):
+    with pytest.raises(AgentMistake, match=rf"agent.py:\d+: {text}"):
         run(agent)
 
 

@@ -221,7 +221,7 @@ def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> N
     ("line", "words"),
     [
         ('cron: "0 7 * *"', "minute, hour, day, month and weekday"),
-        ('cron: "61 7 * * *"', "is not a time of cron"),
+        ('cron: "61 7 * * *"', "is not a cron expression"),
         ('cron: "0 0 22 * * *"', "6 fields"),
         ('cron: "0 7 * * *", timezone: localtime', "write one such as Asia/Shanghai"),
         ('cron: "0 7 * * *", timezone: posix/UTC', "write one such as Asia/Shanghai"),
@@ -247,7 +247,7 @@ def test_a_mistake_in_a_schedule_is_explained(tmp_path: Path, line: str, words: 
         ("{{ regoin: eu }}", "skill hello has no parameter 'regoin'; did you mean region\\?"),
         (
             "{{ days: seven, size: S }}",
-            "the argument days of skill hello cannot be 'seven': its type is integer",
+            "the argument days of skill hello cannot be 'seven': it must be a whole number",
         ),
         ("{{ size: XL }}", "the argument size of skill hello cannot be 'XL': use one of S, M"),
         ("{{ days: '7', region: eu }}", "skill hello needs the argument size: write `arguments: "),

@@ -192,7 +192,7 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
         (["add", "PACKAGE='x"], "PACKAGE: No closing quotation"),
         (["test", "ARGS=functions/agents/nothing"], "there is no functions/agents/nothing. Agents are"),
         (["test", "ARGS=hello"], "there is no hello. Agents are"),
-        (["chat", "URL=http://["], "write the whole url"),
+        (["chat", "URL=http://["], "write the whole URL"),
         (["build", "ARCH=amd64"], "use arm64 or x86_64"),
     ],
 )

@@ -46,7 +46,8 @@ WAIT_SECONDS = 5.0
 
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
-/skill ID a=1   call a skill with parameters. Without an ID: the agent's skills
+/skill ID a=1   call a skill with parameters, and with the words after them as the text.
+                Without an ID: the agent's skills
 /save N PATH    save the file with this number
 /new            begin a new conversation
 /wait           follow a task that pauses or waits; Ctrl-C leaves it
@@ -134,17 +135,15 @@ class Chat:
     async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
         if skill:
-            if any("=" not in value for value in values):
-                self._view.fail("write parameters as name=value, such as /skill add a=1 b=2")
-                return None
-            arguments = dict(value.split("=", 1) for value in values)
+            count = next((index for index, value in enumerate(values) if "=" not in value), len(values))
+            arguments = dict(value.split("=", 1) for value in values[:count])
             names = self._parameters(skill)
             if unknown := [name for name in arguments if names is not None and name not in names]:
                 listing = ", ".join(names or ()) or "none"
                 self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
                 return None
             message["metadata"] = intent_metadata(skill, arguments)
-            text = text or skill
+            text = " ".join(values[count:]) or skill
         try:
             files = await attachments.parts_of(self._http, self._caller, self._attached)
         except (OSError, *FAILURES) as error:

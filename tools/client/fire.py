@@ -18,7 +18,9 @@ import httpx2
 from rich.console import Console
 from rich.table import Table
 
+from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.settings import Settings
 from tools.command import read_port, reports_errors
 from tools.deployment.stack import ask_worker
 
@@ -66,6 +68,9 @@ def main() -> int:
     if bool(agent) != bool(name):
         raise ConfigurationError("give both AGENT and SCHEDULE to start one, or neither to list them")
     selection = {"agent": agent, "id": name, "key": str(uuid.uuid4())} if name else {}
+    if not stack:
+        for reason in read_cards(Settings.of(os.environ).agents)[1].values():
+            print(f"warning: {reason}", file=sys.stderr)
     answer = (
         ask_worker(stack, {"schedules": selection})
         if stack

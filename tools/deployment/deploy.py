@@ -95,8 +95,8 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     for name in names or profiles:
         if profiles[name].card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
-                f"agent {name} is durable: set ExecutionTimeout in samconfig.toml, such as"
-                " ExecutionTimeout=2592000 for turns of up to 30 days; see docs/long-running.md"
+                f"agent {name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"
+                " samconfig.toml, for turns of up to 30 days; see docs/long-running.md"
             )
 
 

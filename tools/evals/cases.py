@@ -10,6 +10,7 @@ import jsonschema
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 
@@ -108,7 +109,7 @@ def read_evals(folder: Path) -> list[Case]:
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
     except (yaml.YAMLError, ValueError) as error:  # it may not be UTF-8, or have a date that does not exist
-        raise ConfigurationError(f"{path}: not valid YAML: {error}") from None
+        raise ConfigurationError(yaml_mistake(path, error)) from None
     try:
         evals = Evals.model_validate(content)
     except ValidationError as error:
@@ -131,7 +132,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
             case = content["cases"][loc[1]]
             name = case.get("name", loc[1] + 1) if isinstance(case, dict) else loc[1] + 1
             loc[:2] = [f"case {name}"]
-        text = detail["msg"]
+        text = str(EVALS_MISTAKES.get(detail["type"], detail["msg"]))
         if detail["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(loc[-1]), FIELDS, n=1)
             text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
@@ -140,6 +141,12 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
         mistakes.append(f"{'.'.join(map(str, loc)) or 'the file'}: {text}")
     return mistakes
 
+
+EVALS_MISTAKES = {
+    "model_type": "must have fields, each on a line below it",
+    "string_pattern_mismatch": "must be letters, digits, - and _",
+}
+"""What is said of a wrong value, by pydantic's name of the mistake."""
 
 FIELDS = sorted(
     {

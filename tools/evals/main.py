@@ -55,7 +55,9 @@ async def run_all(
         for agent, entries in cases.items():
             folder = AGENTS / agent
             judges = load_judges(folder, entries)
-            client = Client(f"{url.rstrip('/')}/a2a/{agent}", key=key, private=True) if url else None
+            # The url of the server, or of the agent there, as clients have it.
+            base = url.rstrip("/").removesuffix(f"/a2a/{agent}")
+            client = Client(f"{base}/a2a/{agent}", key=key, private=True) if url else None
             asker: Asker = Here(folder) if client is None else There(client)
             recorder = Recorder(folder, "live" if url else mode)
             results[agent] = []

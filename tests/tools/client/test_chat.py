@@ -71,11 +71,19 @@ def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> 
 
 
 def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
-    lines = ("/skill ai-calculate num1=40 num2=2", "hello", "/skill ai-coach", "football", "/skill no")
+    lines = (
+        "/skill ai-calculate num1=40 num2=2",
+        "hello",
+        "/skill ai-coach",
+        "football",
+        "/skill no",
+        "/skill ai-repeat my own words",
+    )
     status, said = chat(server, *lines, VERSION="mcp", AGENT="assistant")
     assert status == 0
     assert said.count("40 plus 2 is 42.") == 1
     assert said.count("hello\n") == 1  # the first tool repeats it
+    assert said.count("my own words\n") == 1
     assert ASKED in said
     assert "Football, then." in said
     assert "there is no skill no" in said

@@ -1,7 +1,9 @@
 """make doctor: a table a person can read, of what a live agent's clients would meet."""
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,6 +14,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.net.addresses import Unresolved
 from tests.conftest import BASE_URL
 from tools.deployment import doctor
+
+Json = Any
 
 Examine = Callable[..., int]
 
@@ -40,6 +44,40 @@ def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -
         assert name in told
     assert "FAIL" not in told
     assert told.count("a stream") == 3
+
+
+def test_one_whose_tasks_continue_without_the_call(
+    kit: Kit, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of durable agents do: their streams are left, and nothing has failed."""
+    monkeypatch.setattr(doctor, "STREAM_SECONDS", 0.5)
+    task: Json = {"id": "t", "contextId": "c", "status": {"state": "working"}}
+
+    class Waiting(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            result = {"kind": "task", **task}
+            yield b"data: " + json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode() + b"\n\n"
+            await asyncio.sleep(60)
+
+    class Durable(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            body = json.loads(request.content) if request.method == "POST" else {}
+            answer = {"jsonrpc": "2.0", "id": body.get("id"), "result": {"kind": "task", **task}}
+            match body.get("method"):
+                case "message/send" | "tasks/get" if "X-API-Key" in request.headers:
+                    return httpx2.Response(200, json=answer)
+                case "message/stream" if "X-API-Key" in request.headers:
+                    headers = {"Content-Type": "text/event-stream"}
+                    return httpx2.Response(200, headers=headers, stream=Waiting())
+            return await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
+
+    visit = doctor.Visit(Durable(), key, "hello")
+    asyncio.run(visit.v0_3(BASE_URL))
+    assert visit.report.failed == 0, visit.report.table()
+    shown = visit.report.table()
+    assert "note  a plain call" in shown
+    assert "working: the task continues without the call" in shown
+    assert "left after 0.5 s, because its task still runs" in shown
 
 
 def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -255,7 +255,8 @@ class Agent:
             called = self.skills.get(schedule.skill or "")
             is_complete = not schedule.message.lstrip().startswith("{")
             if called and (problem := called.problem_of(schedule.arguments, is_complete=is_complete)):
-                raise ConfigurationError(f"{place}: schedule {schedule.id}: {problem}")
+                card = place.removesuffix("agent.py") + "card.yaml"
+                raise ConfigurationError(f"{card}: schedule {schedule.id}: {problem}")
 
 
 def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:

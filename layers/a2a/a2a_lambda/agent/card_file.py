@@ -49,6 +49,30 @@ YAML_KINDS = {
 }
 """What YAML reads instead of a text, by the end of its tag."""
 
+AT_PROBLEM = {
+    "found character '\\t'": "YAML indents with spaces",
+    "found character": "put the text of this line in quotes",
+    "expected alphabetic": "put the text of this line in quotes",
+    "expected <block end>, but found '<scalar>'": "put the text of this line in double quotes",
+    "expected <block end>": "begin this line in the column of the field above it",
+    "expected '<document start>'": "begin every field of the file in the first column",
+}
+"""What to write instead, by the beginning of what PyYAML says of a line."""
+
+AT_CONTEXT = {
+    "could not find expected ':'": "write a space after the colon",
+    "found unexpected end of stream": "the quote that begins here is not closed",
+    "expected ',' or ']'": "put the texts of this list in quotes, and close it with ]",
+}
+"""The same of a mistake that began on an earlier line."""
+
+WORDS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "model_type": "must have fields, each on a line below it",
+}
+"""What is said of a wrong value, by pydantic's name of the mistake."""
+
 CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
 """Names of the fields in a card.yaml, by level."""
 
@@ -68,6 +92,27 @@ class _CardLoader(yaml.SafeLoader):
         return node
 
 
+def yaml_mistake(path: Path, error: Exception) -> str:
+    """What is wrong with a file that PyYAML cannot read, on which line, and what to write instead."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{short_path(path)}: not valid YAML: {error}"
+    mark, problem = error.problem_mark, str(error.problem)
+    advice = next((text for start, text in AT_PROBLEM.items() if problem.startswith(start)), "")
+    if problem.startswith("mapping values"):
+        line = (mark.buffer or "").split("\n")[mark.line] if mark.buffer else ""
+        # The first colon of its line: this field is further to the right than the one above it.
+        is_indented = ":" not in line[: mark.column]
+        advice = (
+            "begin this line in the column of the field above it"
+            if is_indented
+            else "put the text of this line in quotes"
+        )
+    for start, text in AT_CONTEXT.items():
+        if problem.startswith(start) and error.context_mark is not None:
+            mark, advice = error.context_mark, text
+    return f"{short_path(path)}:{mark.line + 1}: not valid YAML: {problem}{f'; {advice}' if advice else ''}"
+
+
 def read_card(path: Path) -> Card:
     """Card of a file. Raises ConfigurationError with the file, the lines and everything that is wrong."""
     check_name(path.parent.name, str(path.parent))
@@ -83,12 +128,7 @@ def read_card(path: Path) -> Card:
             f"{path}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji itself"
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
-        mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", error))
-        place = short_path(path) if mark is None else f"{short_path(path)}:{mark.line + 1}"
-        hint = "; YAML indents with spaces" if "\\t" in problem else ""
-        if problem.startswith(("mapping values", "expected alphabetic", "found character")) and not hint:
-            hint = "; put the text of this line in quotes"
-        raise ConfigurationError(f"{place}: not valid YAML: {problem}{hint}") from None
+        raise ConfigurationError(yaml_mistake(path, error)) from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
     try:
@@ -96,8 +136,8 @@ def read_card(path: Path) -> Card:
     except ValidationError as error:
         raise ConfigurationError(_card_mistakes(path, text, error, CARD_FIELDS)) from None
     ids = [skill.id for skill in card.all_skills]
-    if len(set(ids)) != len(ids):
-        raise ConfigurationError(f"{path}: two skills have the same id")
+    if repeated_ids := sorted({each for each in ids if ids.count(each) > 1}):
+        raise ConfigurationError(f"{short_path(path)}: two skills have the id {repeated_ids[0]}")
     if card.schedules:
         _check_schedules(path, card)
     return card
@@ -180,14 +220,20 @@ def _card_mistakes(
                 mistake = f"{name} must be text, but YAML reads {value} as {kind}: write {advice}"
                 if not node.value:
                     mistake = f"{name} is empty"
-            case "list_type" if isinstance(node, yaml.ScalarNode):
-                mistake = f"{name} must be a list: write [{node.value}]"
+            case "list_type":
+                advice = (
+                    f"write [{node.value}]"
+                    if isinstance(node, yaml.ScalarNode)
+                    else "begin each entry with `- `"
+                )
+                mistake = f"{name} must be a list: {advice}"
             case "too_short":
-                mistake = f"{name} is empty: write at least one, or leave it out if it may be left out"
+                rest = "" if loc == ("skills",) else ", or leave it out"
+                mistake = f"{name} is empty: write at least one{rest}"
             case "invalid_key":
                 mistake = f"{loc[-1]} is not the name of a field."
             case _:
-                mistake = f"{name}: {detail['msg']}"
+                mistake = f"{name} {WORDS.get(detail['type'], 'is wrong: ' + detail['msg'])}"
         mistakes.append((line, mistake))
     if len(mistakes) == 1:
         return f"{short_path(path)}:{mistakes[0][0]}: {mistakes[0][1]}"

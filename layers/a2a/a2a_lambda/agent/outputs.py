@@ -68,7 +68,7 @@ class NamedArtifact:
         if description is not None:
             _check_text("an artifact's description", description)
         if not contents:
-            raise TypeError("an artifact has at least one content: give it one, or yield no artifact")
+            raise TypeError('an artifact needs content: write Artifact("name", "text")')
         self.name = name
         self.contents = contents
         self.description = description
@@ -84,7 +84,7 @@ class FinalMessage:
 
     def __init__(self, *contents: Any) -> None:
         if not contents:
-            raise TypeError('a message has at least one content: write Message("Hello!")')
+            raise TypeError('a message needs content: write Message("Hello!")')
         self.contents = contents
 
 

@@ -32,6 +32,17 @@ LIMITS = {
 }
 """What a value must be, by keyword of JSON Schema."""
 
+TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "array": "a list as JSON",
+    "object": "an object as JSON",
+    "date": "a date such as 2026-12-24",
+    "date-time": "a time such as 2026-12-24T18:00:00Z",
+    "time": "a time such as 18:00:00",
+}
+"""What a value must be, by its type or format in JSON Schema."""
+
 MARK = "__a2a_skill__"
 ROUTE = "__a2a_route__"
 
@@ -231,10 +242,8 @@ class Skill:
                     parameter.read([text])
             except ValueError:
                 choices = ", ".join(self._choices(name))
-                kind = self.input_schema["properties"][name].get("type", "another one")
-                advice = f"use one of {choices}" if choices else f"its type is {kind}"
-                if limits := self._limits(name):
-                    advice += f", and it must be {limits}"
+                limits = self._limits(name, has_type=True) or "of another type"
+                advice = f"use one of {choices}" if choices else f"it must be {limits}"
                 return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}: {advice}"
         return ""
 
@@ -253,7 +262,7 @@ class Skill:
         choices = self._choices(parameter.name)
         if choices:
             question += f" Choose one of {', '.join(choices)}."
-        if limits := self._limits(parameter.name):
+        if not choices and (limits := self._limits(parameter.name, has_type=bool(problem))):
             question += f" It must be {limits}."
         return AskArgument(question, parameter.name, choices=choices)
 
@@ -267,13 +276,15 @@ class Skill:
         values = [value for option in options for value in option if value is not None]
         return tuple(map(slot_text, values)) if all(options) else ()
 
-    def _limits(self, name: str) -> str:
-        """What a parameter's value must be; "" if its schema has no limits."""
+    def _limits(self, name: str, *, has_type: bool) -> str:
+        """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self.input_schema["properties"][name]
         limits = {key: schema[key] for key in LIMITS if key in schema}
-        return " and ".join(
+        words = " and ".join(
             LIMITS[key].format(int(limit) if limit == int(limit) else limit) for key, limit in limits.items()
         )
+        kind = TYPES.get(schema.get("format", schema.get("type", ""))) if has_type else None
+        return ", ".join(filter(None, (kind, words)))
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from a2a_lambda.durable.engine import (
     Wait,
     error_beside_end,
 )
-from a2a_lambda.errors import ConfigurationError, SkillError
+from a2a_lambda.errors import AgentMistake, ConfigurationError, SkillError
 from a2a_lambda.protocol.model import Json
 
 QUESTION_BYTES = 64_000
@@ -57,6 +57,8 @@ _branch: contextvars.ContextVar[_Branch | None] = contextvars.ContextVar("branch
 
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
 """Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
+
+TOO_LONG = f"a pause or a wait must last 0 to {LONGEST_SECONDS:,} seconds, not {{:,}}"
 
 Result = TypeVar("Result")
 
@@ -134,6 +136,8 @@ class Steps:
 
     def sleep(
         self,
+        duration: timedelta | float = 0,
+        /,
         *,
         days: float = 0,
         hours: float = 0,
@@ -141,8 +145,9 @@ class Steps:
         seconds: float = 0,
         name: str = "sleep",
     ) -> DurableOperation[None]:
-        """Pause. Nothing runs meanwhile, and nothing is charged."""
-        pause = _seconds(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+        """Pause. Nothing runs meanwhile, and nothing is charged. duration: a timedelta or seconds."""
+        named_duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        pause = _seconds(_timedelta(duration) + named_duration)
 
         async def run() -> None:
             engine = self._engine(name)
@@ -245,10 +250,10 @@ class Steps:
         return url
 
     def check_operations(self) -> None:
-        """Raises RuntimeError for an operation that was made, and never awaited."""
+        """Raises AgentMistake for an operation that was made, and never awaited."""
         for operation in self._operations:
             if not operation.is_awaited:
-                raise RuntimeError(
+                raise AgentMistake(
                     f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep and"
                     " turn.wait_for"
                 )
@@ -283,7 +288,10 @@ class Steps:
                 f"{name!r} is inside step {step!r}: a step cannot contain steps, pauses or waits"
             )
         if not isinstance(name, str):
-            raise TypeError('the first argument is a name, as in turn.step("plan", make_plan, city)')
+            raise TypeError(
+                f"the first argument is a name, and not {type(name).__name__}: write turn.step("
+                '"plan", make_plan, city), or turn.wait_for("approval", Ask("…"))'
+            )
         if not STEP_NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} cannot be the name of a step: use 1 to 100 letters, digits, . _ and -"
@@ -340,13 +348,21 @@ def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
         variable.reset(token)
 
 
-def _seconds(duration: timedelta | float) -> int:
-    """Whole seconds, at least one. Raises ValueError."""
+def _timedelta(duration: timedelta | float) -> timedelta:
+    """Raises TypeError, ValueError."""
     if not isinstance(duration, timedelta | int | float):
-        raise TypeError(f"a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}")
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    if not 0 <= seconds <= LONGEST_SECONDS:
-        raise ValueError(
-            f"a pause or a wait has 0 to {LONGEST_SECONDS:,} seconds, and {seconds:,} were given"
+        raise TypeError(
+            f"a pause or a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}"
         )
+    try:
+        return duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+    except OverflowError:
+        raise ValueError(TOO_LONG.format(duration)) from None
+
+
+def _seconds(duration: timedelta | float) -> int:
+    """Whole seconds, at least one. Raises TypeError, ValueError."""
+    seconds = _timedelta(duration).total_seconds()
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        raise ValueError(TOO_LONG.format(seconds))
     return max(1, math.ceil(seconds))

@@ -203,7 +203,7 @@ def check_name(name: str, place: str) -> None:
     folder."""
     if not AGENT_NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
-            f"{place}: {name!r} cannot be the name of an agent. Use at most 63 letters, digits, - and _,"
+            f"{place}: {name!r} cannot be the name of an agent. Use at most 63 of a-z, A-Z, 0-9, - and _,"
             " begin with a letter or a digit, and do not use a word of the kit's paths (v1, a2a, alibaba,"
             " stream, tasks, message…)"
         )

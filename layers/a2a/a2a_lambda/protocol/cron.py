@@ -19,8 +19,8 @@ def check(cron: str) -> None:
         CronSim(cron, datetime.now(UTC))
     except CronSimError as error:
         raise ValueError(
-            f"{cron!r} is not a time of cron ({error}): write minute, hour, day, month and weekday, such as"
-            ' "0 7 * * 1-5"'
+            f"{cron!r} is not a cron expression ({error}): write minute, hour, day, month and weekday,"
+            ' such as "0 7 * * 1-5"'
         ) from None
 
 
