@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.access import rate_limit
 from a2a_lambda.errors import KeysUnavailable, StoreError, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
@@ -191,3 +192,15 @@ def test_a_wrong_verb_is_told_the_right_ones(rest: Rest) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
     assert (answer.json()["error"]["code"], answer.json()["error"]["status"]) == (405, "UNIMPLEMENTED")
     assert "use GET" in answer.json()["error"]["message"]
+
+
+def test_429_says_when(settings: Settings) -> None:
+    kit = Kit(settings.model_copy(update={"requests_per_owner": 1}))
+    key = new_key(kit)
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        body = request("tasks/get", {"id": "x"})
+        answers = [client.post("/", json=body, headers={"X-API-Key": key}) for _ in range(60)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused, "60 requests are more than the limit"
+    assert 1 <= int(refused[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
+    assert "at most 10 requests within 10 seconds" in refused[0].json()["error"]["message"]

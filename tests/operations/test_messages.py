@@ -4,7 +4,7 @@ import asyncio
 import base64
 import time
 import uuid
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -431,6 +431,22 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     with pytest.raises(ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
         within(bench.send("echo", parts=parts))
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+
+
+def test_only_an_agent_with_parameters_takes_json(bench: RunBench, tmp_path: Path) -> None:
+    json_part = Part(data={"n": 1}, mediaType="application/json")
+    json_text = Part(text='{"n": 1}', mediaType="application/json")
+    for name, parameter, part, is_taken in (
+        ("with", ", n: int", json_part, True),
+        ("with-text", ", n: int", json_text, False),
+        ("without", "", json_part, False),
+    ):
+        code = f"@skill\ndef hello(turn{parameter}): return 'hi'"
+        agents = Agents.of(Agent.load(write(tmp_path / name, code)))
+        bench.messages = Messages(bench.store, agents, repeat_seconds=60)
+        bench.scope = Scope(bench.scope.owner, "hello")
+        with nullcontext() if is_taken else pytest.raises(ContentTypeNotSupported):
+            assert within(bench.send("", parts=[part]))["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
@@ -44,6 +45,16 @@ def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head
     store.get_context(head.scope, head.context_id)
     assert len(reads) >= 3
     assert set(reads) == {True}
+
+
+def test_every_call_is_counted(store: Store, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that DynamoDB refuses."""
+    counts: list[dict[str, int]] = []
+    monkeypatch.setattr(telemetry, "measure", lambda values, **_: counts.append(values))
+    store.get_head(head.scope, head.task_id)
+    with pytest.raises(Conflict):
+        store.create_head(running(store, head.scope, head.task_id))
+    assert counts == [{"DynamoDBCalls": 1}] * 2
 
 
 def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
