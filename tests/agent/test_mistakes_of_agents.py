@@ -27,6 +27,7 @@ WRONG = {
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
+    "return SkillError('no')": "SkillError was returned: write `raise` instead of `return`",
     "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
 }
 

@@ -265,6 +265,18 @@ def test_a_list_or_an_object_stays_one(hint: Any, value: Any) -> None:
     assert type(arguments["query"]) is type(value)
 
 
+def test_a_class_that_json_cannot_say_is_a_mistake() -> None:
+    class Own: ...
+
+    def find(query: Own) -> None: ...
+
+    find.__annotations__["query"] = Own
+    with pytest.raises(
+        ConfigurationError, match=r"pydantic-core schema for <class '.*Own'>\. A parameter is"
+    ):
+        _ = Skill(mark(find)).input_schema
+
+
 def test_a_default_that_json_cannot_say_is_a_mistake() -> None:
     def find(most: float = math.inf) -> None: ...
 

@@ -64,15 +64,25 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     asyncio.run(go())
 
 
-def test_one_that_continues_is_kept(settings: Settings, owner: str) -> None:
+def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 1)
+    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    caps = StreamLimit(store, 1)
+    keep, renewals = store.slots.keep, 0
+
+    def count(*arguments: Any) -> None:
+        nonlocal renewals
+        renewals += 1
+        keep(*arguments)
+
+    monkeypatch.setattr(store.slots, "keep", count)
 
     async def go() -> None:
         async with caps.hold_slot(owner) as slot:
             for _ in range(60):
                 clock.now += 4
                 await slot.renew()
+            assert renewals == 6, "one in 40 s"
             with pytest.raises(TooManyStreams):
                 async with caps.hold_slot(owner):
                     pass

@@ -123,7 +123,8 @@ def _value(kind: ValueKind, name: str, environ: Mapping[str, str]) -> str:
     if not value:
         value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
     if not (value := value.strip()):
-        raise ConfigurationError(f"the value of {name} is empty")
+        advice = "add VALUE=…" if kind == "setting" else "write the value, or pipe it in"
+        raise ConfigurationError(f"the value of {name} is empty: {advice}, or REMOVE=1 to delete it")
     return value
 
 

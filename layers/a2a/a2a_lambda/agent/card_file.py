@@ -122,7 +122,7 @@ def read_card(path: Path) -> Card:
         # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: not found; every agent folder has a card.yaml") from None
+        raise ConfigurationError(f"{short_path(path)}: not found: every agent has a card.yaml") from None
     except UnicodeEncodeError:
         raise ConfigurationError(
             f"{path}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji itself"

@@ -328,6 +328,8 @@ def part_of(value: Any) -> Part:
                     f"{type(value).__name__} cannot be inside an Artifact or a Message: return or yield it by"
                     " itself"
                 )
+            if isinstance(value, BaseException):
+                raise AgentMistake(f"{type(value).__name__} was returned: write `raise` instead of `return`")
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

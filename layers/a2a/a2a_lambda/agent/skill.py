@@ -1,47 +1,26 @@
-"""A skill: a function, its typed parameters, and how texts become arguments."""
+"""A skill: a function, and how a message becomes its arguments."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
+from a2a_lambda.agent.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
 from a2a_lambda.protocol.model import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-LIMITS = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "more than {}",
-    "maximum": "at most {}",
-    "exclusiveMaximum": "less than {}",
-    "minLength": "at least {} characters long",
-    "maxLength": "at most {} characters long",
-}
-"""What a value must be, by keyword of JSON Schema."""
-
-TYPES = {
-    "integer": "a whole number",
-    "number": "a number",
-    "array": "a list as JSON",
-    "object": "an object as JSON",
-    "date": "a date such as 2026-12-24",
-    "date-time": "a time such as 2026-12-24T18:00:00Z",
-    "time": "a time such as 18:00:00",
-}
-"""What a value must be, by its type or format in JSON Schema."""
 
 MARK = "__a2a_skill__"
 ROUTE = "__a2a_route__"
@@ -83,46 +62,6 @@ def route(function: Function) -> Function:
     the skill to call, or its id, or None for the default skill."""
     setattr(function, ROUTE, True)
     return function
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a skill. description: the text in Annotated[type, "text"]."""
-
-    name: str
-    hint: Any
-    default: Any
-    description: str
-
-    @property
-    def is_required(self) -> bool:
-        return self.default is inspect.Parameter.empty
-
-    @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.hint)
-
-    def read(self, texts: Sequence[str], value: Json = None) -> Any:
-        """Argument from the value, else from the first text that fits the type. Raises ValueError if none
-        fits.
-
-        value: the JSON value that `texts` has as a text; None = the client sent texts.
-        """
-        # Models write a list or an object as a text, so such a text is read below.
-        if value is not None and not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
-            with suppress(ValidationError):
-                return self._adapter.validate_json(strictjson.dumps(value))
-        for text in texts:
-            reads = [self._adapter.validate_strings, self._adapter.validate_json]
-            if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
-                reads.reverse()
-            for read in reads:
-                for candidate in (text, text.strip()):
-                    try:
-                        return read(candidate)
-                    except ValidationError:
-                        continue
-        raise ValueError(f"no text given for {self.name} fits its type")
 
 
 class Skill:
@@ -272,7 +211,7 @@ class Skill:
         prop = schema["properties"][name]
         if "$ref" in prop:  # an Enum
             prop = schema["$defs"][prop["$ref"].rpartition("/")[2]]
-        options = [_values_of(option) for option in prop.get("anyOf", [prop])]
+        options = [values_of(option) for option in prop.get("anyOf", [prop])]
         values = [value for option in options for value in option if value is not None]
         return tuple(map(slot_text, values)) if all(options) else ()
 
@@ -301,12 +240,12 @@ class Skill:
         }
         try:
             schema: dict[str, Any] = create_model(self.id, **fields).model_json_schema(
-                schema_generator=_Schema
+                schema_generator=ParameterSchema
             )
             strictjson.dumps_verified(schema)  # a default may be infinite
             return schema
         except Exception as error:
-            reason = str(error).partition("\n")[0]
+            reason = re.split(r"\n|\. Set `", str(error))[0].removesuffix(".")
             raise ConfigurationError(
                 f"{self._where}: its parameters have no JSON Schema: {reason}. A parameter is a value that"
                 " JSON can hold; the files of a message are in turn.files"
@@ -327,14 +266,6 @@ class Skill:
         return schema if schema.get("type") == "object" else None
 
 
-def _values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
-    """The values that a schema allows, if it names them."""
-    if "const" in schema:
-        return [schema["const"]]
-    values: Sequence[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
-    return values
-
-
 def slot_text(value: Json) -> str:
     """A JSON value as the text of a slot."""
     return value if isinstance(value, str) else strictjson.dumps(value).decode()
@@ -343,27 +274,3 @@ def slot_text(value: Json) -> str:
 def is_async(function: Any) -> bool:
     """Whether a call of the function does not block: it returns a coroutine or an asynchronous generator."""
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
-class _Schema(GenerateJsonSchema):
-    """Schemas that a client can fill slots by: without titles and nulls, and a decimal is a number."""
-
-    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
-        result = super().generate(schema, mode)
-        result.setdefault("properties", {})
-        for part in (result, *result.get("$defs", {}).values()):
-            part.pop("title", None)
-            for field in part.get("properties", {}).values():
-                field.pop("title", None)
-                if field.get("default", ...) is None:
-                    del field["default"]
-        return result
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        names = ("ge", "gt", "le", "lt", "multiple_of")
-        settings: Mapping[str, Any] = schema
-        bounds: Any = {name: float(settings[name]) for name in names if name in settings}
-        return self.float_schema(core_schema.float_schema(**bounds))
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])

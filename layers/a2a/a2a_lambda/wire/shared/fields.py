@@ -36,7 +36,8 @@ def optional_mapping(source: Object, key: str, path: str) -> Object | None:
 def text(source: Object, key: str, path: str) -> str:
     value = source.get(key)
     if not isinstance(value, str):
-        raise InvalidParams(f"{path}.{key} must be a string", path=f"{path}.{key}")
+        missing = "is missing, and " if value is None else ""
+        raise InvalidParams(f"{path}.{key} {missing}must be a string", path=f"{path}.{key}")
     return value
 
 
@@ -56,7 +57,8 @@ def optional_identifier(source: Object, key: str, path: str) -> str | None:
 def array(source: Object, key: str, path: str) -> list[Json]:
     value = source.get(key)
     if not isinstance(value, list):
-        raise InvalidParams(f"{path}.{key} must be an array", path=f"{path}.{key}")
+        missing = "is missing, and " if value is None else ""
+        raise InvalidParams(f"{path}.{key} {missing}must be an array", path=f"{path}.{key}")
     return value
 
 

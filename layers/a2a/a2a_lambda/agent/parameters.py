@@ -1,0 +1,108 @@
+"""Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from a2a_lambda import strictjson
+from a2a_lambda.protocol.model import Json
+
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "minLength": "at least {} characters long",
+    "maxLength": "at most {} characters long",
+}
+"""What a value must be, by keyword of JSON Schema."""
+
+TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "array": "a list as JSON",
+    "object": "an object as JSON",
+    "date": "a date such as 2026-12-24",
+    "date-time": "a time such as 2026-12-24T18:00:00Z",
+    "time": "a time such as 18:00:00",
+}
+"""What a value must be, by its type or format in JSON Schema."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a skill. description: the text in Annotated[type, "text"]."""
+
+    name: str
+    hint: Any
+    default: Any
+    description: str
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.hint)
+
+    def read(self, texts: Sequence[str], value: Json = None) -> Any:
+        """Argument from the value, else from the first text that fits the type. Raises ValueError if none
+        fits.
+
+        value: the JSON value that `texts` has as a text; None = the client sent texts.
+        """
+        # Models write a list or an object as a text, so such a text is read below.
+        if value is not None and not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
+            with suppress(ValidationError):
+                return self._adapter.validate_json(strictjson.dumps(value))
+        for text in texts:
+            reads = [self._adapter.validate_strings, self._adapter.validate_json]
+            if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
+                reads.reverse()
+            for read in reads:
+                for candidate in (text, text.strip()):
+                    try:
+                        return read(candidate)
+                    except ValidationError:
+                        continue
+        raise ValueError(f"no text given for {self.name} fits its type")
+
+
+def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
+    """The values that a schema allows, if it names them."""
+    if "const" in schema:
+        return [schema["const"]]
+    values: Sequence[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
+    return values
+
+
+class ParameterSchema(GenerateJsonSchema):
+    """Schemas that a client can fill slots by: without titles and nulls, and a decimal is a number."""
+
+    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
+        result = super().generate(schema, mode)
+        result.setdefault("properties", {})
+        for part in (result, *result.get("$defs", {}).values()):
+            part.pop("title", None)
+            for field in part.get("properties", {}).values():
+                field.pop("title", None)
+                if field.get("default", ...) is None:
+                    del field["default"]
+        return result
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        names = ("ge", "gt", "le", "lt", "multiple_of")
+        settings: Mapping[str, Any] = schema
+        bounds: Any = {name: float(settings[name]) for name in names if name in settings}
+        return self.float_schema(core_schema.float_schema(**bounds))
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
