@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
-from a2a_lambda.agent.skill import Skill
+from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT

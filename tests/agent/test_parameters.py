@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import Agent, Answer, SkillError, Turn
-from a2a_lambda.agent.skill import Skill
-from a2a_lambda.agent.skill import skill as mark
+from a2a_lambda.agent.skills.skill import Skill
+from a2a_lambda.agent.skills.skill import skill as mark
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json, Message, Part, Role
 from tests.agent.folders import CARD, write

@@ -20,7 +20,7 @@ from a2a_lambda.agent.outputs import (
     Progress,
     Reject,
 )
-from a2a_lambda.agent.skill import route, skill
+from a2a_lambda.agent.skills.skill import route, skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Retry
 from a2a_lambda.errors import MemoryFull, SkillError, StepFailed

@@ -13,7 +13,7 @@ from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.agent.event_builder import EventBuilder, part_of
 from a2a_lambda.agent.files.sent import read
 from a2a_lambda.agent.outputs import Ask, Batch, File
-from a2a_lambda.agent.skill import Skill
+from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Suspended
 from a2a_lambda.durable.memory import KeptResults, MemoryEngine

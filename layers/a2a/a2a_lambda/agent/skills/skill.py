@@ -15,7 +15,7 @@ from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
-from a2a_lambda.agent.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
+from a2a_lambda.agent.skills.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
 from a2a_lambda.protocol.model import Json
