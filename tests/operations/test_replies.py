@@ -307,6 +307,21 @@ def test_a_client_that_can_name_no_task_begins_no_second_one_meanwhile(bench: Du
     assert other["id"] != task["id"]
 
 
+def test_a_client_that_can_name_no_task_begins_another_one_beside_a_turn_that_runs(
+    bench: DurableBench,
+) -> None:
+    """Only a turn that sleeps would be forgotten by its user."""
+    task = bench.send(skill="pay")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    assert head.execution is not None
+    bench.store.update_head(replace(head, execution=replace(head.execution, is_suspended=False)))
+    same: dict[str, Any] = {"contextId": task["contextId"], "metadata": intent("count")}
+    other = bench.send("hello?", names_tasks=False, **same)
+    assert other["id"] != task["id"]
+    bench.wait(other["id"], lambda head: head.is_stopped or head.is_suspended)
+
+
 def test_a_client_that_can_name_no_task_ends_a_wait_that_takes_messages(bench: DurableBench) -> None:
     task = bench.send(skill="cash", names_tasks=False)
     bench.wait_until_open(task["id"])
