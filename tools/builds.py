@@ -16,6 +16,9 @@ BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
 LAMBDA_PYTHON = "3.13"
 """Version of Python in template.yaml."""
 
+LAMBDA_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""Versions of Lambda's runtimes that the kit runs on."""
+
 NOT_OF_IMAGES = ("ExtraLayerArn", "ExtraLayerArn2", "ExtraLayerWrapper", "SnapStart")
 """Parameters that have no effect on an image."""
 
@@ -42,10 +45,8 @@ def read_architecture(
 def read_python(environ: Mapping[str, str]) -> str:
     """Value of LAMBDA_PYTHON. Raises ConfigurationError."""
     version = environ.get("LAMBDA_PYTHON") or LAMBDA_PYTHON
-    if not re.fullmatch(r"3\.1[1-9]", version):
-        raise ConfigurationError(
-            f"LAMBDA_PYTHON={version}: write a version from 3.11 on, such as {LAMBDA_PYTHON}"
-        )
+    if version not in LAMBDA_PYTHONS:
+        raise ConfigurationError(f"LAMBDA_PYTHON={version}: use one of {', '.join(LAMBDA_PYTHONS)}")
     return version
 
 

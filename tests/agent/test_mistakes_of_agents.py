@@ -27,7 +27,7 @@ WRONG = {
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
-    "return SkillError('no')": "SkillError was returned: write `raise` instead of `return`",
+    "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
     "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
 }
 
@@ -120,6 +120,8 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         ("return Command(5)", TypeError, "a command's name must be text"),
         ("return Command('a', request_id=5)", TypeError, "a command's request_id must be text"),
         ("return Command('a', color=None)", TypeError, "color of a command must be text"),
+        ("return Command('a', color=float('nan'))", TypeError, "color of a command must be text"),
+        ("return Command('a', color=object())", TypeError, "color of a command must be text"),
         ("return Command('a', color=('r', 'g', 'b'))", TypeError, "color of a command must be text"),
         ("return File(b'1', 'a')", TypeError, r'not bytes: write File\("sum.csv", content\)'),
         ("return Artifact(None)", TypeError, "an artifact's name must be text, not None$"),

@@ -214,8 +214,9 @@ def test_what_no_event_can_carry_fails(tmp_path: Path, value: str) -> None:
 
 
 def test_the_parameters_of_a_command_are_texts_or_json(tmp_path: Path) -> None:
-    params = "a='text', b=True, c=2, d=['x', 'é'], e=('3', '03'), f=(1, True)"
-    [command] = run(tmp_path, f"@skill\ndef hello(turn): return Command('play', {params})").commands
+    params = "a='text', b=True, c=2, d=['x', 'é'], e=('3', '03'), f=(1, True), g=date(2026, 1, 31)"
+    code = f"from datetime import date\n@skill\ndef hello(turn): return Command('play', {params})"
+    [command] = run(tmp_path, code).commands
     texts = [(param["value"], param.get("normValue")) for param in command["params"]]
     assert texts == [
         ("text", None),
@@ -224,6 +225,7 @@ def test_the_parameters_of_a_command_are_texts_or_json(tmp_path: Path) -> None:
         ('["x","é"]', None),
         ("3", "03"),
         ("1", "true"),
+        ("2026-01-31", None),
     ]
 
 

@@ -392,7 +392,7 @@ def test_the_fields_of_an_event_show_its_kind(kind: str) -> None:
     ids = {"taskId": "t", "contextId": "c"}
     events: dict[str, Json] = {
         "task": {"id": "t", "contextId": "c", "status": {"state": "working"}},
-        "message": {"messageId": "m", "role": "agent", "parts": []},
+        "message": {"messageId": "m", "role": "agent"},
         "status-update": {**ids, "status": {"state": "working"}, "final": False},
         "artifact-update": {**ids, "artifact": {"artifactId": "a"}, "lastChunk": True},
     }

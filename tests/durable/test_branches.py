@@ -88,12 +88,12 @@ async def run(turn):
 
 def test_steps_and_waits_in_branches_return_the_types_that_they_return_alone(tmp_path: Path) -> None:
     body = """
-from dataclasses import dataclass
-@dataclass
-class Plan:
-    city: str
+from typing import Annotated
+from pydantic import AfterValidator, BaseModel
+class Plan(BaseModel):
+    city: Annotated[str, AfterValidator(lambda city: city + "!")]
 def make_plan() -> Plan:
-    return Plan("Rome")
+    return Plan.model_construct(city="Rome")
 @skill
 async def run(turn):
     plan, reply, pause, count = await turn.parallel(
@@ -105,7 +105,7 @@ async def run(turn):
     return f"{plan.city}, {reply.text}, {reply.is_callback}, {pause}, {count}"
 """
     replies = {"parallel/1/x": "yes"}
-    assert run(written(tmp_path, body), replies=replies).text == "Rome, yes, False, None, 2"
+    assert run(written(tmp_path, body), replies=replies).text == "Rome!, yes, False, None, 2"
 
 
 def test_a_task_group_may_be_suspended(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
-from tools.agents.stages import read_stages
+from tools.agents.stages import default_stage, read_stages
 from tools.command import split_names
 from tools.deployment.deploy import named_parameters
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
 STAGES = read_stages(ROOT)
 
-STAGE = os.environ.get("E2E_STAGE") or ("dev" if "dev" in STAGES else next(iter(STAGES)))
+STAGE = os.environ.get("E2E_STAGE") or default_stage(STAGES)
 
 FOLDER = ROOT / "functions" / "agents"
 

@@ -2,11 +2,13 @@
 
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
+from tools.builds import read_architecture
 from tools.command import read_text, split_names
 
 SAMCONFIG = Path("samconfig.toml")
@@ -76,6 +78,30 @@ def values_of_stages(name: str) -> dict[str, str]:
         stage: dict(word.partition("=")[::2] for word in overrides_of(parameters)).get(name, "")
         for stage, parameters in read_stages().items()
     }
+
+
+def architectures_of_stages(environ: Mapping[str, str]) -> list[str]:
+    """What Lambda's functions run on: ARCH, or else what the stages say, each for itself. Raises
+    ConfigurationError."""
+    if environ.get("ARCH"):
+        return [read_architecture(environ)]
+    named = values_of_stages("Architecture").values()
+    return sorted({read_architecture({}, {"Architecture": value}) for value in named or ("",)})
+
+
+def default_stage(stages: Mapping[str, Any]) -> str:
+    """The stage that a command is for that names none; "" = there is no stage."""
+    return "dev" if "dev" in stages else next(iter(stages), "")
+
+
+def check_agent_names(names: Iterable[str], choices: Collection[str]) -> None:
+    """Raises ConfigurationError if AgentNames has an agent that is not there."""
+    for name in names:
+        if name not in choices:
+            hint = did_you_mean(name, choices)
+            raise ConfigurationError(
+                f"AgentNames: there is no agent {name!r}{hint} There are: {', '.join(choices)}"
+            )
 
 
 def agents_of_stages() -> dict[str, list[str]]:

@@ -31,7 +31,7 @@ HOST_BUILDS = Path(".aws-sam/host")
 """Builds for this machine, one for each agent, because all agents together may be too large. Beside each is
 the digest of what it was made from."""
 
-AGENT_PATH = re.compile(r"(?:/v2)?/a2a/([^/]+)")
+AGENT_PATH = re.compile(r"(?:/v2)?/(?:a2a|mcp)/([^/]+)")
 
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
@@ -46,8 +46,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     agents = read_cards(Settings.of(environ).agents)[0]
     default = default_of(agents)
     event = with_agent(event, agents, default)
-    match = AGENT_PATH.match(str(event.get("path", "")))
-    folder_of_build = HOST_BUILDS / (match[1] if match else default)
+    folder_of_build = HOST_BUILDS / (agent_in(event) or default)
     if status := _build(folder_of_build):
         return status
     with ExitStack() as stack:
@@ -123,11 +122,20 @@ def _own_values() -> dict[str, str]:
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
     """An event for an agent that is there. If its path names another one, it goes to the default agent."""
     text = json.dumps(event)
-    match = AGENT_PATH.match(str(event.get("path", "")))
-    if match is None or match[1] in agents:
+    name = agent_in(event)
+    if not name or name in agents:
         return event
-    copy: dict[str, Any] = json.loads(text.replace(f"a2a/{match[1]}", f"a2a/{default}"))
+    for prefix in ("a2a", "mcp"):
+        text = text.replace(f"{prefix}/{name}", f"{prefix}/{default}")
+    copy: dict[str, Any] = json.loads(text)
     return copy
+
+
+def agent_in(event: Mapping[str, Any]) -> str:
+    """The agent that the path of an event names; "" = the default one. An event of an HTTP API, or of a
+    function URL, has its path in rawPath."""
+    match = AGENT_PATH.match(str(event.get("path") or event.get("rawPath") or ""))
+    return match[1] if match else ""
 
 
 def function_of(event: dict[str, Any]) -> str:

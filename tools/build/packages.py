@@ -25,9 +25,9 @@ from packaging.utils import canonicalize_name
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
-from tools.agents.stages import values_of_stages
+from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
-from tools.builds import read_architecture, read_python
+from tools.builds import read_python
 from tools.command import read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
@@ -59,7 +59,13 @@ stage in samconfig.toml."""
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
-    command, packages, agent = argv[1], split_words("PACKAGE", os.environ), os.environ.get("AGENT", "")
+    # The url of a package may stand after its name, as in "name @ https://…".
+    words = re.sub(r"\s*@\s*(?=[a-z+]+://)", "@", os.environ.get("PACKAGE", ""))
+    command, packages, agent = (
+        argv[1],
+        split_words("PACKAGE", {"PACKAGE": words}),
+        os.environ.get("AGENT", ""),
+    )
     match command:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
@@ -109,7 +115,8 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
-    sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, _architectures()[0]))
+    architecture = architectures_of_stages(os.environ)[0]
+    sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
     print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
@@ -226,7 +233,7 @@ def _check_wheels(requirements: Path) -> None:
     """Raises ConfigurationError if Lambda's platform has no wheel of a package: a build compiles nothing."""
     if not versions_of(requirements):
         return
-    for arch in _architectures():
+    for arch in architectures_of_stages(os.environ):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 _install_for_lambda(requirements, folder, arch, "--dry-run")
@@ -235,14 +242,6 @@ def _check_wheels(requirements: Path) -> None:
                 raise ConfigurationError(
                     NO_WHEEL.format(arch=arch, python=python, reason=error, other=other)
                 ) from None
-
-
-def _architectures() -> list[str]:
-    """What Lambda's functions run on: ARCH, or else what the stages say, each for itself."""
-    if os.environ.get("ARCH"):
-        return [read_architecture(os.environ)]
-    named = values_of_stages("Architecture").values()
-    return sorted({read_architecture({}, {"Architecture": value}) for value in named or ("",)})
 
 
 def _install_for_lambda(lock: Path, folder: str, arch: str, *options: str) -> None:
@@ -291,6 +290,8 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
+        if "://" in text:
+            raise ConfigurationError(f"write the package's name before its url: name @ {text}") from None
         raise ConfigurationError(
             f"{text!r} is not the name of a package, such as openai>=2: {error}"
         ) from None

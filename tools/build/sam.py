@@ -15,7 +15,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LOCK, lock_for
-from tools.agents.stages import values_of_stages
+from tools.agents.stages import architectures_of_stages, values_of_stages
 from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, find_python, for_python, read_architecture, read_python
 from tools.command import reports_errors, split_names
@@ -44,7 +44,14 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         named = {**stage_parameters, **call_parameters}
         agents = sorted(split_names(named.get("AgentNames", "")))
         otlp_endpoints = [named.get("OtlpEndpoint", "")]
-    architecture = read_architecture(environ, named)
+    architectures = architectures_of_stages(environ)
+    if command == "deployment":
+        architectures = [read_architecture(environ, named)]
+    [architecture, *others] = architectures
+    if others:
+        raise ConfigurationError(
+            f"the stages run on {architecture} and {others[0]}: add ARCH={architecture} or ARCH={others[0]}"
+        )
     has_tracing = any(otlp_endpoints)
     if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status

@@ -33,7 +33,7 @@ def zipped_size_of(folder: Path) -> int:
         return file.tell()
 
 
-def report(build: Path, *, for_image: bool = False, has_tracing: bool = True) -> tuple[str, int]:
+def report(build: Path, *, for_image: bool = False, has_tracing: bool = False) -> tuple[str, int]:
     """A line about a build, and the exit status of the process.
 
     for_image: it becomes a container image, which has all layers. has_tracing: the functions have the layer

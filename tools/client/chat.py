@@ -39,7 +39,7 @@ from tools.client import attachments
 from tools.client.view import View
 from tools.command import is_loopback, read_port, reports_errors, split_words
 from tools.deployment.stack import url_of
-from tools.state import key_for
+from tools.state import DEFAULT_PORT, key_for
 
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
@@ -136,6 +136,9 @@ class Chat:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
         if skill:
             count = next((index for index, value in enumerate(values) if "=" not in value), len(values))
+            if any("=" in word for word in values[count:]):
+                self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b=2")
+                return None
             arguments = dict(value.split("=", 1) for value in values[:count])
             names = self._parameters(skill)
             if unknown := [name for name in arguments if names is not None and name not in names]:
@@ -321,7 +324,7 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
-    url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or '8080')}"
+    url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or str(DEFAULT_PORT))}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)

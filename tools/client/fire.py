@@ -23,6 +23,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import read_port, reports_errors
 from tools.deployment.stack import ask_worker
+from tools.state import DEFAULT_PORT
 
 SECONDS = 30.0
 
@@ -74,7 +75,7 @@ def main() -> int:
     answer = (
         ask_worker(stack, {"schedules": selection})
         if stack
-        else ask_server(read_port(os.environ.get("PORT") or "8080"), selection)
+        else ask_server(read_port(os.environ.get("PORT") or str(DEFAULT_PORT)), selection)
     )
     if "error" in answer:
         raise ConfigurationError(answer["error"])

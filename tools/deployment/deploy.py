@@ -88,10 +88,7 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     in a stack without a function for that."""
     profiles = {profile.name: profile for profile in check_all(Path("functions/agents"))}
     names = split_names(parameters["AgentNames"])
-    for name in names:
-        if name not in profiles:
-            choices = ", ".join(profiles)
-            raise ConfigurationError(f"AgentNames: there is no agent {name!r}. There are: {choices}")
+    stages.check_agent_names(names, profiles)
     for name in names or profiles:
         if profiles[name].card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
@@ -244,7 +241,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         differences = () if is_first else changes(stage["stack_name"], parameters)
         unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
         if environ.get("IMAGE") and unused:
-            print(f"note: an image has no layers and no SnapStart: {', '.join(unused)} will have no effect")
+            names = ", ".join(unused)
+            print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
         for note in (*notes(account, parameters), *differences):
             print(f"note: {note}")
         return 0

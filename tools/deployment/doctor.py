@@ -197,10 +197,18 @@ class Visit:
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
             has_end = status.get("state") in STOPPED or kinds == ["message"]
-            text = f"{', '.join(kinds)}; the first after {times[0]:.1f} s, the last after {times[-1]:.1f} s"
-            text += f"; left after {STREAM_SECONDS:g} s, because its task still runs" if is_left else ""
-            verdict = None if is_left and has_start and kinds else has_start and has_end
-            self.report.add("a stream", verdict, text if kinds else "no events")
+            text = "no events"
+            if kinds:
+                text = (
+                    f"{', '.join(kinds)}; the first after {times[0]:.1f} s, the last after {times[-1]:.1f} s"
+                )
+            if is_left:
+                text += f"; after {STREAM_SECONDS:g} s it had not ended"
+                text += ", although its task had" if has_end else ": its task still runs" if kinds else ""
+            verdict = has_start and has_end and not is_left
+            self.report.add(
+                "a stream", None if is_left and has_start and kinds and not has_end else verdict, text
+            )
 
     @asynccontextmanager
     async def _errors_as_rows(self, what: str) -> AsyncIterator[None]:

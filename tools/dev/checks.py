@@ -10,7 +10,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
-from tools.agents.stages import agents_of_stages
+from tools.agents.stages import agents_of_stages, check_agent_names, default_stage
 from tools.command import reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 
@@ -61,11 +61,9 @@ def e2e(environ: Mapping[str, str]) -> int:
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
     stages = agents_of_stages()
-    stage = environ.get("STAGE") or ("dev" if "dev" in stages else next(iter(stages), ""))
+    stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here
-    for name in stages[stage]:
-        if not (AGENTS / name / "card.yaml").exists():
-            raise ConfigurationError(f"AgentNames of stage {stage}: there is no agent {name!r}")
+    check_agent_names(stages[stage], sorted(card.parent.name for card in AGENTS.glob("*/card.yaml")))
     environments.install("sam", "ministack")
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     status = _run(*tests, E2E_STAGE=stage)

@@ -44,7 +44,7 @@ from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
-from tools.state import BUCKET, KEYS_PATH, STATE, TABLE, local_key
+from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, STATE, TABLE, local_key
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -70,7 +70,7 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 @reports_errors
 def main() -> int:
     """Serve until Ctrl-C."""
-    port = read_port(os.environ.get("PORT") or "8080")
+    port = read_port(os.environ.get("PORT") or str(DEFAULT_PORT))
     with ExitStack() as stack:
         listener = stack.enter_context(listen(HOST, port, "make run"))
         url = ""

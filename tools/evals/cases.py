@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import jsonschema
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from a2a_lambda.agent.card_file import yaml_mistake
+from a2a_lambda.agent.card_file import WORDS, yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 
@@ -137,13 +138,15 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
             close = difflib.get_close_matches(str(loc[-1]), FIELDS, n=1)
             text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
         elif detail["type"] == "string_type" and "arguments" in loc:
-            text = f"must be text: write '{json.dumps(detail['input'], default=str, ensure_ascii=False)}'"
+            value = detail["input"]
+            value = str(value) if isinstance(value, date) else json.dumps(value, default=str)
+            text = f"must be text: write {json.dumps(value)}"
         mistakes.append(f"{'.'.join(map(str, loc)) or 'the file'}: {text}")
     return mistakes
 
 
 EVALS_MISTAKES = {
-    "model_type": "must have fields, each on a line below it",
+    **WORDS,
     "string_pattern_mismatch": "must be letters, digits, - and _",
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""

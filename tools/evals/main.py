@@ -9,6 +9,7 @@ RECORD=1.
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,8 +56,8 @@ async def run_all(
         for agent, entries in cases.items():
             folder = AGENTS / agent
             judges = load_judges(folder, entries)
-            # The url of the server, or of the agent there, as clients have it.
-            base = url.rstrip("/").removesuffix(f"/a2a/{agent}")
+            # The url of the server, or of an agent there, as clients have it.
+            base = re.sub(r"/a2a/[^/]+$", "", url.rstrip("/"))
             client = Client(f"{base}/a2a/{agent}", key=key, private=True) if url else None
             asker: Asker = Here(folder) if client is None else There(client)
             recorder = Recorder(folder, "live" if url else mode)

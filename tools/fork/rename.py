@@ -62,7 +62,11 @@ def stages(samconfig: str, name: str) -> str:
         new_line = re.sub(
             r"""^(\s*(?:stack_name|s3_prefix)\s*=\s*)("[^"]*"|'[^']*')""", rf'\1"{name}-{stage}"', line
         )
-        lines.append(re.sub(r"""(["'\s]project=(?:\\?["'])?)[^"'\s\\]+""", rf"\g<1>{name}", new_line))
+        # One tag as a text, which may have spaces, or one of several.
+        tag = r"""(["'])project=[^"'=\\]*\1"""
+        new_line = re.sub(tag, rf"\1project={name}\1", new_line)
+        new_line = re.sub(r"""(["'\s]project=(?:\\?["'])?)[^"'\s\\]+""", rf"\g<1>{name}", new_line)
+        lines.append(line if line.lstrip().startswith("#") else new_line)
     return "".join(lines)
 
 

@@ -49,6 +49,24 @@ def test_the_same_files_are_built_once(builds: list[int]) -> None:
         assert invoke._build(BUILD) == 0
 
 
+@pytest.mark.parametrize(
+    ("event", "agent"),
+    [
+        ({"path": "/a2a/weather/message:send"}, "weather"),
+        ({"path": "/v2/a2a/weather"}, "weather"),
+        ({"rawPath": "/mcp/weather"}, "weather"),
+        ({"rawPath": "/a2a/weather"}, "weather"),
+        ({"path": "/"}, ""),
+        ({"path": "/.well-known/agent-card.json"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_agent_of_an_event_is_built(event: dict[str, str], agent: str) -> None:
+    assert invoke.agent_in(event) == agent
+    other = invoke.with_agent(event, ["news"], "news")
+    assert invoke.agent_in(other) == ("news" if agent else "")
+
+
 def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:
     builds[:] = [2, 0]
     assert [invoke._build(BUILD), invoke._build(BUILD), invoke._build(BUILD)] == [2, 0, 0]

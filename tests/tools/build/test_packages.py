@@ -1,5 +1,6 @@
 """make add, make remove: a fork's packages, within the kit's versions."""
 
+import os
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT, UV
 from tests.helpers.wheels import write_wheel
 from tools.agents import locks
+from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes, packages
 from tools.environments import DEPENDENCIES
 
@@ -66,7 +68,11 @@ def test_a_package_is_listed_locked_and_installed(
 
 
 def test_a_package_may_come_from_a_url(
-    fork: Path, installed: list[bool], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fork: Path,
+    installed: list[bool],
+    run_main: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a company's own wheels do."""
     packages.lock()
@@ -76,20 +82,27 @@ def test_a_package_may_come_from_a_url(
     assert installed == [True]
     assert f"hammer @ {url}" in LOCK.read_text()
     assert not packages._is_installed(), "it is not in the tests' environment"
+    packages.remove(["hammer"])
+    monkeypatch.setenv("PACKAGE", f"hammer @ {url}")
+    assert run_main("add") == 0
+    assert "hammer" in LISTED.read_text()
+    monkeypatch.setenv("PACKAGE", url)
+    assert run_main("add") == 1
+    assert f"write the package's name before its url: name @ {url}" in capsys.readouterr().err
 
 
 def test_wheels_are_looked_for_as_the_stages_say(
     fork: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A fork with a package for x86_64 alone says so once, in samconfig.toml."""
-    assert packages._architectures() == ["arm64"]
+    assert architectures_of_stages(os.environ) == ["arm64"]
     stage = '[{0}.deploy.parameters]\nstack_name = "a-{0}"\nparameter_overrides = "Architecture={1}"\n'
     (fork / "samconfig.toml").write_text(stage.format("dev", "x86_64") + stage.format("prod", "x86_64"))
-    assert packages._architectures() == ["x86_64"]
+    assert architectures_of_stages(os.environ) == ["x86_64"]
     (fork / "samconfig.toml").write_text(stage.format("dev", "x86_64") + stage.format("prod", "arm64"))
-    assert packages._architectures() == ["arm64", "x86_64"]
+    assert architectures_of_stages(os.environ) == ["arm64", "x86_64"]
     monkeypatch.setenv("ARCH", "x86_64")
-    assert packages._architectures() == ["x86_64"]
+    assert architectures_of_stages(os.environ) == ["x86_64"]
 
 
 def test_an_entry_is_replaced_and_removed() -> None:

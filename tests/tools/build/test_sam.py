@@ -68,10 +68,10 @@ def test_the_runtime_is_the_python_that_was_built_for() -> None:
     assert "lambda/python:3.12\n" in for_python(dockerfile, "3.12")
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.10", "3.13/bin", "4", "3.13.1"])
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.13/bin", "4", "3.13.1", "3.19"])
 def test_a_python_that_the_kit_cannot_be_built_for_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
 ) -> None:
     monkeypatch.setattr("tools.environments.run", pytest.fail)
     assert sam.main(["sam", "build"], {"LAMBDA_PYTHON": version}) == 1
-    assert f"LAMBDA_PYTHON={version}: write a version from 3.11 on" in capsys.readouterr().err
+    assert f"LAMBDA_PYTHON={version}: use one of 3.11, 3.12, 3.13" in capsys.readouterr().err

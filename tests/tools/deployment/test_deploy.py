@@ -66,7 +66,9 @@ def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch:
     none = {"ExecutionTimeout": "0"}
     deploy.check_agents({"AgentNames": "report", **none})
     deploy.check_agents({"AgentNames": "", **none})
-    with pytest.raises(ConfigurationError, match=r"no agent 'reprot'. There are: report"):
+    with pytest.raises(
+        ConfigurationError, match=r"no agent 'reprot'; did you mean report\? There are: report"
+    ):
         deploy.check_agents({"AgentNames": "report, reprot", **none})
 
 
@@ -80,7 +82,10 @@ def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.
     (folder / "plain" / "card.yaml").write_text(f"{card}\ndefault: true\n")
     deploy.check_agents({"AgentNames": "plain", "ExecutionTimeout": "0"})
     deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "3600"})
-    with pytest.raises(ConfigurationError, match=r"agent trips is durable: set ExecutionTimeout"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"agent trips is durable: add ExecutionTimeout=2592000 to parameter_overrides",
+    ):
         deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
 
 
@@ -402,7 +407,7 @@ def test_what_an_image_does_not_have_is_noted(
     monkeypatch.setattr(deploy, "check_agents", lambda _: None)
     variables = {"IMAGE": image, "PARAMETERS": "SnapStart=true"}
     assert deploy.main(["deploy", "check"], ASKED | variables) == 0
-    assert ("SnapStart will have no effect" in capsys.readouterr().out) is is_noted
+    assert ("will not use SnapStart" in capsys.readouterr().out) is is_noted
 
 
 def test_cloudformation_may_have_a_role_of_its_own() -> None:

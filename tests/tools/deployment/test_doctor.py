@@ -77,7 +77,8 @@ def test_one_whose_tasks_continue_without_the_call(
     shown = visit.report.table()
     assert "note  a plain call" in shown
     assert "working: the task continues without the call" in shown
-    assert "left after 0.5 s, because its task still runs" in shown
+    assert "note  a stream" in shown
+    assert "after 0.5 s it had not ended: its task still runs" in shown
 
 
 def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,8 @@ parameter_overrides = "LogDays=many"
         ({"ROLE": "arn"}, "ROLE is used only on AWS"),
         ({"STAGE": "test"}, "name a stage: STAGE=dev or STAGE=prod"),
         ({"STAGE": "prod"}, "LogDays"),
-        ({}, "AgentNames of stage dev: there is no agent 'weather'"),
-        ({"STAGE": "dev"}, "AgentNames of stage dev: there is no agent 'weather'"),
+        ({}, "AgentNames: there is no agent 'weather'"),
+        ({"STAGE": "dev"}, "AgentNames: there is no agent 'weather'"),
     ],
 )
 def test_a_call_that_would_test_nothing_is_refused(

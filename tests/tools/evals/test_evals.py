@@ -261,7 +261,11 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
         ("cases: [{ name: a, message: x, expect: { schema: { type: 7 } } }]", "not a JSON Schema"),
         (
             "cases: [{ name: a, message: x, skill: s, arguments: { n: 3 } }]",
-            "case a.arguments.n: must be text: write '3'",
+            'case a.arguments.n: must be text: write "3"',
+        ),
+        (
+            "cases: [{ name: a, message: x, skill: s, arguments: { n: 2026-01-31 } }]",
+            'must be text: write "2026-01-31"',
         ),
         ("cases: [{ name: a, message: x }, { name: a, message: y }]", "two cases are named a"),
         ("cases: [", "not valid YAML"),

@@ -50,6 +50,10 @@ tags = "project=\\"a2a-lambda-kit\\" stage=\\"guided\\""
 [ind.deploy.parameters]
 stack_name = "kit-ind"
 tags = "project=a2a-lambda-kit stage=ind"
+# the tag project=kit is for the bill
+[us.deploy.parameters]
+stack_name = "kit-us"
+tags = ["project=my shop"]
 """
 
 
@@ -63,7 +67,9 @@ def test_other_forms_of_samconfig_are_understood(fork: Path) -> None:
     assert stages == {
         "prod.eu": {"stack_name": "acme-prod-eu", "tags": 'project="acme" stage="guided"'},
         "ind": {"stack_name": "acme-ind", "tags": "project=acme stage=ind"},
+        "us": {"stack_name": "acme-us", "tags": ["project=acme"]},
     }
+    assert "# the tag project=kit is for the bill" in (fork / "samconfig.toml").read_text()
 
 
 def test_stacks_that_it_cannot_name_stay(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:

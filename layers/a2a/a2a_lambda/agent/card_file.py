@@ -53,14 +53,15 @@ AT_PROBLEM = {
     "found character '\\t'": "YAML indents with spaces",
     "found character": "put the text of this line in quotes",
     "expected alphabetic": "put the text of this line in quotes",
-    "expected <block end>, but found '<scalar>'": "put the text of this line in double quotes",
+    "expected <block end>, but found ','": "remove the comma",
+    "expected <block end>, but found '<scalar>'": "put the text of this line in the other kind of quotes",
     "expected <block end>": "begin this line in the column of the field above it",
     "expected '<document start>'": "begin every field of the file in the first column",
 }
 """What to write instead, by the beginning of what PyYAML says of a line."""
 
 AT_CONTEXT = {
-    "could not find expected ':'": "write a space after the colon",
+    "could not find expected ':'": "write a colon and a space after the field's name",
     "found unexpected end of stream": "the quote that begins here is not closed",
     "expected ',' or ']'": "put the texts of this list in quotes, and close it with ]",
 }
@@ -99,9 +100,8 @@ def yaml_mistake(path: Path, error: Exception) -> str:
     mark, problem = error.problem_mark, str(error.problem)
     advice = next((text for start, text in AT_PROBLEM.items() if problem.startswith(start)), "")
     if problem.startswith("mapping values"):
-        line = (mark.buffer or "").split("\n")[mark.line] if mark.buffer else ""
         # The first colon of its line: this field is further to the right than the one above it.
-        is_indented = ":" not in line[: mark.column]
+        is_indented = ":" not in (mark.buffer or "")[mark.pointer - mark.column : mark.pointer]
         advice = (
             "begin this line in the column of the field above it"
             if is_indented
@@ -214,9 +214,11 @@ def _card_mistakes(
             case "string_type" if node is not None:
                 kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
                 is_scalar = isinstance(node, yaml.ScalarNode)
-                # A webhook and its token may be secrets.
-                value = node.value if is_scalar and loc[-1] not in ("webhook", "token") else "…"
-                advice = f'"{value}"' if is_scalar else "its JSON in quotes, such as '[1, 2]'"
+                # The third step of a webhook and of its token, which may be secrets.
+                is_secret = loc[0] == "schedules" and loc[2:] in (("webhook",), ("token",))
+                value = node.value if is_scalar and not is_secret else "…"
+                as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
+                advice = f'"{value}"' if is_scalar else as_json
                 mistake = f"{name} must be text, but YAML reads {value} as {kind}: write {advice}"
                 if not node.value:
                     mistake = f"{name} is empty"

@@ -329,7 +329,9 @@ def part_of(value: Any) -> Part:
                     " itself"
                 )
             if isinstance(value, BaseException):
-                raise AgentMistake(f"{type(value).__name__} was returned: write `raise` instead of `return`")
+                raise AgentMistake(
+                    f"{type(value).__name__} is no output: write `raise {type(value).__name__}(…)`"
+                )
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

@@ -109,7 +109,7 @@ class Command:
     there is no such message (Alibaba's protocol extension).
 
     Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values. They
-    are texts; another value becomes its JSON, so True is sent as "true".
+    are texts; another value is sent as its JSON, such as true, or as the text in it, such as a date.
     """
 
     def __init__(self, name: str, /, *, request_id: str | None = None, **params: Any) -> None:
@@ -118,16 +118,17 @@ class Command:
             _check_text("a command's request_id", request_id)
         self.name = name
         self.request_id = request_id
-        self.params = {param: _param_texts(param, value) for param, value in params.items()}
+        self.params = params
+        self._texts = {param: _param_texts(param, value) for param, value in params.items()}
 
     def json(self) -> dict[str, Any]:
         """Command object of
         https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol."""
         result: dict[str, Any] = {"name": self.name}
-        if self.params:
+        if self._texts:
             result["params"] = [
-                {"name": name, **dict(zip(("value", "normValue"), texts, strict=False))}
-                for name, texts in self.params.items()
+                {"name": name, "value": value} | ({} if normalized is None else {"normValue": normalized})
+                for name, (value, normalized) in self._texts.items()
             ]
         if self.request_id is not None:
             result["commandRequestId"] = self.request_id
@@ -242,12 +243,16 @@ def _check_text(noun: str, value: object, advice: str = "write str(…) around i
         raise TypeError(f"{noun} must be text, not {kind}" + (f": {advice}" if value is not None else ""))
 
 
-def _param_texts(name: str, value: Any) -> list[str]:
-    """A command's parameter: its value and, of a pair, its normalized value. Raises TypeError."""
+def _param_texts(name: str, value: Any) -> tuple[str, str | None]:
+    """A command's parameter: its value, and its normalized value if it is a pair. Raises TypeError."""
     values = value if isinstance(value, tuple) else (value,)
-    if not 1 <= len(values) <= 2 or any(each is None for each in values):
+    try:
+        jsons = [to_jsonable_python(each) for each in values]
+        texts = [
+            each if isinstance(each, str) else strictjson.dumps_verified(each).decode() for each in jsons
+        ]
+    except ValueError:
+        texts = []
+    if not 1 <= len(texts) <= 2 or any(each is None for each in values):
         raise TypeError(f"{name} of a command must be text, or a pair of texts, not {value!r}")
-    return [
-        each if isinstance(each, str) else strictjson.dumps(to_jsonable_python(each)).decode()
-        for each in values
-    ]
+    return texts[0], texts[1] if len(texts) > 1 else None

@@ -66,15 +66,16 @@ logger = logging.getLogger(__name__)
 
 
 class DurableOperation(Generic[Result]):
-    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`.
+    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`,
+    which keeps the result as JSON.
 
-    restore: makes the result again from its JSON, which is what `turn.parallel` keeps.
+    start: begins it; returns the result as JSON. restore: makes the result from that.
     """
 
     def __init__(
         self,
         name: str,
-        start: Callable[[], Coroutine[Any, Any, Result]],
+        start: Callable[[], Coroutine[Any, Any, Json]],
         restore: Callable[[Json], Result],
     ) -> None:
         self.name = name
@@ -83,9 +84,9 @@ class DurableOperation(Generic[Result]):
         self._start = start
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        return self().__await__()
+        return self.restore((yield from self().__await__()))
 
-    def __call__(self) -> Coroutine[Any, Any, Result]:
+    def __call__(self) -> Coroutine[Any, Any, Json]:
         self.is_awaited = True
         return self._start()
 
@@ -120,7 +121,7 @@ class Steps:
         annotation says that it returns one. Raises StepFailed after the last try.
         """
 
-        async def run() -> Any:
+        async def run() -> Json:
             engine = self._engine(name)
             if not callable(function) or not isinstance(retry, Retry):
                 raise TypeError(
@@ -130,7 +131,7 @@ class Steps:
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
                 result = await engine.step(name, call, retry, once=at_most_once)
-            return StepOutcome.read(result, function)
+            return StepOutcome.value_of(result)
 
         return self._register(name, run, lambda value: StepOutcome.restore(value, function))
 
@@ -146,8 +147,8 @@ class Steps:
         name: str = "sleep",
     ) -> DurableOperation[None]:
         """Pause. Nothing runs meanwhile, and nothing is charged. duration: a timedelta or seconds."""
-        named_duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        pause = _seconds(_timedelta(duration) + named_duration)
+        total_seconds = days * 86_400 + hours * 3_600 + minutes * 60 + seconds
+        pause = _seconds(_timedelta(duration).total_seconds() + total_seconds)
 
         async def run() -> None:
             engine = self._engine(name)
@@ -184,7 +185,7 @@ class Steps:
         if ask is not None and len(strictjson.dumps([ask.question, *ask.choices])) > QUESTION_BYTES:
             raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes, with its choices.")
 
-        async def run() -> Reply:
+        async def run() -> Json:
             engine = self._engine(name)
             wait = Wait(
                 key=engine.keys.take(name),
@@ -198,7 +199,7 @@ class Steps:
                 reply = await engine.wait_for(wait)
             if not reply.is_callback:
                 self._tell(Exchange(wait.question or "", reply.parts))
-            return reply
+            return {"parts": reply.parts, "is_callback": reply.is_callback}
 
         return self._register(name, run, lambda value: Reply(**value))
 
@@ -261,7 +262,7 @@ class Steps:
     def _register(
         self,
         name: str,
-        start: Callable[[], Coroutine[Any, Any, Result]],
+        start: Callable[[], Coroutine[Any, Any, Json]],
         restore: Callable[[Json], Result],
     ) -> DurableOperation[Result]:
         operation = DurableOperation(name, start, restore)
@@ -356,7 +357,7 @@ def _timedelta(duration: timedelta | float) -> timedelta:
         )
     try:
         return duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
-    except OverflowError:
+    except (OverflowError, ValueError):  # infinite, or no number
         raise ValueError(TOO_LONG.format(duration)) from None
 
 

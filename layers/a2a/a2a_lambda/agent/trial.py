@@ -222,10 +222,13 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
                         f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
                     ) from None
         waits = {kept.name for place in record.results.values() for kept in place if kept.kind == "wait"}
-        for name in [] if is_suspended else start.replies.keys() - waits:
-            hint = mistakes.did_you_mean(name, waits)
+        unused_names = sorted(start.replies.keys() - waits)
+        if unused_names and not is_suspended:
+            hint = mistakes.did_you_mean(unused_names[0], waits)
             names = ", ".join(sorted(waits)) or "none"
-            raise ValueError(f"no wait has taken the reply {name!r}{hint} The turn's waits: {names}")
+            raise ValueError(
+                f"no wait has taken the reply {unused_names[0]!r}{hint} The turn's waits: {names}"
+            )
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:

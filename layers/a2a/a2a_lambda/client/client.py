@@ -110,7 +110,7 @@ class Client:
             if status != 404:
                 error = AgentError(f"{url}: the card has the status {status}", status=status)
                 if status not in REFUSALS:
-                    raise error
+                    raise refusal or error
                 refusal = refusal or error
         raise refusal or discovery.Undiscovered(f"{self._url}: it has no agent card")
 

@@ -297,10 +297,15 @@ class StepOutcome:
     def read(result: bytes, function: Callable[..., Any]) -> Any:
         """The value, in the type of the function's return annotation, or as plain JSON if pydantic cannot
         read that type. Raises SkillError, and what the type's validators raise."""
+        return StepOutcome.restore(StepOutcome.value_of(result), function)
+
+    @staticmethod
+    def value_of(result: bytes) -> Json:
+        """The value as plain JSON. Raises SkillError."""
         outcome = strictjson.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
-        return StepOutcome.restore(outcome["value"], function)
+        return outcome["value"]
 
     @staticmethod
     def restore(value: Json, function: Callable[..., Any]) -> Any:

@@ -36,6 +36,12 @@ from a2a_lambda.wire.shared.fields import Object
 
 SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
 
+LISTED_STATES = {
+    **{name: state for name, state in json_0x.STATES_BY_NAME.items() if state != TaskState.UNSPECIFIED},
+    **{spelling: state for state, spelling in SPELLINGS.items()},
+}
+"""States by the spellings that a list may be filtered by, besides those of 1.0."""
+
 
 def encode_failure(error: ProtocolError) -> tuple[int, Json]:
     """Code and message are outside the status, too: clients of 0.3 look for them there."""
@@ -215,10 +221,9 @@ def encode_config(config: TaskPushNotificationConfig) -> Json:
 def decode_list(params: Json) -> ListTasksRequest:
     """A request of 1.0, whose state may be in the spelling of 0.3's a2a.proto or of its text."""
     source = {} if params is None else fields.mapping(params, "params")
-    states = {spelling: state for state, spelling in SPELLINGS.items()} | json_0x.STATES_BY_NAME
     status = source.get("status")
     if isinstance(status, str):
-        source = {**source, "status": states.get(status, status)}
+        source = {**source, "status": LISTED_STATES.get(status, status)}
     return v1_0.decode_list(source)
 
 

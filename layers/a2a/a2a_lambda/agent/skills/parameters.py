@@ -21,6 +21,10 @@ LIMITS = {
     "exclusiveMaximum": "less than {}",
     "minLength": "at least {} characters long",
     "maxLength": "at most {} characters long",
+    "minItems": "at least {} entries long",
+    "maxItems": "at most {} entries long",
+    "multipleOf": "a multiple of {}",
+    "pattern": "of the form {}",
 }
 """What a value must be, by keyword of JSON Schema."""
 
@@ -32,6 +36,8 @@ TYPES = {
     "date": "a date such as 2026-12-24",
     "date-time": "a time such as 2026-12-24T18:00:00Z",
     "time": "a time such as 18:00:00",
+    "uri": "a URL",
+    "uuid": "a UUID",
 }
 """What a value must be, by its type or format in JSON Schema."""
 

@@ -18,6 +18,7 @@ from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
+from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,11 +46,13 @@ def skill(target: Any = None, /, *, default: bool = False, **others: Any) -> Any
         setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
         return function
 
-    if others:
-        raise ConfigurationError(
-            f"@skill has no {next(iter(others))!r}: what a card says of a skill, such as `durable: true`, is"
-            " written in card.yaml"
-        )
+    for name in others:
+        advice = mistakes.did_you_mean(name, ["default"])
+        if name == "id":
+            advice = ': write @skill("my-skill")'
+        elif name in CardSkill.model_fields:
+            advice = f": write `{name}: …` in card.yaml"
+        raise ConfigurationError(f"@skill has no {name!r}{advice}")
     if callable(target):
         return mark(target)
     if not (target is None or isinstance(target, str)):
@@ -111,7 +114,7 @@ class Skill:
                 fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
                 if any(field.alias for field in fields):
                     raise ConfigurationError(f"{place}: parameter {name} has an alias in Field(…): remove it")
-                if not all(field.is_required() for field in fields):
+                if parameter.default is parameter.empty and not all(field.is_required() for field in fields):
                     raise ConfigurationError(
                         f"{place}: the default of parameter {name} is in Field(…): write it as"
                         f" `{name}: Annotated[…] = …`"
@@ -181,9 +184,9 @@ class Skill:
                     parameter.read([text])
             except ValueError:
                 choices = ", ".join(self._choices(name))
-                limits = self._limits(name, has_type=True) or "of another type"
-                advice = f"use one of {choices}" if choices else f"it must be {limits}"
-                return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}: {advice}"
+                limits = self._limits(name, has_type=True)
+                advice = f": use one of {choices}" if choices else f": it must be {limits}" if limits else ""
+                return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}{advice}"
         return ""
 
     def problem_of_names(self, names: Iterable[str]) -> str:
@@ -218,12 +221,12 @@ class Skill:
     def _limits(self, name: str, *, has_type: bool) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self.input_schema["properties"][name]
-        limits = {key: schema[key] for key in LIMITS if key in schema}
+        limits = [(text, schema[key]) for key, text in LIMITS.items() if key in schema]
         words = " and ".join(
-            LIMITS[key].format(int(limit) if limit == int(limit) else limit) for key, limit in limits.items()
+            text.format(f"{limit:g}" if isinstance(limit, float) else limit) for text, limit in limits
         )
-        kind = TYPES.get(schema.get("format", schema.get("type", ""))) if has_type else None
-        return ", ".join(filter(None, (kind, words)))
+        kind = TYPES.get(schema.get("format", "")) or TYPES.get(schema.get("type", ""))
+        return ", ".join(filter(None, (kind if has_type else None, words)))
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

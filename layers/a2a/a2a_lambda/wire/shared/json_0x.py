@@ -46,12 +46,12 @@ CONTENT = ("text", "raw", "url", "data")
 """Fields of A2A 1.0 that show what a part is. An unknown field of such a name cannot be kept."""
 
 KINDS_BY_FIELD = {
-    "parts": "message",
+    "messageId": "message",
     "artifact": "artifact-update",
     "id": "task",
     "status": "status-update",
 }
-"""Kinds of an event, by a field that those before it do not have."""
+"""Kinds of an event, by a field that those after it do not have."""
 
 WRAPPED = "data_part_compat"
 """Mark of a2a-sdk on a data part that is not an object. In 0.x it must be one."""
