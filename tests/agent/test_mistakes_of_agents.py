@@ -119,7 +119,7 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         ("return Progress('x', stage=5)", TypeError, "a stage must be text"),
         ("return Command(5)", TypeError, "a command's name must be text"),
         ("return Command('a', request_id=5)", TypeError, "a command's request_id must be text"),
-        ("return Command('a', color=None)", TypeError, "color of a command must be text"),
+        ("return Command('a', color=None)", TypeError, "color of a command must be text.* not NoneType"),
         ("return Command('a', color=float('nan'))", TypeError, "color of a command must be text"),
         ("return Command('a', color=object())", TypeError, "color of a command must be text"),
         ("return Command('a', color=('r', 'g', 'b'))", TypeError, "color of a command must be text"),

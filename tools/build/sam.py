@@ -124,8 +124,10 @@ def build(
         packages.STAGE_LOCK.unlink(missing_ok=True)
     if code:
         return code
-    template = variant / "build" / "template.yaml"
-    template.write_text(for_python(template.read_text("utf-8"), version), "utf-8")
+    # An emulator runs the functions with an interpreter of its own, whatever their runtime is called.
+    if "AWS_ENDPOINT_URL" not in os.environ:
+        template = variant / "build" / "template.yaml"
+        template.write_text(for_python(template.read_text("utf-8"), version), "utf-8")
     line, status = size.report(variant / "build", for_image=is_image, has_tracing=has_tracing)
     print(line, file=sys.stderr if status else sys.stdout)
     if status:

@@ -148,6 +148,9 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
 EVALS_MISTAKES = {
     **WORDS,
     "string_pattern_mismatch": "must be letters, digits, - and _",
+    "string_type": "must be text: put it in quotes",
+    "list_type": "must be a text, or a list",
+    "too_short": "is empty: write at least one",
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""
 

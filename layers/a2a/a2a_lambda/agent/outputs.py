@@ -254,5 +254,6 @@ def _param_texts(name: str, value: Any) -> tuple[str, str | None]:
     except ValueError:
         texts = []
     if not 1 <= len(texts) <= 2 or any(each is None for each in values):
-        raise TypeError(f"{name} of a command must be text, or a pair of texts, not {value!r}")
+        # Without the value, which may be what a user has written.
+        raise TypeError(f"{name} of a command must be text, or a pair of texts, not {type(value).__name__}")
     return texts[0], texts[1] if len(texts) > 1 else None
