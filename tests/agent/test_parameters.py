@@ -169,21 +169,19 @@ def test_a_field_as_a_default_is_refused(tmp_path: Any) -> None:
         Agent.load(write(tmp_path, code))
 
 
-def test_a_parameter_has_one_name(tmp_path: Any) -> None:
-    hint = "Annotated[int, Field(alias='count')]"
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("Field(alias='count')", "parameter x has an alias in Field"),
+        ("Field(default=3)", "the default of parameter x is in Field"),
+    ],
+)
+def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, words: str) -> None:
+    hint = f"Annotated[int, {field}]"
     code = (
         f"from typing import Annotated\nfrom pydantic import Field\n@skill\ndef hello(turn, x: {hint}): ..."
     )
-    with pytest.raises(ConfigurationError, match="parameter x has an alias in Field"):
-        Agent.load(write(tmp_path, code))
-
-
-def test_a_default_is_written_after_the_type(tmp_path: Any) -> None:
-    hint = "Annotated[int, Field(default=3)]"
-    code = (
-        f"from typing import Annotated\nfrom pydantic import Field\n@skill\ndef hello(turn, x: {hint}): ..."
-    )
-    with pytest.raises(ConfigurationError, match="the default of parameter x is in Field"):
+    with pytest.raises(ConfigurationError, match=words):
         Agent.load(write(tmp_path, code))
 
 

@@ -83,8 +83,8 @@ def test_a_client_without_ids_reads_the_config_that_it_has_set(rest: Rest, rpc: 
         rpc.call("tasks/pushNotification/get", {"id": task_id})["pushNotificationConfig"]["url"]
         == f"{HOOK}/1.0"
     )
-    own = {"id": task_id, "pushNotificationConfig": {"url": f"{HOOK}/0.1"}}
-    assert rpc.call("tasks/pushNotification/set", own)["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
+    config = {"id": task_id, "pushNotificationConfig": {"url": f"{HOOK}/0.1"}}
+    assert rpc.call("tasks/pushNotification/set", config)["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
     for method in ("tasks/pushNotification/get", "tasks/pushNotificationConfig/get"):
         assert rpc.call(method, {"id": task_id})["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
 

@@ -37,22 +37,20 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
     version = read_python(environ)
     agents = sorted(split_names(environ.get("AGENTS", "")))
-    named: dict[str, str] = {}
-    otlp_endpoints = list(values_of_stages("OtlpEndpoint").values())
     if command == "deployment":
         stage_parameters, call_parameters = named_parameters(environ)
         named = {**stage_parameters, **call_parameters}
         agents = sorted(split_names(named.get("AgentNames", "")))
-        otlp_endpoints = [named.get("OtlpEndpoint", "")]
-    architectures = architectures_of_stages(environ)
-    if command == "deployment":
         architectures = [read_architecture(environ, named)]
+        has_tracing = bool(named.get("OtlpEndpoint"))
+    else:
+        architectures = architectures_of_stages(environ)
+        has_tracing = any(values_of_stages("OtlpEndpoint").values())
     [architecture, *others] = architectures
     if others:
         raise ConfigurationError(
             f"the stages run on {architecture} and {others[0]}: add ARCH={architecture} or ARCH={others[0]}"
         )
-    has_tracing = any(otlp_endpoints)
     if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status
     if command == "build":

@@ -33,10 +33,10 @@ def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
     build = built(tmp_path, package=240)
     with (build / "TracingLayer" / "python" / "sdk" / "data.bin").open("wb") as file:
         file.truncate(7 * size.MB)
-    said, status = size.report(build, has_tracing=True)
-    assert (status, "tracing 7.0" in said) == (1, True)
-    said, status = size.report(build, has_tracing=False)
-    assert (status, "tracing" in said) == (0, False)
+    report, status = size.report(build, has_tracing=True)
+    assert (status, "tracing 7.0" in report) == (1, True)
+    report, status = size.report(build, has_tracing=False)
+    assert (status, "tracing" in report) == (0, False)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
-from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async, slot_text
+from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, Notice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
-from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.profile import Profile

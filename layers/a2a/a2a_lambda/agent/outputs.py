@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from a2a_lambda import strictjson
 from a2a_lambda.errors import AgentMistake
+from a2a_lambda.protocol.alibaba_metadata import slot_text
 
 FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
 """Bytes; a path; a file that is open in mode "rb"; or pieces of bytes, asynchronous ones in an asynchronous
@@ -247,10 +247,7 @@ def _param_texts(name: str, value: Any) -> tuple[str, str | None]:
     """A command's parameter: its value, and its normalized value if it is a pair. Raises TypeError."""
     values = value if isinstance(value, tuple) else (value,)
     try:
-        jsons = [to_jsonable_python(each) for each in values]
-        texts = [
-            each if isinstance(each, str) else strictjson.dumps_verified(each).decode() for each in jsons
-        ]
+        texts = [slot_text(to_jsonable_python(each)) for each in values]
     except ValueError:
         texts = []
     if not 1 <= len(texts) <= 2 or any(each is None for each in values):

@@ -58,8 +58,6 @@ _branch: contextvars.ContextVar[_Branch | None] = contextvars.ContextVar("branch
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
 """Name of the step that runs now, or "". What a step changes besides its result would be lost in a replay."""
 
-TOO_LONG = f"a pause or a wait must last 0 to {LONGEST_SECONDS:,} seconds, not {{:,}}"
-
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
@@ -147,8 +145,7 @@ class Steps:
         name: str = "sleep",
     ) -> DurableOperation[None]:
         """Pause. Nothing runs meanwhile, and nothing is charged. duration: a timedelta or seconds."""
-        total_seconds = days * 86_400 + hours * 3_600 + minutes * 60 + seconds
-        pause = _seconds(_timedelta(duration).total_seconds() + total_seconds)
+        pause = _seconds(duration, days * 86_400 + hours * 3_600 + minutes * 60 + seconds)
 
         async def run() -> None:
             engine = self._engine(name)
@@ -349,21 +346,13 @@ def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
         variable.reset(token)
 
 
-def _timedelta(duration: timedelta | float) -> timedelta:
-    """Raises TypeError, ValueError."""
+def _seconds(duration: timedelta | float, more: float = 0) -> int:
+    """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
     if not isinstance(duration, timedelta | int | float):
         raise TypeError(
             f"a pause or a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}"
         )
-    try:
-        return duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
-    except (OverflowError, ValueError):  # infinite, or no number
-        raise ValueError(TOO_LONG.format(duration)) from None
-
-
-def _seconds(duration: timedelta | float) -> int:
-    """Whole seconds, at least one. Raises TypeError, ValueError."""
-    seconds = _timedelta(duration).total_seconds()
+    seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
     if not 0 <= seconds <= LONGEST_SECONDS:
-        raise ValueError(TOO_LONG.format(seconds))
+        raise ValueError(f"a pause or a wait must last 0 to {LONGEST_SECONDS:,} seconds, not {seconds:,}")
     return max(1, math.ceil(seconds))

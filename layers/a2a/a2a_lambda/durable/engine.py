@@ -244,14 +244,14 @@ def kept_error(error: BaseException) -> Exception:
     if (task := asyncio.current_task()) and task.cancelling():
         raise error
     text = error_text(error)
-    if isinstance(error, Exception) and text and _shortened(text) == text:
+    if isinstance(error, Exception) and text and _shorten(text) == text:
         return error
     base = NotKept if isinstance(error, MISTAKES) else Exception
-    shortened: Exception = type(type(error).__name__, (base,), {})(_shortened(text))
-    return shortened
+    short_error: Exception = type(type(error).__name__, (base,), {})(_shorten(text))
+    return short_error
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """As much of an error's text as is kept."""
     content = text.encode(errors="replace")  # half an emoji has no bytes
     if len(content) <= ERROR_BYTES:
@@ -270,7 +270,7 @@ class StepOutcome:
         try:
             result = await call()
         except SkillError as error:
-            return strictjson.dumps({"refused": _shortened(error_text(error))})
+            return strictjson.dumps({"refused": _shorten(error_text(error))})
         try:
             body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
         except (TypeError, ValueError) as error:

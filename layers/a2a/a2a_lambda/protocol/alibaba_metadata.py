@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json
 
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
@@ -104,6 +105,11 @@ def intent_metadata(skill: str, arguments: Mapping[str, str]) -> Metadata:
     """Metadata of a message that names its skill."""
     slots = [{"name": name, "value": value} for name, value in arguments.items()]
     return {"intentInfos": [{"intent": skill, "slots": slots}]}
+
+
+def slot_text(value: Json) -> str:
+    """A JSON value as the text of a slot. Raises ValueError for a number that JSON does not have."""
+    return value if isinstance(value, str) else strictjson.dumps(value).decode()
 
 
 def mapping(metadata: Metadata, key: str) -> dict[str, Json]:

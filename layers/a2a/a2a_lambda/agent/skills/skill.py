@@ -18,6 +18,7 @@ from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
+from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
 
@@ -267,11 +268,6 @@ class Skill:
         except Exception:  # a class that has no schema promises nothing
             return None
         return schema if schema.get("type") == "object" else None
-
-
-def slot_text(value: Json) -> str:
-    """A JSON value as the text of a slot."""
-    return value if isinstance(value, str) else strictjson.dumps(value).decode()
 
 
 def is_async(function: Any) -> bool:
