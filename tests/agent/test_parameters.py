@@ -193,6 +193,7 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
         ("Annotated[str, Field(min_length=30)]", "", "at least 30 characters long"),
         ("Annotated[str, Field(pattern='^[A-Z]{3}$')]", "", "of the form ^[A-Z]{3}$"),
         ("Annotated[list[int], Field(min_length=2)]", "a list as JSON", "at least 2 entries long"),
+        ("Annotated[list[int], Field(min_length=1)]", "a list as JSON", "not empty"),
         ("Annotated[float, Field(lt=1e300)]", "a number", "less than 1e+300"),
         ("date", "a date such as 2026-12-24", ""),
         ("list[int]", "a list as JSON", ""),

@@ -127,6 +127,14 @@ def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
     assert [profile.name for profile in check_all(tmp_path)] == ["good"]
 
 
+def test_code_without_a_card_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path, GOOD, name="weather")
+    (write(tmp_path, GOOD, name="shared") / "card.yaml").unlink()
+    assert list(Agents.of_folder(tmp_path)) == ["weather"]
+    [line] = caplog.messages
+    assert "shared/agent.py is not served, because there is no card.yaml beside it" in line
+
+
 def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="good")
     write(tmp_path, GOOD, "name: [", name="bad")

@@ -12,10 +12,12 @@ import pytest
 from pytest_httpserver import HTTPServer
 from starlette.testclient import TestClient
 
+from a2a_lambda import threads
 from a2a_lambda.access import audit
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients, hot_path
+from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -128,6 +130,21 @@ def test_a_key_is_a_caller_too(
     caller = caller_of(send(client, key))
     assert (caller["owner"], caller["kind"], caller["scopes"]) == ("team", "key", [])
     assert caller_of(send(client, key, "strict"))["owner"] == "team", "a key needs no scope"
+
+
+def test_a_token_whose_key_is_known_does_not_wait_behind_others(
+    client: TestClient, accept: Accept, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads that ask issuers are few, and anybody can keep them waiting with keys of no issuer."""
+
+    async def refuse(*_: Any) -> None:
+        raise KeysUnavailable("every thread waits for an issuer")
+
+    accept(provider.issuer())
+    assert send(client, provider.token(sub="alice")).status_code == 200
+    monkeypatch.setattr(threads, "run_for_keys", refuse)
+    assert send(client, provider.token(sub="bob")).status_code == 200
+    assert send(client, provider.token({"kid": "new"})).status_code == 503
 
 
 def test_in_the_background_an_agent_knows_its_caller(

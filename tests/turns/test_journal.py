@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.errors import WriteRefused
+from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Artifact, Event, Part, TaskArtifactUpdateEvent
 from a2a_lambda.store.store import Store
-from a2a_lambda.turns.journal import FLUSH_SECONDS, SLOWEST_FLUSH_SECONDS, Journal
+from a2a_lambda.turns.journal import BACKLOG_BYTES, FLUSH_SECONDS, SLOWEST_FLUSH_SECONDS, Journal
 
 
 def chunk(text: str) -> Event:
@@ -69,6 +69,31 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
         journal.add([chunk("last words")], 10)
         await journal.flush()
         assert writes[1:] == [[chunk("last words")]]
+
+    asyncio.run(run())
+
+
+def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the second try, the table takes it. No other event comes that would store it."""
+    monkeypatch.setattr("a2a_lambda.turns.journal.BACKLOG_RETRY_SECONDS", 0)
+    tries: list[int] = []
+
+    def append(head: Any, events: list[Event], *, after: int) -> int:
+        tries.append(len(events))
+        if len(tries) == 1:
+            raise StoreError("slow down")
+        return after + len(events)
+
+    async def run() -> None:
+        store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
+        head: Any = SimpleNamespace(lease=1.0, task_id="t")
+        journal = Journal(store, lambda: head, 0)
+        journal.add([chunk("small")], BACKLOG_BYTES)
+        await asyncio.wait_for(journal.wait_for_room(), 60)
+        assert tries == [], "there is room"
+        journal.add([chunk("large")], 1)
+        await asyncio.wait_for(journal.wait_for_room(), 60)
+        assert tries[0] == 1
 
     asyncio.run(run())
 

@@ -103,6 +103,11 @@ class Agents(Mapping[str, Profile]):
         cards, reasons = read_cards(folder, names)
         for reason in reasons.values():
             logger.error("%s", reason)
+        for code in sorted(folder.glob("*/agent.py")):
+            if not names and code.parent.name not in {*cards, *reasons}:
+                logger.warning(
+                    "%s is not served, because there is no card.yaml beside it", mistakes.short_path(code)
+                )
         profiles = [
             Profile(
                 name=name, card=card, input_schemas={}, modified=(folder / name / "card.yaml").stat().st_mtime

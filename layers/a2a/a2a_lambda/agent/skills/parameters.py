@@ -82,6 +82,13 @@ class Parameter:
         raise ValueError(f"no text given for {self.name} fits its type")
 
 
+def text_of_limit(keyword: str, limit: Any) -> str:
+    """What a value must be because of a keyword of LIMITS, such as "at least 3 characters long"."""
+    if keyword in ("minLength", "minItems") and limit == 1:
+        return "not empty"
+    return LIMITS[keyword].format(f"{limit:g}" if isinstance(limit, float) else limit)
+
+
 def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
     """The values that a schema allows, if it names them."""
     if "const" in schema:

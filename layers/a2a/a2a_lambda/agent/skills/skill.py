@@ -15,7 +15,14 @@ from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
-from a2a_lambda.agent.skills.parameters import LIMITS, TYPES, Parameter, ParameterSchema, values_of
+from a2a_lambda.agent.skills.parameters import (
+    LIMITS,
+    TYPES,
+    Parameter,
+    ParameterSchema,
+    text_of_limit,
+    values_of,
+)
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
@@ -222,10 +229,7 @@ class Skill:
     def _limits(self, name: str, *, has_type: bool) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self.input_schema["properties"][name]
-        limits = [(text, schema[key]) for key, text in LIMITS.items() if key in schema]
-        words = " and ".join(
-            text.format(f"{limit:g}" if isinstance(limit, float) else limit) for text, limit in limits
-        )
+        words = " and ".join(text_of_limit(key, schema[key]) for key in LIMITS if key in schema)
         kind = TYPES.get(schema.get("format", "")) or TYPES.get(schema.get("type", ""))
         return ", ".join(filter(None, (kind if has_type else None, words)))
 
