@@ -11,7 +11,7 @@ from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.store.key_copies import Load
-from tests.access.unknown_keys import unknown
+from tests.access.conftest import unknown
 from tests.helpers.clock import Clock
 
 ANN, BEN = (Key(name, digest_of(unknown(number)), name) for number, name in enumerate(("ann", "ben")))

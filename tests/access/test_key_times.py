@@ -14,7 +14,7 @@ from a2a_lambda.access.keys import Keys, UnsharedCopies
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Copy, Load
-from tests.access.unknown_keys import unknown
+from tests.access.conftest import unknown
 from tests.helpers.clock import Clock
 
 ANN, GUEST = unknown(0), unknown(100)

@@ -8,24 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import keys
-from a2a_lambda.access.credentials import KEY_FORM
-from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.key_register import MOST_DAYS, KeyRegister
+from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError, KeysUnavailable
+from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import Copies, Load
 from a2a_lambda.store.store import Store
-from tests.access.unknown_keys import unknown
+from tests.access.conftest import THROTTLED, Ssm, unknown
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import Rpc, message, request
@@ -35,50 +33,6 @@ def packed(rows: Any) -> bytes:
     return zlib.compress(json.dumps(rows).encode())
 
 
-class Ssm:
-    """A client that counts loads, takes `seconds` for each, and fails while `fault` is set."""
-
-    def __init__(self, client: Any, clock: Clock) -> None:
-        self._client = client
-        self._clock = clock
-        self.loads = 0
-        self.seconds = 0.0
-        self.fault: Exception | None = None
-
-    def get_parameters_by_path(self, **arguments: Any) -> Any:
-        self.loads += "NextToken" not in arguments and not arguments["Path"].endswith("/issuers")
-        self._clock.now += self.seconds
-        if self.fault is not None:
-            raise self.fault
-        return self._client.get_parameters_by_path(**arguments)
-
-    def __getattr__(self, operation: str) -> Any:
-        return getattr(self._client, operation)
-
-
-THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
-
-
-@pytest.fixture
-def ssm(settings: Settings, clock: Clock) -> Ssm:
-    return Ssm(clients.ssm(settings), clock)
-
-
-@pytest.fixture
-def path(request: pytest.FixtureRequest) -> str:
-    return f"/keys/{abs(hash(request.node.name))}"
-
-
-@pytest.fixture
-def made(ssm: Ssm, path: str, clock: Clock) -> Keys:
-    return Keys(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def register(ssm: Ssm, path: str, clock: Clock) -> KeyRegister:
-    return KeyRegister(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
-
-
 def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
     secret = register.create("alice", owner="team-a", agents=("assistant",))
     found = made.find(secret)
@@ -86,15 +40,6 @@ def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
     assert (found.label, found.owner, found.agents) == ("alice", "team-a", ("assistant",))
     assert made.find(secret + "x") is None
     assert made.find("") is None
-
-
-def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:
-    secret = register.create("alice")
-    assert KEY_FORM.fullmatch(secret)
-    stored = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
-    assert stored["Type"] == "String", "a hash of 256 random bits needs no KMS"
-    assert secret not in stored["Value"]
-    assert len(json.loads(stored["Value"])["digest"]) == 64
 
 
 def test_more_keys_than_a_page(register: KeyRegister, made: Keys, ssm: Ssm, path: str, clock: Clock) -> None:
@@ -276,21 +221,6 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
         made.find_issuers()
 
 
-def test_the_list_of_keys_waits_while_it_is_throttled(
-    register: KeyRegister, ssm: Ssm, path: str, clock: Clock
-) -> None:
-    register.create("alice")
-    ssm.fault = THROTTLED
-
-    def pass_on(seconds: float) -> None:
-        clock.sleep(seconds)
-        ssm.fault = None
-
-    register = KeyRegister(ssm, path, clock=clock, sleep=pass_on)  # type: ignore[arg-type]
-    assert [key.label for key in register.list()] == ["alice"]
-    assert ssm.loads == 2
-
-
 def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     """In constant time each, and none is left out once one fits."""
     secrets = [register.create(f"key-{number}") for number in range(5)]
@@ -345,22 +275,6 @@ def test_the_local_key_works_in_development_only(
     secret = register.create("other", local=True)
     assert Keys(clients.ssm(settings), path).find(secret) is None
     assert "the local key other was refused" in caplog.text
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])
-def test_names_are_checked(register: KeyRegister, name: str) -> None:
-    with pytest.raises(ConfigurationError):
-        register.create(name)
-    with pytest.raises(ConfigurationError):
-        register.create("fine", owner=name or "#")
-
-
-def test_a_name_is_taken_once(register: KeyRegister) -> None:
-    register.create("alice")
-    with pytest.raises(ConfigurationError, match="already"):
-        register.create("alice")
-    with pytest.raises(ConfigurationError, match="no key"):
-        register.revoke("bob")
 
 
 class TestOverHttp:
@@ -450,33 +364,3 @@ def test_a_load_that_took_too_long_is_another_containers_at_once(
     with pytest.raises(KeysUnavailable):
         make().find(secrets[0])
     assert copies.begin_load(seconds=10, resume=30) is not None
-
-
-def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Clock) -> None:
-    register.create("old", days=MOST_DAYS)
-    assert register.list()[0].expires == clock.now + MOST_DAYS * 86_400
-    for days in (0, -1, MOST_DAYS + 1, float("nan"), float("inf")):
-        with pytest.raises(ConfigurationError, match="DAYS must be greater than 0 and at most 36500"):
-            register.create("alice", days=days)
-
-
-ROW: list[Any] = ["label", "0" * 64, "owner", None, [], False]
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        *((1, "0" * 63), (1, 7), (2, ""), (2, 7)),
-        *((3, "soon"), (3, 1e12), (3, float("nan"))),
-        *((4, "a"), (4, [7]), (5, 1)),
-    ],
-)
-def test_a_row_that_no_release_wrote_is_no_key(place: int, value: Any) -> None:
-    assert Key.of_row(ROW).row() == ROW
-    with pytest.raises(ValueError, match="not a key"):
-        Key.of_row([*ROW[:place], value, *ROW[place + 1 :]])
-
-
-def test_a_parameter_that_no_release_wrote_is_no_key() -> None:
-    with pytest.raises(ValueError, match="not a key"):
-        Key.of_parameter("label", json.dumps({"digest": "0" * 64, "owner": "o", "agents": "a"}))

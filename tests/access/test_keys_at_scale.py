@@ -20,7 +20,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from tests.access.unknown_keys import unknown
+from tests.access.conftest import unknown
 from tests.helpers.simulation import Simulation
 
 pytestmark = pytest.mark.slow

@@ -1,10 +1,8 @@
-"""Sends, streams and subscriptions: what their clients are shown, whatever happens to the turn."""
+"""Sends and streams: what their clients are shown, whatever happens to the turn."""
 
 import asyncio
 import base64
-import time
-import uuid
-from contextlib import aclosing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,12 @@ from a2a_lambda.errors import (
     ContentTypeNotSupported,
     ExtensionSupportRequired,
     InvalidParams,
-    StoreError,
-    TaskNotCancelable,
-    TaskNotFound,
     UnsupportedOperation,
 )
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import follow, messages, service
+from a2a_lambda.operations import messages
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Published, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageConfiguration
@@ -38,7 +33,7 @@ from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
 from tests.agent.folders import CARD, write
 from tests.files.fake_s3 import FakeS3
-from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
+from tests.turns.run_bench import RunBench, until, within
 
 
 @pytest.fixture
@@ -67,56 +62,6 @@ def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None
         asked = await bench.send("question", contextId="c")
         assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
         assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
-
-    within(go())
-
-
-def test_a_follower_that_has_the_question_waits_for_more(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
-    task = within(bench.send("question"))
-    [(sequence, _), *_] = within(bench.follow(task["id"]))
-
-    async def subscribed() -> list[Published]:
-        found = await bench.service.subscribe(
-            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
-        )
-        return [published async for published in found.events]
-
-    assert within(subscribed()) == []
-
-    async def answered() -> list[Published]:
-        following = asyncio.create_task(subscribed())
-        await asyncio.sleep(0)
-        await bench.send("question", taskId=task["id"])
-        return await following
-
-    last = within(answered())[-1][1]
-    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
-
-
-def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
-    task = within(bench.send("echo"))
-    found = within(bench.follow(task["id"], after=500))
-    assert found[0][1]["task"] == task
-    assert states(found) == [TaskState.COMPLETED]
-
-
-def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: RunBench) -> None:
-    async def go() -> None:
-        call, request = bench.sent("pause", slots={"seconds": "600"})
-        task_id = call.request.task_id()
-        async with aclosing(await bench.messages.stream(call, request)) as stream:
-            await anext(stream)
-            following = asyncio.ensure_future(bench.follow(task_id, after=500))
-            await asyncio.sleep(2 * follow.FOLLOW_POLL_SECONDS)
-            assert not following.done()
-            await bench.cancel(task_id)
-            seen = await following
-        assert seen[0][1]["task"] == await bench.get(task_id)
-        assert states(seen) == [TaskState.CANCELED]
 
     within(go())
 
@@ -165,92 +110,6 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBe
     within(go())
 
 
-def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench) -> None:
-    async def go() -> None:
-        call, request = bench.sent("pause", slots={"seconds": "0.5"})
-        sending = asyncio.create_task(bench.messages.send(call, request))
-        task_id = call.request.task_id()
-        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
-        (sequence, first), *later = await bench.follow(task_id)
-        assert first["task"]["id"] == task_id
-        assert states(later) == [TaskState.COMPLETED]
-        assert [number for number, _ in later if number is not None][-1] > (sequence or 0)
-        await sending
-
-    within(go())
-
-
-def test_a_subscription_to_a_task_that_has_ended(bench: RunBench) -> None:
-    """It shows the task and its end, unless the version refuses it."""
-    task = within(bench.send("echo"))
-    published = within(bench.follow(task["id"]))
-    assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]
-    assert states(within(bench.follow(task["id"], after=published[0][0]))) == [TaskState.COMPLETED]
-    refused = bench.service.subscribe(bench.scope, task["id"], after=None, deadline=None, needs_running=True)
-    with pytest.raises(UnsupportedOperation, match="get it instead"):
-        within(refused)
-    again = bench.service.subscribe(bench.scope, task["id"], after=0, deadline=None, needs_running=True)
-    within(within(again).events.aclose())
-    with pytest.raises(TaskNotFound):
-        within(bench.follow("unknown"))
-
-
-def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
-    head = running_head(bench)
-
-    async def go() -> list[Published]:
-        soon = time.monotonic() + 2 * follow.FOLLOW_POLL_SECONDS
-        subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
-        return [published async for published in subscription.events]
-
-    assert [list(event) for _, event in within(go())] == [["task"]]
-
-
-def running_head(bench: RunBench, **fields: Any) -> Head:
-    """Head of a task that another process runs."""
-    now = bench.store.clock()
-    head = bench.store.new_head(bench.scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
-    head = replace(head, holder="another", lease=now + 600, **fields)
-    bench.store.create_head(head)
-    return head
-
-
-def test_a_task_that_has_ended_cannot_be_canceled(bench: RunBench) -> None:
-    task = within(bench.send("echo"))
-    with pytest.raises(TaskNotCancelable):
-        within(bench.cancel(task["id"]))
-
-
-def test_a_cancel_of_a_task_that_changes_meanwhile(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = running_head(bench)
-    monkeypatch.setattr(service, "CANCEL_ATTEMPTS", 3)
-    changes = 2
-
-    def change(operation: str, arguments: dict[str, Any]) -> None:
-        """The run renews its lease between the cancel's read and its write."""
-        nonlocal changes
-        is_end = operation == "put_item" and "CANCELED" in str(arguments["Item"].get("state"))
-        if is_end and changes:
-            changes -= 1
-            newest = bench.head(head.task_id)
-            bench.store.update_head(replace(newest, lease=newest.lease + 1))
-
-    bench.calls.before = change
-    assert within(bench.cancel(head.task_id))["status"]["state"] == TaskState.CANCELED
-    other, changes = running_head(bench), 3
-    head = other
-    with pytest.raises(StoreError, match="faster"):
-        within(bench.cancel(other.task_id))
-
-
-def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
-    asked = within(bench.send("question"))
-    canceled = within(bench.cancel(asked["id"]))
-    assert canceled["status"]["state"] == TaskState.CANCELED
-    assert canceled["history"][:1] == asked["history"][:1]
-    assert within(bench.get(asked["id"])) == canceled
-
-
 @pytest.mark.parametrize(("length", "roles"), [(None, 3), (0, 0), (2, 2)])
 def test_an_answer_has_as_much_history_as_was_asked_for(
     bench: RunBench, length: int | None, roles: int
@@ -275,7 +134,7 @@ def test_a_send_to_a_task_that_runs_elsewhere(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     """A version whose sends do not block is answered at once, unless the client says otherwise."""
-    head = running_head(bench, place=Place.WORKER)
+    head = bench.run_elsewhere(place=Place.WORKER)
     waited: list[str] = []
 
     async def start(*_: Any) -> Head:
@@ -301,7 +160,7 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the version's default is: the first request gets an answer, and so does this one."""
-    head = running_head(bench)
+    head = bench.run_elsewhere()
     waited: list[Head] = []
 
     async def start(*_: Any) -> Head:
@@ -393,7 +252,8 @@ def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) 
     def cancel(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
             bench.calls.before = lambda *_: None
-            within_thread(bench.cancel(asked["id"]))
+            # The calls of the table come from threads, which have no event loop.
+            asyncio.run(bench.cancel(asked["id"]))
 
     bench.calls.before = cancel
     with pytest.raises(UnsupportedOperation, match="has ended"):
@@ -401,27 +261,6 @@ def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) 
     task = within(bench.get(asked["id"]))
     assert task["status"]["state"] == TaskState.CANCELED
     assert len(task["history"]) == 2, "the question, and what was asked first"
-
-
-def within_thread(what: Any) -> None:
-    """The calls of the table come from threads, which have no event loop."""
-    asyncio.run(what)
-
-
-def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
-    task = within(bench.send("question"))
-
-    async def read() -> list[Published]:
-        subscription = await bench.service.subscribe(
-            bench.scope, task["id"], after=0, needs_running=True, deadline=None
-        )
-        return [published async for published in subscription.events]
-
-    assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED
 
 
 def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, settings: Settings) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from botocore.exceptions import ReadTimeoutError
@@ -11,7 +12,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Published, Role, Task
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -62,6 +63,14 @@ class RunBench:
         found = self.store.get_head(self.scope, task_id)
         assert found is not None
         return found
+
+    def run_elsewhere(self, **fields: Any) -> Head:
+        """Head of a new task that another process runs."""
+        now = self.store.clock()
+        head = self.store.new_head(self.scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
+        head = replace(head, holder="another", lease=now + 600, **fields)
+        self.store.create_head(head)
+        return head
 
     async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
         found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)

@@ -1,0 +1,169 @@
+"""Tasks that exist: followers and subscriptions, which are shown all of them, and cancels."""
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from a2a_lambda.errors import (
+    StoreError,
+    TaskNotCancelable,
+    TaskNotFound,
+    UnsupportedOperation,
+)
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations import follow, service
+from a2a_lambda.protocol.model import Published, TaskState
+from a2a_lambda.settings import Settings
+from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
+
+
+@pytest.fixture
+def bench(kit: Kit, settings: Settings) -> RunBench:
+    return RunBench(kit, settings)
+
+
+def test_a_follower_that_has_the_question_waits_for_more(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
+    task = within(bench.send("question"))
+    [(sequence, _), *_] = within(bench.follow(task["id"]))
+
+    async def subscribed() -> list[Published]:
+        subscription = await bench.service.subscribe(
+            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
+        )
+        return [published async for published in subscription.events]
+
+    assert within(subscribed()) == []
+
+    async def answered() -> list[Published]:
+        following = asyncio.create_task(subscribed())
+        await asyncio.sleep(0)
+        await bench.send("question", taskId=task["id"])
+        return await following
+
+    last = within(answered())[-1][1]
+    assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its version's subscriptions outlive a question."""
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
+    task = within(bench.send("question"))
+
+    async def read() -> list[Published]:
+        subscription = await bench.service.subscribe(
+            bench.scope, task["id"], after=0, needs_running=True, deadline=None
+        )
+        return [published async for published in subscription.events]
+
+    assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED
+
+
+def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
+    task = within(bench.send("echo"))
+    events = within(bench.follow(task["id"], after=500))
+    assert events[0][1]["task"] == task
+    assert states(events) == [TaskState.COMPLETED]
+
+
+def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: RunBench) -> None:
+    async def go() -> None:
+        call, request = bench.sent("pause", slots={"seconds": "600"})
+        task_id = call.request.task_id()
+        async with aclosing(await bench.messages.stream(call, request)) as stream:
+            await anext(stream)
+            following = asyncio.ensure_future(bench.follow(task_id, after=500))
+            await asyncio.sleep(2 * follow.FOLLOW_POLL_SECONDS)
+            assert not following.done()
+            await bench.cancel(task_id)
+            seen = await following
+        assert seen[0][1]["task"] == await bench.get(task_id)
+        assert states(seen) == [TaskState.CANCELED]
+
+    within(go())
+
+
+def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench) -> None:
+    async def go() -> None:
+        call, request = bench.sent("pause", slots={"seconds": "0.5"})
+        sending = asyncio.create_task(bench.messages.send(call, request))
+        task_id = call.request.task_id()
+        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
+        (sequence, first), *later = await bench.follow(task_id)
+        assert first["task"]["id"] == task_id
+        assert states(later) == [TaskState.COMPLETED]
+        assert [number for number, _ in later if number is not None][-1] > (sequence or 0)
+        await sending
+
+    within(go())
+
+
+def test_a_subscription_to_a_task_that_has_ended(bench: RunBench) -> None:
+    """It shows the task and its end, unless the version refuses it."""
+    task = within(bench.send("echo"))
+    published = within(bench.follow(task["id"]))
+    assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]
+    assert states(within(bench.follow(task["id"], after=published[0][0]))) == [TaskState.COMPLETED]
+    refused = bench.service.subscribe(bench.scope, task["id"], after=None, deadline=None, needs_running=True)
+    with pytest.raises(UnsupportedOperation, match="get it instead"):
+        within(refused)
+    again = bench.service.subscribe(bench.scope, task["id"], after=0, deadline=None, needs_running=True)
+    within(within(again).events.aclose())
+    with pytest.raises(TaskNotFound):
+        within(bench.follow("unknown"))
+
+
+def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
+    head = bench.run_elsewhere()
+
+    async def go() -> list[Published]:
+        soon = time.monotonic() + 2 * follow.FOLLOW_POLL_SECONDS
+        subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
+        return [published async for published in subscription.events]
+
+    assert [list(event) for _, event in within(go())] == [["task"]]
+
+
+def test_a_task_that_has_ended_cannot_be_canceled(bench: RunBench) -> None:
+    task = within(bench.send("echo"))
+    with pytest.raises(TaskNotCancelable):
+        within(bench.cancel(task["id"]))
+
+
+def test_a_cancel_of_a_task_that_changes_meanwhile(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = bench.run_elsewhere()
+    monkeypatch.setattr(service, "CANCEL_ATTEMPTS", 3)
+    changes = 2
+
+    def change(operation: str, arguments: dict[str, Any]) -> None:
+        """The run renews its lease between the cancel's read and its write."""
+        nonlocal changes
+        is_end = operation == "put_item" and "CANCELED" in str(arguments["Item"].get("state"))
+        if is_end and changes:
+            changes -= 1
+            newest = bench.head(head.task_id)
+            bench.store.update_head(replace(newest, lease=newest.lease + 1))
+
+    bench.calls.before = change
+    assert within(bench.cancel(head.task_id))["status"]["state"] == TaskState.CANCELED
+    other, changes = bench.run_elsewhere(), 3
+    head = other
+    with pytest.raises(StoreError, match="faster"):
+        within(bench.cancel(other.task_id))
+
+
+def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
+    asked = within(bench.send("question"))
+    canceled = within(bench.cancel(asked["id"]))
+    assert canceled["status"]["state"] == TaskState.CANCELED
+    assert canceled["history"][:1] == asked["history"][:1]
+    assert within(bench.get(asked["id"])) == canceled
