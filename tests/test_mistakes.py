@@ -176,7 +176,9 @@ def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", ["Ask('Which?', fills='citty')", "Ask('Which?', known={'citty': 'x'})"])
 def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(city: str = ''): return {asked}"))
-    with pytest.raises(AgentMistake, match="'citty', which skill hello does not have; did you mean city\\?"):
+    with pytest.raises(
+        AgentMistake, match="hello has no parameter 'citty'; did you mean city\\? It has: city"
+    ):
         asyncio.run(agent.run())
 
 

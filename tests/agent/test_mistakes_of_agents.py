@@ -28,7 +28,7 @@ WRONG = {
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
     "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
-    "return Ask('Which?', fills='citty')": "names the parameter 'citty', which skill hello does not have",
+    "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }
 
 IMPORTS = "import io\nfrom a2a_lambda import *\n\n"

@@ -280,7 +280,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
                     assert not (before and after) or before["artifactId"] != after["artifactId"], "one"
 
     for turn, end in enumerate((TaskState.INPUT_REQUIRED, TaskState.INPUT_REQUIRED, TaskState.COMPLETED)):
-        last = max(0, head.sequence - 1) if head.is_stopped else head.sequence
+        last = head.log_end
         opening: list[Event] = [head.closing_event()] if head.is_stopped else []
         opening.append(Event(message=words(f"turn {turn}", Role.USER)))
         last = store.append(head, opening, after=last)

@@ -10,6 +10,9 @@ from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Artifact, Event, Part, TaskArtifactUpdateEvent
 from a2a_lambda.store.store import Store
 from a2a_lambda.turns.journal import BACKLOG_BYTES, FLUSH_SECONDS, SLOWEST_FLUSH_SECONDS, Journal
+from tests.tasks.examples import head
+
+HEAD = head(lease=1.0)
 
 
 def chunk(text: str) -> Event:
@@ -34,8 +37,7 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
             return after + len(events)
 
         store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        head: Any = SimpleNamespace(lease=1.0)
-        journal = Journal(store, lambda: head, 0)
+        journal = Journal(store, lambda: HEAD, 0)
         journal.add([chunk("first")], 10)
         assert await journal.try_flush()
         assert writes == [1]
@@ -57,8 +59,7 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
 
     async def run() -> None:
         store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        head: Any = SimpleNamespace(lease=1.0)
-        journal = Journal(store, lambda: head, 0)
+        journal = Journal(store, lambda: HEAD, 0)
         journal.add([chunk("too large")], 10)
         assert journal.size_bytes == 10
         for _ in range(2):
@@ -86,8 +87,7 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
 
     async def run() -> None:
         store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        head: Any = SimpleNamespace(lease=1.0, task_id="t")
-        journal = Journal(store, lambda: head, 0)
+        journal = Journal(store, lambda: HEAD, 0)
         journal.add([chunk("small")], BACKLOG_BYTES)
         await asyncio.wait_for(journal.wait_for_room(), 60)
         assert tries == [], "there is room"

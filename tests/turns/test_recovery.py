@@ -11,15 +11,14 @@ from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Pending, Place
-from a2a_lambda.turns.recovery import LOST, end_task, has_died, load_live_head, load_progress, lost_status
+from a2a_lambda.turns.recovery import LOST, end_task, load_live_head, load_progress, lost_status
 from tests.helpers.clock import Clock
 
 
 def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: Clock) -> None:
     assert asyncio.run(load_live_head(store, head.scope, head.task_id)).is_held_by(head)
+    assert not head.has_died(head.lease - 0.001)
     clock.now = head.lease
-    assert not has_died(store, head)
-    clock.now = head.lease + 0.001
     ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
     assert ended.state == TaskState.FAILED
     assert ended.is_lost
@@ -31,7 +30,7 @@ def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: 
 
 def test_a_turn_that_runs_elsewhere_is_not_lost(store: Store, head: Head, clock: Clock) -> None:
     clock.now = head.lease + 60
-    assert not has_died(store, replace(head, place=Place.WORKER))
+    assert not replace(head, place=Place.WORKER).has_died(clock.now)
 
 
 def test_a_follower_sees_the_end_of_a_run_that_died(store: Store, head: Head, clock: Clock) -> None:

@@ -26,10 +26,14 @@ class KitError(Exception):
     safe_to_log = False
 
 
+def is_safe_to_log(error: BaseException) -> bool:
+    """Whether a log may have an error's text. Other texts may hold what clients and agents have said."""
+    return isinstance(error, KitError) and error.safe_to_log
+
+
 def safe_text(error: Exception) -> str:
-    """What a log may have of an error: its text, or only its type if the text may hold content."""
-    is_safe = isinstance(error, KitError) and error.safe_to_log
-    return str(error) if is_safe else type(error).__name__
+    """What a log may have of an error: its text, or only its type."""
+    return str(error) if is_safe_to_log(error) else type(error).__name__
 
 
 def error_text(error: BaseException) -> str:

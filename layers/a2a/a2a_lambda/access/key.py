@@ -15,9 +15,10 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import KeysUnavailable
+from a2a_lambda.protocol.card import OWNER_PATTERN
 
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-OWNER_FORM = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
+OWNER_FORM = re.compile(OWNER_PATTERN)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 LATEST = 1e12

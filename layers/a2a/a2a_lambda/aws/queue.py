@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIRST_POSTPONE_SECONDS = 15
 
-MAX_VISIBILITY_SECONDS = 900
+LONGEST_POSTPONE_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,17 @@ class Sqs:
         arn: ARN of the message's queue. attempt: number of times that the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
-        pause = min(MAX_VISIBILITY_SECONDS, FIRST_POSTPONE_SECONDS * 2 ** (attempt - 1))
+        pause = postpone_seconds(FIRST_POSTPONE_SECONDS, attempt)
         with suppress(ClientError, BotoCoreError):  # then it comes again when its visibility timeout ends
             self._client.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=pause
             )
+
+
+def postpone_seconds(first: int, attempt: int) -> int:
+    """Seconds after which a message should come again: `first` after the first attempt, then twice as many
+    after each."""
+    return min(LONGEST_POSTPONE_SECONDS, first << (attempt - 1))
 
 
 def message_body(turn: QueuedTurn) -> str:

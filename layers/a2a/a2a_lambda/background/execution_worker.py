@@ -85,7 +85,7 @@ class ExecutionWorker:
         """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
         it."""
         while (head := await takeover.load_head_of_execution(self._store, turn, arn)) is not None:
-            if not head.is_replying or head.lease <= self._store.clock():
+            if not head.is_replying or not head.has_lease(self._store.clock()):
                 return head
             await asyncio.sleep(REPLY_POLL_SECONDS)
         return None

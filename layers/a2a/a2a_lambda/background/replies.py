@@ -31,7 +31,7 @@ async def store_reply(
     now = store.clock()
     # A run or another reply holds the turn. Waiting here keeps the caller's retries from becoming a busy
     # loop.
-    if head.holder and head.lease > now:
+    if head.holder and head.has_lease(now):
         await asyncio.sleep(REPLY_POLL_SECONDS)
         raise Conflict(head)
     # A reply that fits into the head is one write. A longer one is three: hold the turn, append, answer. If

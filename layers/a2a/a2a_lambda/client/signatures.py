@@ -1,12 +1,11 @@
 """Verifies the signature of another agent's card."""
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, encode_base64url
 
 VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 """Algorithms with asymmetric keys only, because with a symmetric one the public key could sign."""
@@ -35,7 +34,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
         raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
     try:
-        payloads = [base64.urlsafe_b64encode(form).rstrip(b"=").decode() for form in signed_forms(dict(card))]
+        payloads = [encode_base64url(form) for form in signed_forms(dict(card))]
     except ValueError:
         payloads = []
     signatures: Any = card.get("signatures")

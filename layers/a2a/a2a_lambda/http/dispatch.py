@@ -125,14 +125,15 @@ class Accepted:
         operation: Operation,
         method: str,
         params: Json,
-        *names: str | None,
+        *names: Json,
     ) -> OperationCall:
         """The operation that the request calls.
 
-        names: names of the agent in the request, from its path and its tenant. Without one it is the default
-            agent. Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
+        names: values that name the agent, from the request's path and its tenant. One that is no text names
+            none, and without a name it is the default agent.
+        Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
         """
-        agent_names = {name for name in names if name}
+        agent_names = {name for name in names if isinstance(name, str) and name}
         if len(agent_names) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
         agent = self.kit.agents.find(next(iter(agent_names), None))

@@ -85,11 +85,10 @@ async def call(request: Request, path: str) -> Response:
         accepted_request = await accept(request, partial(_check_version, wire))
         params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")
-        tenant_name = tenant if isinstance(tenant, str) else None
         route = match.route
         method = f"{route.verb} {route.path}"
         return await answer(
-            accepted_request.call(binding, (wire,), route.operation, method, params, match.agent, tenant_name)
+            accepted_request.call(binding, (wire,), route.operation, method, params, match.agent, tenant)
         )
     except Exception as cause:
         is_streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")

@@ -103,9 +103,8 @@ async def call(request: Request, address: Address) -> Response:
         operation = wires[0].methods[method]
         is_streaming = operation in STREAMED
         tenant = params.get("tenant") if wires[0] is v1_0.WIRE and isinstance(params, dict) else None
-        tenant_name = tenant if isinstance(tenant, str) else None
         return await answer(
-            accepted_request.call(binding, wires, operation, method, params, address.agent, tenant_name)
+            accepted_request.call(binding, wires, operation, method, params, address.agent, tenant)
         )
     except Exception as cause:
         error = to_protocol_error(cause)

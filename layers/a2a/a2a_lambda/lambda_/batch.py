@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda import telemetry
-from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import Queue, read_message
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
@@ -140,10 +139,6 @@ class TurnHandler:
             return {"task": asyncio.run(triggers.fire(*names))}
         except KitError as error:
             return {"error": str(error)}
-
-    def release(self) -> None:
-        """Called after each invocation; may end the process."""
-        end_stragglers()
 
 
 class NotificationHandler:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from aws_durable_execution_sdk_python import DurableContext, durable_execution
 from aws_durable_execution_sdk_python.exceptions import InvocationError
 
-from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.aws.queue import read_message
 from a2a_lambda.background.execution_worker import ExecutionWorker, Replies
 from a2a_lambda.durable.engine import Engine
@@ -40,10 +39,6 @@ class DurableHandler:
 
     def __call__(self, event: LambdaEvent, context: Any) -> Any:
         return self._handler(event, context)
-
-    def release(self) -> None:
-        """Called after each invocation; may end the process."""
-        end_stragglers()
 
     def _run(self, message: LambdaEvent, context: DurableContext) -> None:
         """One run of a turn, in the SDK's thread."""

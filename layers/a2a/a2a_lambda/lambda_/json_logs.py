@@ -17,7 +17,7 @@ from typing import Any
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import is_safe_to_log
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -87,8 +87,7 @@ def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:
     if cause is not None:
         yield from _lines(cause, ids)
     yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
-    is_safe = isinstance(error, KitError) and error.safe_to_log
-    yield f"{type(error).__name__}: {error}" if is_safe else type(error).__name__
+    yield f"{type(error).__name__}: {error}" if is_safe_to_log(error) else type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _lines(inner, ids)

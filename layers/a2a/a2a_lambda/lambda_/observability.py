@@ -31,21 +31,24 @@ def prepare() -> Settings:
 
 @runtime_checkable
 class Releasable(Protocol):
-    """A handler, or a streamed answer. release: called after the invocation and its telemetry. It may end
-    the process."""
+    """A streamed answer. release: called after the invocation and its telemetry. It may end the process."""
 
     release: Callable[[], None]
 
 
 class Observed:
-    """A handler with telemetry around each invocation. A streamed invocation ends with its stream."""
+    """A handler with telemetry around each invocation. A streamed invocation ends with its stream.
 
-    def __init__(self, handler: Handler, settings: Settings) -> None:
+    release: called after each invocation and its telemetry, unless the answer is streamed, which has a
+    `release` of its own. It may end the process.
+    """
+
+    def __init__(
+        self, handler: Handler, settings: Settings, release: Callable[[], None] = lambda: None
+    ) -> None:
         function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local")
         self._handler = handler
-        self._release: Callable[[], None] = (
-            handler.release if isinstance(handler, Releasable) else lambda: None
-        )
+        self._release = release
         self._metrics = metrics.install(settings.service, function, by_agent=settings.agent_metrics)
         self._is_cold = True
         self._send_spans: Callable[[], object] = lambda: None

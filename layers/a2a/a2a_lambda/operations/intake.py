@@ -38,7 +38,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import has_died, load_live_head, wait_for_claim
+from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -119,7 +119,7 @@ class Intake:
                 threads.run(self._store.get_head, call.scope, context.waiting),
                 threads.run(self._store.get_head, call.scope, call.request.task_id()),
             )
-            if waiting_head is not None and has_died(self._store, waiting_head):
+            if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)
             for head in filter(None, (waiting_head, own_head)):
                 if self.repeats(call, head.requests):
@@ -319,8 +319,7 @@ class Intake:
     ) -> tuple[Head, list[Event]]:
         """The head with the claim of a turn, and the events that it cannot hold. Raises InvalidParams."""
         now = self._store.clock()
-        if "taskPushNotificationConfig" in request.get("configuration", {}):
-            head = with_push_config(call, head, request)
+        head = with_push_config(call, head, request)
         new_head = replace(
             head.with_request(call.request, now),
             turn_id=turn_id,

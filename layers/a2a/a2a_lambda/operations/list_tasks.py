@@ -9,20 +9,19 @@ A page ends early if it is as large as an answer should be, or if too many tasks
 """
 
 import asyncio
-import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
-from a2a_lambda.protocol.model import Task, truncate_history
-from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
+from a2a_lambda.protocol.model import Task, decode_raw, encode_base64url, truncate_history
+from a2a_lambda.protocol.requests import WRONG_PAGE_TOKEN, ListTasksRequest, ListTasksResponse
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.turns.recovery import has_died, load_live_head
+from a2a_lambda.turns.recovery import load_live_head
 
 PAGE_SIZE = 50
 
@@ -48,7 +47,7 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
             page = replace(page, after=place)
         task_page = await threads.run(store.list_tasks, scope, page)
     except ValueError:
-        raise InvalidParams("params.pageToken is not valid", path="params.pageToken") from None
+        raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken") from None
     if total is None:
         total = await threads.run(store.count_tasks, scope, page) if task_page.after else len(task_page.tasks)
     tasks, last = await _read(store, scope, task_page.tasks, request)
@@ -58,7 +57,7 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     token = ""
     if place:
         fields = strictjson.dumps([place, total, _digest(page, place, total)])
-        token = base64.urlsafe_b64encode(fields).decode().rstrip("=")
+        token = encode_base64url(fields)
     return ListTasksResponse(
         tasks=tasks,
         nextPageToken=token,
@@ -95,7 +94,7 @@ async def _read_task(store: Store, head: Head | None, request: ListTasksRequest)
     """A task as it is in the list; None if it no longer belongs there."""
     if head is None:
         return None
-    if has_died(store, head):
+    if head.has_died(store.clock()):
         try:
             head = await load_live_head(store, head.scope, head.task_id)
         except TaskNotFound:
@@ -124,7 +123,7 @@ def _digest(page: TaskQuery, place: str, total: int) -> str:
 def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
-        place, total, digest = strictjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        place, total, digest = strictjson.loads(decode_raw(token))
     except (TypeError, ParseError):
         raise ValueError from None
     if not isinstance(place, str) or type(total) is not int or digest != _digest(page, place, total):

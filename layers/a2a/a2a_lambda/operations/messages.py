@@ -33,7 +33,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import UNREAD_EVENTS
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import has_died, load_live_head
+from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 
 SLOTLESS_SEND_SECONDS = 2.5
@@ -206,7 +206,7 @@ class Messages:
             head is not None
             and self.intake.repeats(call, head.requests)
             and not head.has_lost(call.request)
-            and not has_died(self.store, head)
+            and not head.has_died(self.store.clock())
         ):
             return None
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}

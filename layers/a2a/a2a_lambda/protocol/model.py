@@ -289,6 +289,11 @@ def truncate_history(task: Task, length: int | None) -> Task:
     return result
 
 
+def encode_base64url(content: bytes) -> str:
+    """Bytes as url-safe base64 without padding (RFC 7515 section 2)."""
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
 def decode_raw(raw: str) -> bytes:
     """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
     text = raw.rstrip("=").translate(URL_SAFE)

@@ -24,6 +24,10 @@ Operation = Literal[
 ]
 
 
+WRONG_PAGE_TOKEN = "params.pageToken is not of this list; leave it out to begin again"  # noqa: S105
+"""What a client gets for a page token that no answer to the same list had."""
+
+
 class SendMessageConfiguration(TypedDict, total=False):
     acceptedOutputModes: list[str]
     taskPushNotificationConfig: TaskPushNotificationConfig

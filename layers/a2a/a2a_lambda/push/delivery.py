@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from a2a_lambda import strictjson, telemetry, threads, tracing
+from a2a_lambda.aws.queue import postpone_seconds
 from a2a_lambda.errors import KitError, safe_text
 from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import Refused, Unresolved
@@ -44,7 +45,7 @@ DELIVERY_SECONDS = 5.0
 """Seconds after which a delivery makes no further call, and leaves the rest to the next. With a call and the
 reads before it, it ends within the shortest timeout of the function: 20 s."""
 
-MAX_VISIBILITY_SECONDS = 900.0
+FIRST_POSTPONE_SECONDS = 2
 
 TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
@@ -165,9 +166,10 @@ class PushNotifications:
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
-        pause = min(MAX_VISIBILITY_SECONDS, 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+        share = random.uniform(0.5, 1.0)  # noqa: S311
+        pause = int(share * postpone_seconds(FIRST_POSTPONE_SECONDS, attempt))
         self._client.change_message_visibility(
-            QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=max(1, int(pause))
+            QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=pause
         )
 
     async def _make_headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:

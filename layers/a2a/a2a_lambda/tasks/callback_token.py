@@ -5,7 +5,6 @@
 The key of the HMAC is in the task's head, and every turn has its own.
 """
 
-import base64
 import hashlib
 import hmac
 import json
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ParseError
+from a2a_lambda.protocol.model import decode_raw, encode_base64url
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import execution_of
@@ -34,9 +34,9 @@ class CallbackToken:
         """Decode a token, which `is_genuine` must check then. Raises ValueError for another text."""
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise ValueError("too long")
-        place, _, signature = token.partition(".")
+        fields_text, _, signature = token.partition(".")
         try:
-            fields = strictjson.loads(base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)))
+            fields = strictjson.loads(decode_raw(fields_text))
         except (ValueError, ParseError) as error:
             raise ValueError("not JSON in base64") from error
         is_list = isinstance(fields, list) and len(fields) == 4
@@ -54,11 +54,11 @@ class CallbackToken:
 
 def callback_token(head: Head, key: str) -> str:
     """Token for a wait of a durable turn."""
-    place = strictjson.dumps([head.scope.owner, head.scope.agent, head.task_id, key])
-    return f"{base64.urlsafe_b64encode(place).decode().rstrip('=')}.{_sign(head, key)}"
+    fields = strictjson.dumps([head.scope.owner, head.scope.agent, head.task_id, key])
+    return f"{encode_base64url(fields)}.{_sign(head, key)}"
 
 
 def _sign(head: Head, key: str) -> str:
     content = json.dumps([head.turn_id, key]).encode()
     digest = hmac.digest(execution_of(head).secret.encode(), content, hashlib.sha256)
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return encode_base64url(digest)

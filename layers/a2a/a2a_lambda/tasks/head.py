@@ -149,8 +149,13 @@ class Head:
         return self.state.removeprefix("TASK_STATE_").lower()
 
     @property
+    def log_end(self) -> int:
+        """Number of the log's last event. The closing status of a stopped task has the number after it."""
+        return self.sequence - 1 if self.is_stopped else self.sequence
+
+    @property
     def fence(self) -> Fence:
-        return Fence(self.epoch, self.committed, self.sequence - 1 if self.is_stopped else None)
+        return Fence(self.epoch, self.committed, self.log_end if self.is_stopped else None)
 
     @property
     def is_inline(self) -> bool:
@@ -187,9 +192,17 @@ class Head:
         question = next((wait for wait in waits if wait.is_question), None)
         return question or next((wait for wait in waits if wait.takes_messages), None)
 
+    def has_lease(self, now: float) -> bool:
+        """Whether the lease of the run, or of the reply, that holds the task has not run out."""
+        return self.lease > now
+
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""
-        return bool(self.holder) and not self.is_stopped and self.lease >= now
+        return bool(self.holder) and not self.is_stopped and self.has_lease(now)
+
+    def has_died(self, now: float) -> bool:
+        """Whether the run of the task's turn has died, and no other one will be started."""
+        return not self.is_stopped and self.place is Place.REQUEST and not self.has_lease(now)
 
     def is_held_by(self, run: "Head") -> bool:
         """Whether the run that had the head `run` still holds the task."""
@@ -246,12 +259,9 @@ class Head:
         return len(strictjson.dumps(self.document())) <= DOCUMENT_BYTES
 
     def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
-        """The head with events added, and the events that did not fit: append those.
-
-        The closing status of a stopped task has the last number, but is not in the log. The first event
-        must be that status. It takes that number.
-        """
-        last = max(0, self.sequence - 1)
+        """The head of a new task, or of a new epoch, with events added, and the events that it cannot hold:
+        append those."""
+        last = self.committed
         inline_events = (*self.inline, *enumerate(events, last + 1))
         new_head = replace(
             self, inline=inline_events, sequence=last + len(events), committed=last + len(events)
@@ -265,13 +275,12 @@ class Head:
         It skips two numbers. With the first, another process may have sealed the log just before. The second
         is that of `Store.write_ahead`.
         """
-        last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
-        return replace(self, epoch=self.epoch + 3, committed=last)
+        return replace(self, epoch=self.epoch + 3, committed=self.log_end)
 
     def with_events_after(self, events: list[Event]) -> "Head":
         """The head with events after the log, whether they fit or not. If the task is stopped, the first one
         is its closing status."""
-        last = max(0, self.sequence - 1) if self.is_stopped else self.sequence
+        last = self.log_end
         inline_events = (*self.inline, *enumerate(events, last + 1))
         return replace(self, inline=inline_events, sequence=last + len(events), committed=last + len(events))
 

@@ -99,7 +99,7 @@ def still_asking(new_head: Head, old_head: Head) -> Head:
         status=old_head.status,
         inline=old_head.inline,
         sequence=old_head.sequence,
-        committed=max(0, old_head.sequence - 1),
+        committed=old_head.log_end,
     )
 
 

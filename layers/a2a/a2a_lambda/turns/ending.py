@@ -197,7 +197,7 @@ class Ending:
             except Conflict:
                 raise
             except StoreError:
-                if self._store.clock() + END_RETRY_SECONDS >= self._lease.head.lease:
+                if not self._lease.head.has_lease(self._store.clock() + END_RETRY_SECONDS):
                     raise
                 logger.exception("the end of task %s is not stored yet", self._lease.head.task_id)
             await asyncio.sleep(END_RETRY_SECONDS)

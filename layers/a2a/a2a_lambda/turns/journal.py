@@ -112,7 +112,7 @@ class Journal:
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
         # and are written again as they were.
         head = self._head()
-        if self._store.clock() >= head.lease:
+        if not head.has_lease(self._store.clock()):
             raise Conflict
         if self._refusal:  # `flush_in_silence` may have met it, which tells nobody
             raise WriteRefused(self._refusal)

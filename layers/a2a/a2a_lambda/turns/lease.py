@@ -45,7 +45,7 @@ class Lease:
         renewal = self._store.clock()
         # The lease runs out if the process was frozen, or the table took no renewal. Then another process may
         # have the task.
-        while self._store.clock() < self.head.lease:
+        while self.head.has_lease(self._store.clock()):
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()
             try:

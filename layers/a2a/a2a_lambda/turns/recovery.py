@@ -20,7 +20,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, REPLY_SECONDS
 
@@ -39,7 +39,7 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
         head = await threads.run(store.get_head, scope, task_id)
         if head is None:
             raise TaskNotFound("this caller has no such task with this agent", path=path)
-        if not has_died(store, head):
+        if not head.has_died(store.clock()):
             return head
         try:
             logger.warning("a turn of task %s is lost: its lease ran out", task_id)
@@ -55,7 +55,7 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     """
     newer, events = await threads.run(store.get_progress, head, after=after)
     # Both are rare, and need more than this read: a task that has expired, or a run that has died.
-    if newer is None or has_died(store, newer):
+    if newer is None or newer.has_died(store.clock()):
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)
     return newer, events
@@ -124,11 +124,6 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
     head = await threads.run(store.seal, head, status)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=head.outcome)
     return head
-
-
-def has_died(store: Store, head: Head) -> bool:
-    """Whether the run of a task died, and no other one will be started."""
-    return not head.is_stopped and head.place is Place.REQUEST and head.lease < store.clock()
 
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:

@@ -184,7 +184,7 @@ class Run:
         LimitExceeded, Unavailable if the agent cannot be imported, and what the agent raises."""
         if not self._agent.done():
             await asyncio.wrap_future(self._agent)
-        if self._store.clock() >= self.head.lease:  # the process was frozen meanwhile
+        if not self.head.has_lease(self._store.clock()):  # the process was frozen meanwhile
             raise Conflict
         agent, turn = agent_of(self._agent), self._claim.turn
         async with aclosing(agent.perform(turn)) as batches:

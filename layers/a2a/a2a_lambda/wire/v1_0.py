@@ -9,6 +9,7 @@ from typing import cast
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
 from a2a_lambda.protocol.model import Event, Json, Task, TaskPushNotificationConfig, is_empty_end
 from a2a_lambda.protocol.requests import (
+    WRONG_PAGE_TOKEN,
     ListPushConfigsRequest,
     ListPushConfigsResponse,
     ListTasksRequest,
@@ -131,7 +132,7 @@ def _check_page_token(source: Object) -> None:
     if source.get("pageToken") in (None, ""):
         source.pop("pageToken", None)
     elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN_CHARACTERS:
-        raise InvalidParams("params.pageToken is not valid", path="params.pageToken")
+        raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken")
 
 
 def _page_size(source: Object) -> int | None:

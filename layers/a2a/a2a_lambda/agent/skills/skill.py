@@ -90,7 +90,6 @@ class Skill:
         self.is_async = is_async(function)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
-        self._returns: Any = None
         self._where = place = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
@@ -98,7 +97,7 @@ class Skill:
             raise ConfigurationError(
                 f"{place}: its type hints raise {type(error).__name__}: {error}"
             ) from None
-        self._returns = hints.get("return")
+        self._returns: Any = hints.get("return")
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
@@ -149,13 +148,9 @@ class Skill:
     def with_choices(self, question: Ask) -> Ask:
         """The question with the choices of the parameter that it fills, unless it has some. Raises
         AgentMistake if it names a parameter that the skill does not have."""
-        names = [parameter.name for parameter in self.parameters]
-        for name in (*([] if question.fills is None else [question.fills]), *question.known):
-            if name not in names:
-                raise AgentMistake(
-                    f"{type(question).__name__} names the parameter {name!r}, which skill {self.id} does not"
-                    f" have{mistakes.did_you_mean(name, names)} It has: {', '.join(names) or 'none'}"
-                )
+        names = [] if question.fills is None else [question.fills]
+        if problem := self.problem_of_names([*names, *question.known]):
+            raise AgentMistake(f"{type(question).__name__}: {problem}")
         if question.choices or question.fills is None:
             return question
         return replace(question, choices=self._choices(question.fills))
