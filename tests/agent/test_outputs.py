@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda import Agent, Answer
+from a2a_lambda import Agent, Answer, File, SkillError
 from a2a_lambda.errors import AgentMistake
-from tests.agent.folders import run, write
+from tests.agent.folders import CARD, run, write
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,75 @@ def test_a_question_of_the_kit_is_none_of_the_skill(tmp_path: Path) -> None:
         return answers
 
     assert asyncio.run(talk("pay", "a lot", "100", "yes"))[2:] == ["Pay 100?", "paid"]
+
+
+TRANSLATE = """
+from typing import Literal
+
+@skill
+def translate(turn: Turn, language: Literal["en", "de"], note: str = ""):
+    names = [file.name for file in turn.files]
+    return {"text": turn.text, "files": names, "note": note, "last": turn.messages()[-1]["content"]}
+
+@skill
+def other(turn: Turn):
+    return {"text": turn.text, "answering": turn.answering}
+"""
+
+
+TRANSLATE_CARD = (
+    CARD.replace("id: hello", "id: translate") + "  - {{ id: other, name: Other, description: O. }}\n"
+)
+
+
+@pytest.mark.parametrize("names_skill", [False, True])
+def test_a_skill_gets_the_message_that_called_it_when_the_kit_has_asked(
+    tmp_path: Path, names_skill: bool
+) -> None:
+    """The answer fills the parameter, and its files come, too, whether the client names the skill again or
+    not."""
+    agent = Agent.load(write(tmp_path, TRANSLATE, TRANSLATE_CARD))
+    skill = "translate" if names_skill else None
+
+    async def talk() -> Answer:
+        note = {"note": "x" * 5_000}
+        asked = await agent.run(
+            "Hello", skill="translate", slots=note, files=[File("a.txt", b"1"), File("b.txt", b"2")]
+        )
+        refused = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=asked)
+        assert "“French” cannot be used" in refused.text
+        return await agent.run("de", skill=skill, after=refused)
+
+    [answer] = asyncio.run(talk()).data
+    assert answer["text"] == "Hello"
+    assert answer["files"] == ["a.txt", "b.txt", "c.txt"]
+    assert len(answer["note"]) == 5_000
+    assert answer["last"] == "de", "a model reads the conversation as it was"
+
+
+def test_a_message_to_another_skill_answers_no_question(tmp_path: Path) -> None:
+    agent = Agent.load(write(tmp_path, TRANSLATE, TRANSLATE_CARD))
+
+    async def talk() -> Answer:
+        asked = await agent.run("Hello", skill="translate")
+        return await agent.run("Hi", skill="other", after=asked)
+
+    assert asyncio.run(talk()).data == [{"text": "Hi", "answering": False}]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def hello(turn, city: str): ...", r"100,000 bytes of JSON\. Send the message again, with city\."),
+        (
+            "def hello(turn, x: str = ''): return Ask('?', known={'x': turn.text})",
+            r"100,000 bytes of JSON\.$",
+        ),
+    ],
+)
+def test_what_is_too_large_to_wait_for_an_answer_ends_the_turn(tmp_path: Path, code: str, words: str) -> None:
+    with pytest.raises(SkillError, match=words):
+        asyncio.run(Agent.load(write(tmp_path, f"@skill\n{code}")).run("x" * 100_000))
 
 
 def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ class Chat:
                 self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
                 return None
             message["metadata"] = intent_metadata(skill, arguments)
-            text = " ".join(values[count:]) or skill
+            text = " ".join(values[count:])
         try:
             files = await attachments.parts_of(self._http, self._caller, self._attached)
         except (OSError, *FAILURES) as error:

@@ -147,7 +147,7 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
     while "waiting" not in seen:
         seen += os.read(process.stdout.fileno(), 1000).decode()
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate("/skill echo\n", timeout=PATIENCE)
+    said, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE)
     assert "canceled" in said
     assert "echo" in said.partition("canceled")[2], "the conversation continues"
     assert "Traceback" not in said

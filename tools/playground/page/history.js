@@ -32,7 +32,7 @@ export async function readContext(target, contextId) {
 function titleOf(task) {
   const first = (task.history ?? []).find((message) => message.role === "ROLE_USER");
   const text = (first?.parts ?? []).map((part) => part.text ?? part.filename ?? "").join(" ").trim();
-  return text.slice(0, TITLE_CHARACTERS) || task.id;
+  return text.slice(0, TITLE_CHARACTERS) || first?.metadata?.intentInfos?.[0]?.intent || task.id;
 }
 
 /** The list of conversations in a place. open: called with the id of the chosen context. */

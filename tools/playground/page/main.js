@@ -196,9 +196,8 @@ async function composeMessage() {
   const text = $("text").value.trim();
   const skill = $("skill").value;
   if (skill) {
-    const name = $("skill").selectedOptions[0].textContent;
     metadata.intentInfos = [{ intent: skill, slots: readSlots($("parameters")) }];
-    parts.push({ text: text || name });
+    parts.push({ text });
   } else if (text) {
     parts.push({ text });
   }

@@ -54,7 +54,8 @@ export function showMessages(place, conversation, isSource, card) {
   const first = conversation.turns[0].message.messageId === shown[0]?.dataset.id ? Math.max(0, settled - 1) : 0;
   for (const element of shown.slice(2 * first)) element.remove();
   for (const turn of conversation.turns.slice(first)) {
-    const own = make("article", { className: "message own" }, ...turn.message.parts.map((part) => showPart(part, true)), intentOf(turn));
+    const parts = turn.message.parts.filter((part) => part.text !== ""); // a call of a skill may have no words
+    const own = make("article", { className: "message own" }, ...parts.map((part) => showPart(part, true)), intentOf(turn));
     own.dataset.id = turn.message.messageId;
     own.append(make("div", { className: "actions" }, actionOf("edit"), actionOf("retry")));
     [former, current] = [current, new Map()];

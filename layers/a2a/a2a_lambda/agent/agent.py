@@ -23,7 +23,7 @@ from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, Notice
-from a2a_lambda.errors import AgentMistake, ConfigurationError
+from a2a_lambda.errors import AgentMistake, ConfigurationError, LimitExceeded
 from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json, Part
@@ -107,6 +107,8 @@ class Agent:
             skill = self.skills[intent.skill]
             if pending is not None and pending["skill"] == skill.id:
                 slots = dict(pending["slots"])
+                # A client may name the skill in each message. If it names no slot, the text is the answer.
+                slot = None if intent.slots else pending["asks"]
             slots |= {name: list(texts) for name, texts in intent.slots.items()}
         elif pending is not None and pending["skill"] in self.skills:
             # The message's text answers the question that the skill asked for a parameter.
@@ -130,6 +132,7 @@ class Agent:
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return
+        turn.take_call()
         own = {} if skill.turn_name is None else {skill.turn_name: turn}
         call = partial(skill.function, **own, **arguments)
         outputs = executor.execute(call, turn, is_async=skill.is_async)
@@ -145,16 +148,18 @@ class Agent:
                 yield replace(batch, outputs=with_choices)
 
     def pending_after(self, turn: Turn, question: Ask) -> Pending:
-        """What to keep of a turn that ends with a question."""
+        """What to keep of a turn that ends with a question. Raises LimitExceeded."""
         texts_by_name = turn.slots | {name: [text] for name, text in question.known.items()}
         parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {question.fills}
         slots = {name: texts for name, texts in texts_by_name.items() if name in parameters}
-        if len(strictjson.dumps(slots)) > PENDING_BYTES:
-            slots = {}  # too large to keep: the skill asks for them again
         pending = Pending(skill=turn.skill, slots=slots, asks=question.fills)
-        was_asked = turn.answering and turn.pending is not None and turn.pending["skill"] == turn.skill
-        if isinstance(question, AskArgument) and not was_asked:
-            pending["is_call"] = True
+        if is_call := isinstance(question, AskArgument) and not turn.answering:
+            pending["call"] = turn.call
+        if len(strictjson.dumps(pending)) > PENDING_BYTES:
+            advice = f" Send the message again, with {question.fills}." if is_call else ""
+            raise LimitExceeded(
+                f"What must wait for this answer has more than {PENDING_BYTES:,} bytes of JSON.{advice}"
+            )
         return pending
 
     async def run(

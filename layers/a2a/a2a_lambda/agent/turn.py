@@ -145,6 +145,7 @@ class Turn(Steps):
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
         self.said = self.message["parts"]
         self.message = copy.deepcopy(self.message)
+        self._answer: list[Part] = []
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
@@ -212,7 +213,7 @@ class Turn(Steps):
         for (first, question), (second, reply) in itertools.pairwise(earlier):
             if (first, second) == ("user", "agent") and question and reply:
                 entries += [(user, question), (assistant, reply)]
-        text = _plain(self.parts) or NO_TEXT
+        text = _plain(self._answer or self.parts) or NO_TEXT
         entries.append((user, text))
         if not blocks and not (files and self.files):
             return [{"role": role, "content": content} for role, content in entries]
@@ -244,7 +245,22 @@ class Turn(Steps):
     @property
     def answering(self) -> bool:
         """Whether this message answers a question of the skill."""
-        return self.pending is not None and not self.pending.get("is_call", False)
+        pending = self.pending
+        return pending is not None and pending["skill"] == self.skill and "call" not in pending
+
+    @property
+    def call(self) -> list[Part]:
+        """Parts of the message that calls the skill. If this message answers the kit's question for a missing
+        parameter, they are those of the message that lacked it, with the files of this one."""
+        if self.pending is None or self.pending["skill"] != self.skill or "call" not in self.pending:
+            return self.said
+        return [*self.pending["call"], *(part for part in self.said if "raw" in part or "url" in part)]
+
+    def take_call(self) -> None:
+        """Make the message that the skill sees the one that called it. `messages` ends with this one."""
+        if (call := self.call) is not self.said:
+            self._answer = self.message["parts"]
+            self.message["parts"] = copy.deepcopy(call)
 
     @property
     def metadata(self) -> dict[str, Json]:

@@ -23,6 +23,7 @@ from a2a_lambda.protocol.model import (
     STOPPED,
     Event,
     Json,
+    Part,
     Task,
     TaskState,
     TaskStatus,
@@ -43,22 +44,23 @@ DOCUMENT_BYTES = 3_300
 """JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
 write units."""
 
-PENDING_BYTES = 1_000
-"""JSON bytes that a waiting task keeps of its arguments."""
+PENDING_BYTES = 100_000
+"""JSON bytes of what a task keeps while it waits for an answer: arguments, and the message that called the
+skill. It is stored in the head, and a DynamoDB item may have 400 KB."""
 
 
 class Pending(TypedDict):
     """What a task that waits for input was about to do.
 
     skill: id of the skill that asked. slots: for each argument known so far, the texts to try. asks: the
-    parameter that the answer fills, or None. is_call: the skill has asked nothing yet: the question is for a
-    parameter that its call lacks.
+    parameter that the answer fills, or None. call: parts of the message that called the skill, if the skill
+    itself has asked nothing yet, because the question is for a parameter that its call lacks.
     """
 
     skill: str
     slots: dict[str, list[str]]
     asks: str | None
-    is_call: NotRequired[bool]
+    call: NotRequired[list[Part]]
 
 
 class Place(StrEnum):
