@@ -121,9 +121,9 @@ def test_blocks_for_models(options: Any, blocks: Any) -> None:
 
 
 def test_a_model_gets_at_most_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_blocks, "BLOCKS_BYTES", 10)
-    turn = turn_with(*(inline(b"x" * 4, f"{name}.png", "image/png") for name in "abc"))
-    with pytest.raises(SkillError, match="more than 10 bytes together"):
+    monkeypatch.setattr(model_blocks, "BLOCKS_BYTES", 1_000_000)
+    turn = turn_with(*(inline(b"x" * 400_000, f"{name}.png", "image/png") for name in "abc"))
+    with pytest.raises(SkillError, match="exceed 1 MB in total"):
         turn.messages(files=True)
 
 

@@ -201,3 +201,13 @@ def test_memory_never_holds_more_than_is_stored(changes: list[tuple[str, str, in
             continue
     values = {key: memory.get(key) for key in memory}
     assert len(json.dumps(values, ensure_ascii=False).encode()) <= MEMORY_BYTES + 100
+
+
+@pytest.mark.parametrize("key", [42, None, ("a", "b")])
+def test_a_key_of_the_memory_is_text(key: Any) -> None:
+    """Stored as JSON it would be another key, and a counter would begin again in every turn."""
+    memory = Memory({})
+    for change in (lambda: memory.set(key, 1), lambda: memory.add(key), lambda: memory.delete(key)):
+        with pytest.raises(TypeError, match=r"a key of the memory is text: write str\("):
+            change()
+    assert memory.changes == []

@@ -105,7 +105,7 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         (
             "turn.messages(blocks='gemini')",
             ValueError,
-            "no blocks 'gemini': write one of 'openai', 'anthropic'",
+            "unknown blocks='gemini': write one of 'openai', 'anthropic'",
         ),
         ("return File(5, b'1')", TypeError, "a file's name must be text, not int"),
         (

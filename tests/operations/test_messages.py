@@ -301,15 +301,21 @@ def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_pat
 
 
 @pytest.mark.parametrize("has_artifact", [False, True], ids=["a message", "an artifact, too"])
-def test_an_answer_of_a_message_alone_is_a_message(bench: RunBench, *, has_artifact: bool) -> None:
+@pytest.mark.parametrize("takes_message", [False, True], ids=["a task", "either"])
+def test_an_answer_of_a_message_alone_is_a_message(
+    bench: RunBench, *, has_artifact: bool, takes_message: bool
+) -> None:
+    """For a client that takes one. Its task is in no list, because the client has not heard of it."""
+
     async def go() -> None:
-        slots = {"before": "true"} if has_artifact else {}
-        response = await bench.messages.send(*bench.sent("words", slots=slots))
+        call, request = bench.sent("words", slots={"before": "true"} if has_artifact else {})
+        response = await bench.messages.send(replace(call, takes_message=takes_message), request)
         assert response["task"]["status"]["message"]["parts"] == [{"text": "Just words."}]
-        if has_artifact:
-            assert "message" not in response
-        else:
-            assert response["message"] == response["task"]["status"]["message"]
-        assert "message" not in await bench.messages.send(*bench.sent("echo"))
+        is_message = takes_message and not has_artifact
+        assert response.get("message") == (response["task"]["status"]["message"] if is_message else None)
+        listed = (await bench.service.list(bench.scope, {}))["tasks"]
+        assert [task["id"] for task in listed] == ([] if is_message else [response["task"]["id"]])
+        call, request = bench.sent("echo")
+        assert "message" not in await bench.messages.send(replace(call, takes_message=True), request)
 
     within(go())

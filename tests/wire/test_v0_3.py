@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Event, Task, TaskState, TaskStatusUpdateEvent, status
-from a2a_lambda.protocol.requests import Recipient
-from a2a_lambda.wire import alibaba, v0_3
+from a2a_lambda.protocol.model import (
+    Event,
+    Part,
+    Task,
+    TaskState,
+    TaskStatusUpdateEvent,
+    agent_message,
+    status,
+)
+from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
+from a2a_lambda.wire import alibaba, negotiation, v0_3
 from a2a_lambda.wire.shared import json_0x
 from tests.wire.objects import names, objects, texts, values
 
@@ -122,3 +130,14 @@ def test_final_says_that_the_stream_ends() -> None:
         update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0))
         [told] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
         assert told["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
+
+
+@pytest.mark.parametrize("name", ["0.1", "0.3", "1.0", "alibaba", "qianfan"])
+def test_a_version_answers_with_a_message_if_its_clients_take_one(name: str) -> None:
+    """Its tasks are in no list only then, because the client has not heard of them."""
+    wire = negotiation.wire_named(name)
+    message = agent_message("t", "c", [Part(text="hello")])
+    task = Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0, message))
+    encoded = wire.results["send"].encode(SendMessageResponse(task=task, message=message))
+    text = strictjson.dumps(encoded)
+    assert (b"COMPLETED" not in text.upper()) == wire.answers_with_messages

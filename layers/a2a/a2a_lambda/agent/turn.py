@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from a2a_lambda.agent.files.received import ReceivedFile
     from a2a_lambda.agent.files.store import FileStore
 
-NO_TEXT = "(no text)"
-"""What a model gets for a message without text: its API refuses an empty text."""
-
 
 class Memory:
     """The context's map, kept across turns and containers. Values are JSON, at most 256,000 bytes in all.
@@ -91,6 +88,8 @@ class Memory:
                 f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"
                 " and change the memory outside of it"
             )
+        if not isinstance(change.key, str):
+            raise TypeError(f"a key of the memory is text: write str(…), and not {change.key!r}")
         values = apply_changes(self._values, [change])
         if change.key in values:
             size = len(strictjson.dumps({change.key: values[change.key]}))
@@ -203,25 +202,25 @@ class Turn(Steps):
         Structured values become JSON. A file becomes its name in brackets. With `files`, the call reads the
         files of the message: it blocks, and raises SkillError as `ReceivedFile.read` does.
         """
+        from a2a_lambda.agent.files import model_blocks
+
         entries: list[tuple[str, str]] = []
         earlier: list[tuple[str, str]] = []
         for entry in self.history:
-            words = _plain(entry.parts)
+            words = model_blocks.plain_text(entry.parts)
             if entry.is_reply and earlier and earlier[-1][0] == "user":  # to a wait without a question
                 words = "\n".join(filter(None, (earlier.pop()[1], words)))
             earlier.append((entry.role, words))
         for (first, question), (second, reply) in itertools.pairwise(earlier):
             if (first, second) == ("user", "agent") and question and reply:
                 entries += [(user, question), (assistant, reply)]
-        text = _plain(self._answer or self.parts) or NO_TEXT
+        text = model_blocks.plain_text(self._answer or self.parts) or model_blocks.NO_TEXT
         entries.append((user, text))
         if not blocks and not (files and self.files):
             return [{"role": role, "content": content} for role, content in entries]
-        from a2a_lambda.agent.files import model_blocks
-
         api: Api = "bedrock" if blocks is True else blocks or "openai"
         if api not in (apis := get_args(model_blocks.Api)):
-            raise ValueError(f"there are no blocks {api!r}: write one of {', '.join(map(repr, apis))}")
+            raise ValueError(f"unknown blocks={api!r}: write one of {', '.join(map(repr, apis))}")
         result: list[dict[str, Json]] = [
             {"role": role, "content": [model_blocks.text_block(api, content)]} for role, content in entries
         ]
@@ -245,8 +244,7 @@ class Turn(Steps):
     @property
     def answering(self) -> bool:
         """Whether this message answers a question of the skill."""
-        pending = self.pending
-        return pending is not None and pending["skill"] == self.skill and "call" not in pending
+        return self.pending is not None and self.pending["skill"] == self.skill and self.call is self.said
 
     @property
     def call(self) -> list[Part]:
@@ -354,17 +352,3 @@ def make_turn(
         caller=Caller.of_document(head.scope.owner, options.get("caller", {})),
         engine=engine,
     )
-
-
-def _plain(parts: Sequence[Part]) -> str:
-    """Parts as text for a model."""
-    texts: list[str] = []
-    for part in parts:
-        if "text" in part:
-            texts.append(part["text"])
-        elif "data" in part:
-            texts.append(strictjson.dumps(part["data"]).decode())
-        else:
-            url = "" if is_reference(part) else part.get("url")
-            texts.append(f"[file: {part.get('filename') or url or part.get('mediaType') or '?'}]")
-    return "\n".join(text for text in texts if text.strip())

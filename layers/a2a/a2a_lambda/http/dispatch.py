@@ -103,6 +103,7 @@ class OperationCall:
             is_streamed=self.operation == "stream",
             blocking_by_default=self.wire.blocking_by_default,
             names_tasks=self.wire.names_tasks,
+            takes_message=self.wire.answers_with_messages and self.operation == "send",
             url=base_url(self.request),
             push_config_id=self.wire.push_config_id,
             deadline=deadline(self.request),

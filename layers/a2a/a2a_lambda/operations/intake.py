@@ -362,7 +362,7 @@ class Intake:
             deadline=call.deadline,
         )
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
-        return Claim(head, head.sequence, turn, task, old_status)
+        return Claim(head, head.sequence, turn, task, call.takes_message, old_status)
 
     def repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
         """See `RequestIdentity.repeats`."""

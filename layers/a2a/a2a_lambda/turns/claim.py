@@ -17,6 +17,7 @@ class Claim:
 
     head: the head as claimed. sequence: last sequence number that is stored.
     task: the task with the message in it, if the turn runs in its request; else None.
+    takes_message: its client may be answered with a message instead of the task.
     old_status: status of the task before the turn, which it gets back if the turn is stopped; None = the
         turn is the first, or the one before it was lost.
     replay: which outputs of a durable turn are new; None for other turns.
@@ -27,6 +28,7 @@ class Claim:
     sequence: int
     turn: Turn
     task: Task | None = None
+    takes_message: bool = False
     old_status: TaskStatus | None = None
     replay: "Replay | None" = None
     question_head: Head | None = None

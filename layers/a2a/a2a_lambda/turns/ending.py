@@ -127,6 +127,7 @@ class Ending:
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
+        is_message_only = self._builder.message_only and self._claim.takes_message
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.
@@ -134,9 +135,7 @@ class Ending:
             new_head = replace(head, inline=(*head.inline, *pairs))
             if self._was_stopped:
                 new_head = new_head.without_last_request()
-            return new_head.with_closing_status(
-                closing_status, last, pending, message_only=self._builder.message_only
-            )
+            return new_head.with_closing_status(closing_status, last, pending, message_only=is_message_only)
 
         if call is None:
             await self._lease.update(end)

@@ -119,6 +119,7 @@ WIRE = replace(
     name="alibaba",
     blocking_by_default=True,
     names_tasks=False,
+    answers_with_messages=False,
     replaces_artifacts=False,
     results={
         **v0_3.WIRE.results,

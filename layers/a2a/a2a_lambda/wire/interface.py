@@ -46,6 +46,7 @@ class Wire:
     blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
     names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
         time.
+    answers_with_messages: its clients take a message instead of a task as the answer to a send.
     subscribe_needs_running: a task that has ended refuses a subscription, and the stream of a task that
         waits for input stays open until the answer.
     stream_errors_as_events: an error before the first event is sent as an event: clients of 0.x cannot
@@ -74,6 +75,7 @@ class Wire:
     media_type: str = "application/json"
     blocking_by_default: bool = False
     names_tasks: bool = True
+    answers_with_messages: bool = False
     subscribe_needs_running: bool = False
     stream_errors_as_events: bool = True
     sends_version: bool = False

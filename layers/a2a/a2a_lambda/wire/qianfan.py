@@ -202,6 +202,7 @@ RESULT_TASK = Codec(v0_3.decode_task, encode_task)
 WIRE = replace(
     v0_3.WIRE,
     name="qianfan",
+    answers_with_messages=False,
     replaces_artifacts=False,
     requests={**v0_3.WIRE.requests, "send": SEND, "stream": SEND},
     results={

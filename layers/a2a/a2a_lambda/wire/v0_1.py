@@ -240,6 +240,7 @@ WIRE = replace(
     v0_3.WIRE,
     name="0.1",
     versions=("0.1",),
+    answers_with_messages=False,
     methods={
         "tasks/send": "send",
         "tasks/sendSubscribe": "stream",

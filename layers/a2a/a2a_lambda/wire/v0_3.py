@@ -195,5 +195,6 @@ WIRE = Wire(
     decode_event=json_0x.decode_event,
     encode_notification=json_0x.encode_task,
     encode_error=encode_error,
+    answers_with_messages=True,
     no_extended_card=ExtendedAgentCardNotConfigured,
 )

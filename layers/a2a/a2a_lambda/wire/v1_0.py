@@ -289,6 +289,7 @@ WIRE = Wire(
     blocking_by_default=True,
     subscribe_needs_running=True,
     stream_errors_as_events=False,
+    answers_with_messages=True,
     sends_version=True,
     push_config_id="",
     no_extended_card=UnsupportedOperation,

@@ -10,9 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from a2a_lambda import strictjson
 from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.errors import SkillError
-from a2a_lambda.protocol.model import Json, plain_media_type
+from a2a_lambda.protocol.model import Json, Part, plain_media_type
+from a2a_lambda.protocol.stored_file import is_reference
 
 Api = Literal["openai", "anthropic", "bedrock"]
 
@@ -23,6 +25,9 @@ PDF = "application/pdf"
 BLOCKS_BYTES = 20_000_000
 """Bytes of all files in one message to a model. These APIs take requests of 20 to 50 MB, in which a file is
 base64 and so has a third more."""
+
+NO_TEXT = "(no text)"
+"""What a model gets for a message without text: its API refuses an empty text."""
 
 READABLE = (*IMAGES, PDF)
 """Media types that these APIs take. Other files are named in the text."""
@@ -43,7 +48,7 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
                 content = stream.read(room + 1)
             room -= len(content)
             if room < 0:
-                raise SkillError(f"The pictures and PDFs have more than {BLOCKS_BYTES:,} bytes together.")
+                raise SkillError(f"The pictures and PDFs exceed {BLOCKS_BYTES // 1_000_000} MB in total.")
             blocks.append(_block(api, file, content, len(blocks) + 1))
     return blocks
 
@@ -68,3 +73,17 @@ def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[st
     if is_image:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": file.name or "file.pdf", "file_data": url}}
+
+
+def plain_text(parts: Sequence[Part]) -> str:
+    """Parts as text for a model: values become JSON, and a file its name in brackets."""
+    texts: list[str] = []
+    for part in parts:
+        if "text" in part:
+            texts.append(part["text"])
+        elif "data" in part:
+            texts.append(strictjson.dumps(part["data"]).decode())
+        else:
+            url = "" if is_reference(part) else part.get("url")
+            texts.append(f"[file: {part.get('filename') or url or part.get('mediaType') or '?'}]")
+    return "\n".join(text for text in texts if text.strip())
