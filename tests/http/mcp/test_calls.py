@@ -261,6 +261,18 @@ def test_a_conversation_needs_its_context(client: TestClient, key: str) -> None:
     assert text_of(alone) == text_of(first)
 
 
+def test_a_call_in_a_conversation_answers_no_question_of_another_tool(client: TestClient, key: str) -> None:
+    mcp = Mcp(client, key, "/mcp/assistant")
+    asked = mcp.call("ai-coach", {"message": "Teach me."})
+    context = {CONTEXT_KEY: asked["_meta"][CONTEXT_KEY]}
+    assert text_of(mcp.call("ai-repeat", {"message": "football"}, meta=context)) == "football"
+    rest = Rest(client, key, "/a2a/assistant")
+    tasks = rest.call("GET", f"tasks?contextId={context[CONTEXT_KEY]}")["tasks"]
+    [waiting] = [task["id"] for task in tasks if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"]
+    answer = mcp.call("ai-coach", {"task": waiting, "message": "football"})
+    assert "Football, then." in text_of(answer)
+
+
 def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> None:
     """Every client counts from one. An Idempotency-Key says that a call is a repetition."""
     mcp = Mcp(client, key)

@@ -113,7 +113,7 @@ class Intake:
                 if not head.has_lost(call.request):
                     return head
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
-        if context.waiting:
+        if context.waiting and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
             waiting_head, own_head = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),

@@ -15,6 +15,7 @@ class CallContext:
     caller: who sends it; None = the owner, with a key. wire_name: name of the wire that the call came over.
     extensions: URIs that the client activates.
     is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
+    answers_in_context: a message that names no task answers the open question of its context.
     takes_message: the answer may be a message instead of a task.
     url: base url of the deployment, as the client called it.
     modes: output modes that the caller's protocol asks for, beside those that the client accepts.
@@ -30,6 +31,7 @@ class CallContext:
     is_streamed: bool = False
     blocking_by_default: bool = False
     names_tasks: bool = True
+    answers_in_context: bool = True
     takes_message: bool = False
     url: str = ""
     modes: tuple[str, ...] = ()

@@ -41,11 +41,6 @@ class McpCall:
         """The agent, as the implementation of a server."""
         return {"name": self.agent.name, "title": self.agent.card.name, "version": self.agent.card.version}
 
-    @property
-    def scope_names(self) -> tuple[str, str]:
-        """Names of the owner and of the agent."""
-        return self.scope.owner, self.scope.agent
-
     def encode(self, result: dict[str, Json]) -> bytes:
         """The answer with a result."""
         return jsonrpc.result(self.message.id, in_revision(result, self.message.revision, self.server))
@@ -79,6 +74,7 @@ class McpCall:
             # A client of MCP cannot activate them, and each is for clients of A2A.
             extensions=self.agent.card.required_extensions,
             blocking_by_default=True,
+            answers_in_context=False,  # an answer to a tool names its task
             url=base_url(self.request),
             modes=INLINE_MODES,
             deadline=deadline(self.request),

@@ -91,7 +91,7 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
     TaskNotFound."""
     params = call.message.params
     if call.message.request_state is not None:
-        binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
+        binding = request_state.binding_of(call.scope, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
         question_state = request_state.unseal(call.message.request_state, binding, secret, time.time())
         record = await call.kit.service.get(call.scope, question_state.task_id)
@@ -128,9 +128,11 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     # Credentials must not go through a form.
     if state == TaskState.INPUT_REQUIRED and message.shows_forms:
         key = question_key(task)
-        binding = request_state.binding_of(*call.scope_names, tool.name, arguments)
+        binding = request_state.binding_of(call.scope, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
-        sealed_state = request_state.seal(request_state.Asked(task["id"], key), binding, secret, time.time())
+        sealed_state = request_state.seal(
+            request_state.QuestionState(task["id"], key), binding, secret, time.time()
+        )
         questions = {key: elicitation(task, tool)}
         return {
             "resultType": "input_required",

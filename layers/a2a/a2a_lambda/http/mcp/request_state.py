@@ -11,33 +11,34 @@ from dataclasses import dataclass
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.tasks.identity import Scope
 
 STATE_SECONDS = 3600
 """Seconds for which a question may be answered with its state. After that, A2A's clients still can."""
 
 STATE_ALGORITHM = "HS256"
 
-REFUSED = "the requestState is not of this call, or has expired: call the tool again without it"
+REFUSED = "the requestState does not belong to this call, or has expired; call the tool again without it"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionState:
     """A question that a call has come to. key: id of the question's message."""
 
     task_id: str
     key: str
 
 
-def seal(asked: Asked, binding: Mapping[str, str], secret: bytes, now: float) -> str:
+def seal(question: QuestionState, binding: Mapping[str, str], secret: bytes, now: float) -> str:
     """State for a client. binding: of `binding_of`. now: Unix time."""
     from joserfc import jwt
     from joserfc.jwk import OctKey
 
-    claims = {**binding, "task": asked.task_id, "key": asked.key, "exp": int(now) + STATE_SECONDS}
+    claims = {**binding, "task": question.task_id, "key": question.key, "exp": int(now) + STATE_SECONDS}
     return jwt.encode({"alg": STATE_ALGORITHM}, claims, OctKey.import_key(secret))
 
 
-def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -> Asked:
+def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -> QuestionState:
     """The question that a state belongs to. Raises InvalidParams."""
     from joserfc import errors, jwt
     from joserfc.jwk import OctKey
@@ -51,10 +52,10 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
         raise refusal from None
     if any(claims.get(name) != value for name, value in binding.items()) or claims["exp"] <= now:
         raise refusal
-    return Asked(claims["task"], claims["key"])
+    return QuestionState(claims["task"], claims["key"])
 
 
-def binding_of(owner: str, agent: str, tool: str, arguments: dict[str, Json]) -> dict[str, str]:
+def binding_of(scope: Scope, tool: str, arguments: dict[str, Json]) -> dict[str, str]:
     """What a state is for: who calls which tool with what."""
-    source = json.dumps([owner, agent, tool, arguments], sort_keys=True)
+    source = json.dumps([scope.owner, scope.agent, tool, arguments], sort_keys=True)
     return {"call": hashlib.sha256(source.encode()).hexdigest()}
