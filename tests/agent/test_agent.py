@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from jsonschema import validate
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
@@ -275,6 +278,28 @@ def test_one_class_of_objects_is_a_schema_of_the_output(hint: Any, field: str) -
     tell.__annotations__ = {"return": hint}
     schema = Skill(skill(tell)).output_schema
     assert [*(schema or {}).get("properties", {})] == ([field] if field else [])
+
+
+class Weight(BaseModel):
+    grams: Decimal
+
+
+@pytest.mark.parametrize("grams", ["1.50", "1E-8", "1E+3"])
+def test_the_schema_of_an_output_takes_every_decimal_that_is_sent(grams: str) -> None:
+    def tell() -> Weight:
+        raise NotImplementedError
+
+    value = to_jsonable_python(Weight(grams=Decimal(grams)))
+    schema = Skill(skill(tell)).output_schema
+    assert schema is not None
+    validate(value, schema)
+
+
+def test_a_default_is_of_its_parameters_type() -> None:
+    def tell(grams: Decimal = Decimal("1.5")) -> None: ...
+
+    schema = Skill(skill(tell)).input_schema["properties"]["grams"]
+    assert (schema["type"], schema["default"]) == ("number", 1.5)
 
 
 @pytest.mark.parametrize(("hint", "text"), [(int, "many"), (int, "1.5"), (Decimal, "NaN"), (Colour, "blue")])

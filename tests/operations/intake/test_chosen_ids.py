@@ -49,6 +49,17 @@ def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:
     assert texts[0] != texts[1], texts
 
 
+def test_a_conversation_outlives_its_task(send: Send, task_id: str, clock: Clock) -> None:
+    """It expires counted from its last message, and the task from its first."""
+    texts = set()
+    for number in range(3):
+        task = send(f"message {number}", taskId=task_id, metadata=intent("ai-count"))
+        texts |= {artifact["parts"][0]["text"] for artifact in task["artifacts"]}
+        clock.now += 80_000  # of 86,400
+    assert len(task["artifacts"]) == 1, "the task is a new one"
+    assert len(texts) == 3, texts
+
+
 def test_only_a_client_of_0_1_makes_a_task_by_naming_it(once: Once, task_id: str) -> None:
     with pytest.raises(TaskNotFound):
         once.send("look", taskId=task_id)

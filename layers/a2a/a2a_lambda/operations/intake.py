@@ -35,7 +35,7 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
-from a2a_lambda.tasks.identity import KnownRequest
+from a2a_lambda.tasks.identity import KnownRequest, context_of_task
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
 from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
@@ -90,12 +90,9 @@ class Intake:
         if task_id is not None and request.get("creates_task"):
             with contextlib.suppress(TaskNotFound):
                 return await self._start_in_task(call, request, task_id)
-            context = Context()
-            if context_id is not None:
-                context = await threads.run(self._store.get_context, call.scope, context_id)
-            return await self._create_task(
-                call, request, context_id or str(uuid.uuid4()), context, chosen_id=task_id
-            )
+            context_id = context_id or context_of_task(task_id)
+            context = await threads.run(self._store.get_context, call.scope, context_id)
+            return await self._create_task(call, request, context_id, context, chosen_id=task_id)
         if task_id is not None:
             return await self._start_in_task(call, request, task_id)
         if context_id is None:

@@ -132,5 +132,11 @@ class KnownRequest(TypedDict):
     at: float
 
 
+def context_of_task(task_id: str) -> str:
+    """Id of the conversation of a task whose id the client has chosen without naming a conversation. It
+    outlives the task, which expires counted from its first message."""
+    return _uuid(f"{task_id}#context")
+
+
 def _uuid(source: str) -> str:
     return str(uuid.UUID(hashlib.sha256(source.encode()).hexdigest()[:32], version=4))

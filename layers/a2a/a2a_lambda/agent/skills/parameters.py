@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -117,5 +118,16 @@ class ParameterSchema(GenerateJsonSchema):
         bounds: Any = {name: float(settings[name]) for name in names if name in settings}
         return self.float_schema(core_schema.float_schema(**bounds))
 
+    def encode_default(self, dft: Any) -> Any:
+        return float(dft) if isinstance(dft, Decimal) else super().encode_default(dft)
+
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
+
+
+class OutputSchema(GenerateJsonSchema):
+    """Schemas of what a skill returns. A decimal is sent as a text, which may have an exponent, as in "1E-8";
+    pydantic's own pattern refuses one."""
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        return {"type": "string"}

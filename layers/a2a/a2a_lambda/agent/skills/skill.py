@@ -18,6 +18,7 @@ from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.parameters import (
     LIMITS,
     TYPES,
+    OutputSchema,
     Parameter,
     ParameterSchema,
     text_of_limit,
@@ -263,7 +264,7 @@ class Skill:
         if not (is_model or is_typeddict(hint)) or hint.__module__.startswith("a2a_lambda."):
             return None
         try:
-            schema = TypeAdapter(hint).json_schema(mode="serialization")
+            schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=OutputSchema)
         except Exception:  # a class that has no schema promises nothing
             return None
         return schema if schema.get("type") == "object" else None
