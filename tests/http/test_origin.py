@@ -1,6 +1,7 @@
 """A deployment that answers its CDN alone."""
 
 import hashlib
+import logging
 from typing import Any
 
 import pytest
@@ -25,8 +26,11 @@ def guarded(settings: Settings) -> Kit:
 
 
 @pytest.mark.parametrize("secret", [None, "", "wrong", digest("new secret"), "ü"])
-def test_requests_past_the_cdn_are_refused(guarded: Kit, secret: str | None) -> None:
-    """Cards, too; whatever key they show."""
+def test_requests_past_the_cdn_are_refused(
+    guarded: Kit, caplog: pytest.LogCaptureFixture, secret: str | None
+) -> None:
+    """Cards, too; whatever key they show. The log has each, for an operator who changes the secret."""
+    caplog.set_level(logging.INFO, logger="a2a_lambda")
     headers: dict[str, Any] = {"X-API-Key": new_key(guarded)}
     if secret is not None:
         headers["X-Origin-Secret"] = secret.encode("latin-1")
@@ -37,6 +41,7 @@ def test_requests_past_the_cdn_are_refused(guarded: Kit, secret: str | None) -> 
         ):
             assert answer.status_code == 403
             assert "public address" in answer.json()["error"]["message"]
+    assert caplog.messages.count("refused: -32600 NotFromOrigin") == 2
 
 
 @pytest.mark.parametrize("secret", ["old secret", "new secret"])

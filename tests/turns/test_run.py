@@ -123,7 +123,9 @@ def test_a_turn_ends_at_its_deadline(bench: RunBench, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_turn_waits_for_the_import_of_its_agent(bench: RunBench, breaks: bool) -> None:
+def test_a_turn_waits_for_the_import_of_its_agent(
+    bench: RunBench, caplog: pytest.LogCaptureFixture, breaks: bool
+) -> None:
     """Under its lease, so that its client hears of it, and no one else takes it."""
 
     async def go() -> Task:
@@ -146,6 +148,7 @@ def test_a_turn_waits_for_the_import_of_its_agent(bench: RunBench, breaks: bool)
     assert task["status"]["state"] == (TaskState.FAILED if breaks else TaskState.COMPLETED)
     if breaks:
         assert task["status"]["message"]["parts"] == [{"text": "the agent is broken"}]
+    assert ("the agent is broken" in caplog.messages) == breaks, "the operator hears of it, too"
 
 
 def test_what_is_shown_before_it_is_stored_has_no_number(

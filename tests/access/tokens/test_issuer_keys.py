@@ -71,7 +71,7 @@ def test_a_new_key_is_used_and_a_withdrawn_one_ends(
     of_old = provider.token(key=old, exp=int(clock.now) + 600)
     door.tokens.check(of_old)  # it is known, so no one waits: the copy is renewed meanwhile
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and "_renew" in thread.name:
+        if thread is not threading.current_thread() and thread.name == issuer_keys.RENEWAL_THREAD:
             thread.join()
     clock.now += 61
     assert door.refusal(provider.token(key=old, exp=int(clock.now) + 600)) == "kid"
@@ -212,12 +212,19 @@ def test_fields_that_the_kit_does_not_know_are_ignored(
     assert door.tokens.check(provider.token(changes))
 
 
-def test_keys_that_are_damaged_are_left_out(door: Door, provider: IdentityProvider) -> None:
+def test_keys_that_are_damaged_are_left_out(
+    door: Door, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the issuer, and no key."""
     good = provider.publish(provider.keys[0])
     for damaged in ({**good, "key_ops": 7}, {**good, "n": 7}, {"kty": "RSA"}, {"kty": ["RSA"]}, None):
         provider.publish = lambda key, damaged=damaged: damaged  # type: ignore[method-assign,misc]
         door.clock.now += 1000
         assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
+    [*warnings] = [line for line in caplog.messages if "cannot be used" in line]
+    assert warnings
+    assert all(line.startswith("a key of issuer idp cannot be used: ") for line in warnings)
+    assert good["n"] not in caplog.text
     provider.publish = lambda key: {**good, "key_ops": None}  # type: ignore[method-assign]
     door.clock.now += 1000
     assert door.tokens.check(provider.token(exp=int(door.clock.now) + 600))

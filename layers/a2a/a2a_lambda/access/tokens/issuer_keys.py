@@ -63,11 +63,13 @@ FETCH_WAIT_SECONDS = 5.0
 
 FETCH_POLL_SECONDS = 0.2
 
-logger = logging.getLogger(__name__)
-
 RENEW_WAIT_SECONDS = 1.0
 """Seconds for which a caller whose key is known waits for a renewal. Lambda freezes the process after the
 answer, so a renewal that continues without a caller might never end."""
+
+RENEWAL_THREAD = "renewal of an issuer's keys"
+
+logger = logging.getLogger(__name__)
 
 FetchKeys = Callable[[Issuer], list[Json]]
 """JSON Web Keys of an issuer. Raises KeysUnavailable."""
@@ -184,7 +186,9 @@ class IssuerKeys:
             if keyring.has_usable_key(kid, now):
                 is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
                 if is_old and (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)):
-                    thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
+                    thread = threading.Thread(
+                        target=self._renew, args=[issuer, fetch], name=RENEWAL_THREAD, daemon=True
+                    )
                     thread.start()
                     thread.join(RENEW_WAIT_SECONDS)
                 return keyring
