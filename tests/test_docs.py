@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda.http.app import ALLOWED_HEADERS
+from a2a_lambda.http.auth import APPBUILDER
 from tests.conftest import ROOT
 from tests.helpers.pages import CHINESE, OTHERS, PAGES, RECIPES, kits_readme
 from tools.docs import translations
@@ -25,6 +27,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         linked = (page.parent / name).resolve() if name else page
         assert linked.exists(), target
         assert not anchor or anchor in headings(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_tests_that_a_page_names_exist(page: Path) -> None:
+    for path, name in re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", page.read_text("utf-8")):
+        if path != "tests/judges.py":  # an agent's own
+            assert f"def {name}" in (ROOT / path).read_text("utf-8"), path
+
+
+def test_a_cdn_forwards_every_header_that_is_read() -> None:
+    text = (ROOT / "docs/deploying.md").read_text("utf-8")
+    assert [
+        name for name in ("Accept", APPBUILDER, *ALLOWED_HEADERS) if f"`{name.lower()}`" not in text.lower()
+    ] == []
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

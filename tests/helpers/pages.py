@@ -18,9 +18,11 @@ NAMES = (
     ),
     *(
         "faq",
+        "files",
         "forking",
         "keys",
         "long-running",
+        "mcp",
         "observability",
         "operations",
         "performance",
@@ -29,9 +31,10 @@ NAMES = (
         "routing",
         "scale",
         "settings",
+        "sign-in",
         "streaming",
+        "upgrading",
     ),
-    "upgrading",
 )
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
