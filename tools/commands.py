@@ -141,12 +141,21 @@ EVERY_DAY = {
             "SECRET": "…",
             "REMOVE": "1",
             "STACK": "…",
+            "PORT": "8090",
         },
     ),
     "key": MakeCommand(
         "list, make and revoke API keys",
         ["tools.access.key"],
-        {"NAME": "alice", "OWNER": "team-a", "AGENTS": "…", "DAYS": "…", "REVOKE": "1", "STACK": "…"},
+        {
+            "NAME": "alice",
+            "OWNER": "team-a",
+            "AGENTS": "…",
+            "DAYS": "…",
+            "REVOKE": "1",
+            "STACK": "…",
+            "PORT": "8090",
+        },
     ),
     "doctor": MakeCommand(
         "call an agent as its clients would, and check its stack",
@@ -164,7 +173,9 @@ OPERATE = {
         {"STACK": "…", "URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "PORT": Default("8081")},
     ),
     "invoke": MakeCommand(
-        "send one event to the built function", ["tools.build.invoke"], {"EVENT": "events/send.json"}
+        "send one event to the built function",
+        ["tools.build.invoke"],
+        {"EVENT": "events/send.json", "PORT": "8090"},
     ),
     "image": MakeCommand(
         "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
@@ -193,7 +204,15 @@ OPERATE = {
     "erase": MakeCommand(
         "delete everything that a stack stores for an owner",
         ["tools.erasure.main"],
-        {"OWNER": "alice", "CONTEXT": "…", "TASK": "…", "AGENT": "weather", "YES": "1", "STACK": "…"},
+        {
+            "OWNER": "alice",
+            "CONTEXT": "…",
+            "TASK": "…",
+            "AGENT": "weather",
+            "YES": "1",
+            "STACK": "…",
+            "PORT": "8090",
+        },
     ),
     "rollback": MakeCommand(
         "roll back to the previous release",

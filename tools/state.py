@@ -2,13 +2,14 @@
 
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
-from tools.command import is_loopback, read_url
+from tools.command import is_loopback, read_port, read_url
 
 TABLE = "a2a"
 
@@ -17,26 +18,46 @@ BUCKET = "a2a-files"
 KEYS_PATH = "/a2a/keys"
 """Path of the development server's keys in Parameter Store."""
 
-STATE = Path(".local.json")
-"""File with the url of the running server's emulator, and the server's port."""
-
 DEFAULT_PORT = 8080
 
 
-def read_state() -> dict[str, Any]:
-    """What the running server has written; empty if there is none. Raises ConfigurationError."""
-    if not STATE.exists():
-        return {}
+def state_file(port: int) -> Path:
+    """File in which a running server writes its port, and the url of its emulator."""
+    return Path(f".local-{port}.json")
+
+
+def read_state(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the running server has written; empty if there is none. Raises ConfigurationError, also if
+    several run and PORT names none."""
+    if environ.get("PORT"):
+        states = [_read(path)] if (path := state_file(read_port(environ["PORT"]))).exists() else []
+    else:
+        states = [_read(path) for path in sorted(Path().glob(state_file(0).name.replace("0", "*")))]
+    if len(states) > 1:  # one that was killed has left its file
+        states = [state for state in states if _is_listening(state["port"])]
+    if len(states) > 1:
+        ports = " or ".join(f"PORT={state['port']}" for state in states)
+        raise ConfigurationError(f"several development servers are running: add {ports}")
+    return states[0] if states else {}
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = json.loads(STATE.read_text())
-        return {"emulator": state["emulator"], "port": state.get("port", DEFAULT_PORT)}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ConfigurationError(f"{STATE} is damaged: delete it, and start make run again") from None
+        state: dict[str, Any] = json.loads(path.read_text())
+        return {"emulator": state["emulator"], "port": int(state["port"])}
+    except (ValueError, KeyError, TypeError):
+        raise ConfigurationError(f"{path} is damaged: delete it, and start make run again") from None
 
 
-def port_argument() -> str:
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def port_argument(environ: Mapping[str, str]) -> str:
     """ " PORT=…", for a command that the user copies; "" = the server has the default port."""
-    port = read_state().get("port", DEFAULT_PORT)
+    port = read_state(environ).get("port", DEFAULT_PORT)
     return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 

@@ -102,7 +102,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
-    check = f"make doctor{stack}" if stack else f"make chat{port_argument()}"
+    check = f"make doctor{stack}" if stack else f"make chat{port_argument(environ)}"
     return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
 
 

@@ -43,7 +43,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         raise ConfigurationError(f"DAYS must be a number of days, not {environ['DAYS']!r}") from None
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=named_agents(environ), days=days)
     stack = stack_argument(environ)
-    check = f"make doctor{stack} KEY=<key>" if stack else f"make chat{port_argument()} KEY=<key>"
+    check = f"make doctor{stack} KEY=<key>" if stack else f"make chat{port_argument(environ)} KEY=<key>"
     return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check}"
 
 

@@ -18,7 +18,7 @@ def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
         return clients.ssm(Settings()), f"/a2a/{stack}/keys"
-    state = read_state()
+    state = read_state(environ)
     if not state and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")
     url = state.get("emulator", "")

@@ -51,7 +51,11 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return status
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        variables = {"A2A_EMULATOR": _emulator(stack), "A2A_TABLE": TABLE, "A2A_KEYS_PATH": KEYS_PATH}
+        variables = {
+            "A2A_EMULATOR": _emulator(stack, environ),
+            "A2A_TABLE": TABLE,
+            "A2A_KEYS_PATH": KEYS_PATH,
+        }
         build = Built(
             folder_of_build, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
         )
@@ -159,8 +163,8 @@ def format_answer(answer: bytes) -> str:
     return "\n".join([str(fields["statusCode"]), *headers, "", text])
 
 
-def _emulator(stack: ExitStack) -> str:
-    if state := read_state():
+def _emulator(stack: ExitStack, environ: Mapping[str, str]) -> str:
+    if state := read_state(environ):
         return str(state["emulator"])
     url = stack.enter_context(emulator.running())
     prepare(Settings(table=TABLE, keys_path=KEYS_PATH, local=True, emulator=url), "local-key")

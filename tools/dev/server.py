@@ -44,7 +44,7 @@ from tools.command import listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
-from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, STATE, TABLE, local_key
+from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -85,8 +85,9 @@ def main() -> int:
             _create_queues(settings)
             _create_bucket(settings)
         own_resources = _create_own_resources(settings)
-        STATE.write_text(json.dumps({"emulator": url, "port": port}))
-        stack.callback(STATE.unlink, missing_ok=True)
+        state = state_file(port)
+        state.write_text(json.dumps({"emulator": url, "port": port}))
+        stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, own_resources), flush=True)
         config = uvicorn.Config(
             f"{__name__}:application",

@@ -90,7 +90,7 @@ def erasure_of(environ: Mapping[str, str]) -> Erasure:
         settings = Settings()
         table, bucket = outputs["TableName"], outputs.get("FileBucketName", "")
         executions = LambdaExecutions(lambda: clients.lambda_(settings), "")
-    elif state := read_state():
+    elif state := read_state(environ):
         settings = Settings(local=True, emulator=state["emulator"])
         table, bucket = TABLE, BUCKET
         executions = None  # the server keeps them in its memory

@@ -1,6 +1,7 @@
 """make issuer, and the token that other commands sign in with."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.conftest import ROOT
 from tools.access import issuer
 from tools.build.built_functions import free_port
-from tools.state import STATE, key_for
+from tools.state import key_for, state_file
 
 Run = Callable[..., tuple[int, str]]
 
@@ -27,7 +28,7 @@ def run(
 ) -> Run:
     """Runs the command beside a development server; returns its exit status, and what it printed."""
     monkeypatch.chdir(tmp_path)
-    STATE.write_text(json.dumps({"emulator": settings.emulator}))
+    state_file(8080).write_text(json.dumps({"emulator": settings.emulator, "port": 8080}))
     monkeypatch.setenv("A2A_AGENTS", str(ROOT / "tests/agents"))
 
     def run(**environ: str) -> tuple[int, str]:
@@ -62,8 +63,24 @@ def test_an_issuer_is_added_changed_and_removed(
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "{}"])
 def test_a_damaged_state_of_the_server_is_one_sentence(run: Run, content: str) -> None:
-    STATE.write_text(content)
-    assert run() == (1, "error: .local.json is damaged: delete it, and start make run again\n")
+    state_file(8080).write_text(content)
+    assert run() == (1, "error: .local-8080.json is damaged: delete it, and start make run again\n")
+
+
+def test_one_of_several_servers_is_named_by_its_port(run: Run, settings: Settings) -> None:
+    """A server that was killed has left its file, which counts only if it is the only one."""
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        ports = sorted((first.getsockname()[1], second.getsockname()[1]), key=str)
+        for port in ports:
+            state_file(port).write_text(json.dumps({"emulator": settings.emulator, "port": port}))
+        choices = " or ".join(f"PORT={port}" for port in ports)
+        assert run() == (1, f"error: several development servers are running: add {choices}\n")
+        assert run(PORT=str(ports[0]))[0] == 0
+        assert "no development server is running" in run(PORT="1")[1]
+    assert "no development server is running" in run()[1]
+    for port in ports:
+        state_file(port).unlink()
+    assert run()[0] == 0, "the only one is believed"
 
 
 @pytest.mark.parametrize(

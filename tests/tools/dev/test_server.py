@@ -24,6 +24,7 @@ from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
 from tests.processes.servers import answers
 from tests.push.courier import Webhook
+from tools.state import state_file
 
 pytestmark = pytest.mark.slow(seconds=90)
 
@@ -274,12 +275,12 @@ def test_ctrl_c_ends_everything(folder: Path) -> None:
     made = DevServer(folder, LOCAL_KEY="another")
     made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
     assert made.rpc("another").send("hi")["status"]["state"] == "completed"
-    emulator = int(json.loads((folder / ".local.json").read_text())["emulator"].rsplit(":", 1)[1])
+    emulator = int(json.loads((folder / state_file(made.port)).read_text())["emulator"].rsplit(":", 1)[1])
     assert listening(emulator)
     made.interrupt()
     assert not listening(emulator)
     assert not listening(made.port)
-    assert not (folder / ".local.json").exists()
+    assert not (folder / state_file(made.port)).exists()
 
 
 def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
