@@ -190,8 +190,7 @@ def _lock(folder: Path, *options: str) -> int:
     """Lock a project. Returns the exit status.
 
     Some package indexes give the size of every file. The lock leaves it out, so that it is the same whatever
-    index
-    made it, and a tenth shorter: the hashes say all that matters.
+    index made it, and a tenth shorter: the hashes say all that matters.
     """
     status = _uv("lock", "--project", str(folder), *options)
     path = folder / "uv.lock"

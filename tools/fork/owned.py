@@ -1,5 +1,7 @@
 """Which files are a fork's, and which are the kit's."""
 
+import re
+
 OWN_FILES = (
     "functions/agents",
     "layers/agents/packages.txt",
@@ -14,6 +16,11 @@ OWN_PLACES = {
     "pyproject.toml": "the name and the description",
 }
 """Parts of a fork in the kit's files. The kit does not change these lines."""
+
+TEMPLATE = "template.yaml"
+
+TEMPLATE_PART = re.compile(r"(?ms)^  # === Yours .*?(?=^  # === The kit's )")
+"""The fork's part of the template."""
 
 LOCKS = (
     "uv.lock",

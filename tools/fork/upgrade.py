@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +20,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import lab
 from tools.command import reports_errors
-from tools.fork.owned import LOCKS, is_own
+from tools.fork.owned import LOCKS, TEMPLATE, TEMPLATE_PART, is_own
 
 REMOTE = "upstream"
 
@@ -31,7 +32,10 @@ RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
 or after sam init. Join them once: find the release that your repository was made from, and run
 
-  git merge --allow-unrelated-histories -s ours {release}"""
+  git merge --allow-unrelated-histories -s ours {commit}{releases}"""
+
+GIVE_UP = "To give up: git reset --hard"
+"""Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
 
 NO_REPOSITORY = """this folder is not a git repository of its own, as after sam init, and make upgrade merges
 releases by git. Make it one, then run make upgrade again:
@@ -67,8 +71,11 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not base and git("rev-parse", "--is-shallow-repository") == "true":
         raise ConfigurationError(SHALLOW)
     if not base:
-        release = f"{TAGS}/<release>" if RELEASE.fullmatch(target) else commit
-        raise ConfigurationError(UNRELATED.format(release=release))
+        if not RELEASE.fullmatch(target):
+            raise ConfigurationError(UNRELATED.format(commit=commit, releases=""))
+        commits = "".join(f"\n  {name}  {commit}" for name, commit in sorted(_releases().items()))
+        listing = f"\n\nwith the commit of one of\n{commits}"
+        raise ConfigurationError(UNRELATED.format(commit="<commit>", releases=listing))
     if base == commit:
         print(f"this fork has {target} already")
         return 0
@@ -80,13 +87,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     try:
         settle(base, head, commit)
     except BaseException:
-        _run("git", "merge", "--abort")
+        _run("git", "reset", "--quiet", "--hard")
         raise
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
         names = [os.fsencode(path).decode(errors="replace") for path in conflicts]
         print("These files of the kit were changed in the fork, too:", *names, sep="\n  ")
         print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
-        print("To give up: git merge --abort")
+        print(GIVE_UP)
         return 1
     lock()
     git("commit", "--quiet", "--all", "--no-edit", "--message", f"Merge {target} of the A2A Lambda Kit")
@@ -100,6 +107,8 @@ def settle(base: str, head: str, commit: str) -> None:
     base: the common ancestor. head: the fork. commit: the kit.
     """
     bases, forks, kits = _files(base), _files(head), _files(commit)
+    if TEMPLATE in bases & forks & kits:
+        _merge_template(base, head, commit)
     _take(head, {path for path in forks if is_own(path)})
     _remove({path for path in kits - forks if is_own(path)})
     # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that.
@@ -114,13 +123,33 @@ def settle(base: str, head: str, commit: str) -> None:
         _remove({path for path in kits if path.startswith(laboratory)})
 
 
+def _merge_template(base: str, head: str, commit: str) -> None:
+    """Merge the kit's part of the template alone: the fork's part is as if the kit had never had another.
+
+    base, head, commit: as for `settle`.
+    """
+    texts = [git("show", f"{each}:{TEMPLATE}") + "\n" for each in (head, base, commit)]
+    parts = [TEMPLATE_PART.search(text) for text in texts]
+    if not all(parts):  # without the marks, nobody knows whose a line is
+        return
+    own_part = parts[0][0] if parts[0] else ""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(Path(folder, name)) for name in ("yours", "base", "the kit's")]
+        for path, text in zip(paths, texts, strict=True):
+            Path(path).write_text(TEMPLATE_PART.sub(lambda _: own_part, text), "utf-8", newline="\n")
+        merge = _run("git", "merge-file", "-p", "-L", "yours", "-L", "base", "-L", "the kit's", *paths)
+    Path(TEMPLATE).write_text(merge.stdout, "utf-8", newline="\n")
+    if not merge.returncode:
+        git("add", TEMPLATE)
+
+
 def lock() -> None:
     """Lock with the merged kit's code, in a process of its own. Raises ConfigurationError."""
     process = _run(sys.executable, "-m", "tools.a2a", "lock")
     if process.returncode:
         raise ConfigurationError(
             f"the packages could not be locked:\n{process.stderr.strip()}\n\n"
-            "Next: fix it, then run `make lock` and `git commit -a`. To give up: git merge --abort"
+            f"Next: fix it, then run `make lock` and `git commit -a`. {GIVE_UP}"
         )
 
 

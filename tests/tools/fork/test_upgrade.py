@@ -140,6 +140,7 @@ def make_releases(kit: Repository) -> None:
     kit.edit("README.md", "## Start", "## Begin")
     kit.edit("template.yaml", "A2A agents on AWS Lambda: the", "The A2A agents on AWS Lambda: the")
     kit.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
+    kit.edit("template.yaml", "          - Sid: Files", "          - Sid: Files # of an older kit")
     kit.edit("template.yaml", "# Everything from here on.", "# All that follows.")
     kit.edit("pyproject.toml", '  "uvicorn",\n', "")
     (kit.folder / "pyproject.toml").write_text(
@@ -207,7 +208,7 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
     before.pop(lock)
     assert after == before
     template = (fork.folder / "template.yaml").read_text()
-    assert STATEMENT in template
+    assert f"{STATEMENT}          - Sid: Files # of an older kit\n" in template, "the place is the fork's"
     assert "SHOP: acme" in template
     assert (fork.folder / "samples" / "ours.md").exists(), "not moved with the kit's files"
     for path in fork.run("git", "ls-files").splitlines():
@@ -278,9 +279,9 @@ def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: 
     fork.commit("from a template")
     said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "no common history" in said
-    fork.run(
-        "git", "merge", "--quiet", "--allow-unrelated-histories", "-s", "ours", "refs/upstream/tags/v0.0.1"
-    )
+    match = re.search(r"v0\.0\.1  (\w{40})", said)
+    assert match is not None, said
+    fork.run("git", "merge", "--quiet", "--allow-unrelated-histories", "-s", "ours", match[1])
     assert "merged v0.0.2" in fork.run("make", "upgrade")
 
 
@@ -301,7 +302,11 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "layers/a2a/a2a_lambda/kit.py" in said
     assert "functions/agents" not in said
-    assert "git merge --abort" in said
+    assert "To give up: git reset --hard" in said
+    fork.run("make", "lock")
+    fork.run("git", "reset", "--quiet", "--hard")
+    assert not fork.run("git", "status", "--porcelain")
+    assert "kit.py" in fork.run("make", "upgrade", fails=True), "it begins again"
 
 
 def test_a_laboratory_that_the_fork_has_deleted_does_not_come_back(
