@@ -66,11 +66,24 @@ def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:
     Raises ConfigurationError."""
     named: dict[str, dict[str, Any]] = {}
     for logical_id, resource in _read(template, "Resources").items():
-        if resource["Type"] == kind:
-            definition = resource.get("Properties") or {}
+        if isinstance(resource, dict) and resource.get("Type") == kind:  # Fn::ForEach makes a list
+            definition = _without_intrinsics(resource.get("Properties")) or {}
             name = definition.get(f"{kind.rpartition('::')[2]}Name")
             named[name or logical_id] = definition
     return named
+
+
+def _without_intrinsics(value: Any) -> Any:
+    """A value of a template without the parts that only CloudFormation knows."""
+    if isinstance(value, list):
+        entries = map(_without_intrinsics, value)
+        return [entry for entry in entries if entry is not None]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and next(iter(value)).startswith(("Fn::", "Ref")):
+        return None
+    fields = {name: _without_intrinsics(field) for name, field in value.items()}
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def create_table(client: "DynamoDBClient", name: str, definition: Mapping[str, Any]) -> None:
@@ -79,7 +92,7 @@ def create_table(client: "DynamoDBClient", name: str, definition: Mapping[str, A
     try:
         arguments = {key: definition[key] for key in CREATION if key in definition}
         arguments["BillingMode"] = "PAY_PER_REQUEST"
-        if "GlobalSecondaryIndexes" in arguments:  # those that only AWS knows are intrinsic functions
+        if "GlobalSecondaryIndexes" in arguments:
             arguments["GlobalSecondaryIndexes"] = [
                 {key: index[key] for key in CREATION_OF_INDEX if index.get(key) is not None}
                 for index in arguments["GlobalSecondaryIndexes"]
@@ -91,6 +104,5 @@ def create_table(client: "DynamoDBClient", name: str, definition: Mapping[str, A
         return
     client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
     if "TimeToLiveSpecification" in definition:
-        client.update_time_to_live(
-            TableName=name, TimeToLiveSpecification=definition["TimeToLiveSpecification"]
-        )
+        specification: Any = {"Enabled": True, **definition["TimeToLiveSpecification"]}
+        client.update_time_to_live(TableName=name, TimeToLiveSpecification=specification)

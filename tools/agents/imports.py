@@ -126,7 +126,7 @@ def _names(node: ast.AST | None) -> set[str]:
 
 def _missing_distribution(package: str, folder: Path) -> str:
     """Name of the distribution that has a package; words for it if none that is installed does, because
-    another may bear that name; "" if Lambda has it. folder: the agent's folder."""
+    another may bear that name, or if several do; "" if Lambda has it. folder: the agent's folder."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too
@@ -134,7 +134,10 @@ def _missing_distribution(package: str, folder: Path) -> str:
         return "" if is_own_file else f"<the package with {package!r}>"
     distributions = _distributions()[package]
     shipped_names = _shipped(folder.name)
-    return "" if any(_normalized(name) in shipped_names for name in distributions) else distributions[0]
+    if any(_normalized(name) in shipped_names for name in distributions):
+        return ""
+    # Nobody knows which one is meant of those that share a namespace, such as `google`.
+    return distributions[0] if len(distributions) == 1 else f"<the package with {package!r}>"
 
 
 @cache

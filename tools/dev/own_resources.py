@@ -12,6 +12,7 @@ from botocore.session import Session
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import EMULATOR_REGION, Settings
 from tools import template
+from tools.deployment.stack import aws_errors
 
 TABLE, BUCKET = "AWS::DynamoDB::Table", "AWS::S3::Bucket"
 
@@ -35,8 +36,8 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
         {name: resource for name, resource in template.resources(path, kind).items() if name not in own}
         for kind in (TABLE, BUCKET)
     )
-    # A bucket's name has no capitals, and a logical id may have some.
-    buckets = [name.lower() for name in declared]
+    # A bucket's name has no capitals and at least three characters. A logical id may have others.
+    buckets = [name.lower() if len(name) > 2 else f"{name.lower()}-bucket" for name in declared]
     if not tables and not buckets:
         raise ConfigurationError(f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours")
     session = Session()
@@ -47,10 +48,12 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     # The emulator keeps regions apart, and the agents call their own.
     dynamodb: Any = session.create_client("dynamodb", region_name=region or EMULATOR_REGION, **options)
     for name, definition in tables.items():
-        template.create_table(dynamodb, name, definition)
+        with aws_errors(f"EMULATE={path}: table {name}"):
+            template.create_table(dynamodb, name, definition)
     s3: Any = session.create_client("s3", region_name=EMULATOR_REGION, **options)
     for name in buckets:
-        s3.create_bucket(Bucket=name)
+        with aws_errors(f"EMULATE={path}: bucket {name}"):
+            s3.create_bucket(Bucket=name)
     # What boto3 needs for any call, unless this machine has it.
     environment = {} if session.get_credentials() is not None else dict(CREDENTIALS)
     if region is None:

@@ -62,6 +62,9 @@ NO_SPANS = TelemetryConfig(tracing=False)
 
 RELOADED = ("functions", "layers/a2a")
 
+NOT_RELOADED = ("agents/*/tests/*.py", "evals.yaml")
+"""Files in these folders that the server does not read. An agent may be called `tests`."""
+
 logger = logging.getLogger(__name__)
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
@@ -97,7 +100,7 @@ def main() -> int:
             reload=True,
             reload_dirs=list(RELOADED),
             reload_includes=["*.py", "*.yaml"],
-            reload_excludes=["tests/*.py", "evals.yaml"],
+            reload_excludes=list(NOT_RELOADED),
             timeout_graceful_shutdown=1,
             log_level="warning",
             log_config=None,

@@ -101,6 +101,13 @@ def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, lin
     assert find_missing(agents, ["bad"]) == find_missing(agents) == []
 
 
+def test_a_namespace_of_several_packages_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = {"google": ["googleapis-common-protos", "google-auth"]}
+    monkeypatch.setattr(imports, "_distributions", lambda: shared)
+    [sentence] = find_missing(agent(tmp_path, "from google.cloud import storage"))
+    assert "make add PACKAGE=<the package with 'google'>" in sentence
+
+
 def test_a_folder_of_the_agent_hides_no_package(tmp_path: Path) -> None:
     agents = agent(tmp_path, "import requests")
     (agents / "bad" / "requests").mkdir()

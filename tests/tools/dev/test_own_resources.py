@@ -75,14 +75,48 @@ def test_other_services_and_ones_own_credentials_stay(path: Path, settings: Sett
     assert environment.keys() == {"AWS_ENDPOINT_URL_DYNAMODB", "AWS_DEFAULT_REGION"}
 
 
+COMPUTED = """
+Resources:
+  Fn::ForEach::Topics: [Topic, [a, b], { "Topic${Topic}": { Type: AWS::SNS::Topic } }]
+  NoType: { Properties: { A: 1 } }
+  Carts:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      TableName: { Fn::Sub: "${AWS::StackName}-orders" }
+      AttributeDefinitions: [{ AttributeName: id, AttributeType: S }]
+      KeySchema: [{ AttributeName: id, KeyType: HASH }]
+      TimeToLiveSpecification: { AttributeName: ttl, Enabled: !Ref Expires }
+      StreamSpecification: !If [HasStream, { StreamViewType: KEYS_ONLY }, !Ref AWS::NoValue]
+  DB:
+    Type: AWS::S3::Bucket
+    Properties: { Tags: { Ref: Tags } }
+"""
+
+
+def test_what_only_cloudformation_knows_is_left_out(path: Path, settings: Settings) -> None:
+    path.write_text(COMPUTED)
+    lines, environment = create(path, settings)
+    assert lines == ["table Carts", "bucket db-bucket"]
+    os.environ.update(environment)
+    client: Any = boto3.session.Session().client("dynamodb")
+    expiry = client.describe_time_to_live(TableName="Carts")["TimeToLiveDescription"]
+    assert (expiry["TimeToLiveStatus"], expiry["AttributeName"]) == ("ENABLED", "ttl")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (
+            "Resources: { T: { Type: AWS::DynamoDB::Table, Properties: { KeySchema: !Ref Keys } } }\n",
+            r"EMULATE=.*mine\.yaml: table T: ",
+        ),
         ("Resources:\n  Other: { Type: AWS::SNS::Topic }\n", "declares no AWS::DynamoDB::Table"),
         ("Outputs: {}\n", "no Resources"),
     ],
 )
-def test_a_template_without_any_is_an_error(path: Path, settings: Settings, text: str, words: str) -> None:
+def test_a_template_that_cannot_be_emulated_is_one_sentence(
+    path: Path, settings: Settings, text: str, words: str
+) -> None:
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=words):
         create(path, settings)

@@ -24,6 +24,7 @@ from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
 from tests.processes.servers import answers
 from tests.push.courier import Webhook
+from tools.dev.server import NOT_RELOADED
 from tools.state import state_file
 
 pytestmark = pytest.mark.slow(seconds=90)
@@ -241,6 +242,14 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
     assert "send the message again" in answered.json()["error"]["message"]
     server.until(lambda: answers(f"{server.url}/.well-known/agent.json"))
     assert "Traceback" not in server.output.read_text()[before:]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_read"), [("agents/tests/agent.py", True), ("agents/tests/tests/test_it.py", False)]
+)
+def test_an_agent_may_be_called_tests(path: str, is_read: bool) -> None:
+    """Its code is reloaded, and its tests are not."""
+    assert any(Path("functions", path).match(pattern) for pattern in NOT_RELOADED) is not is_read
 
 
 def test_idle_is_idle(server: DevServer) -> None:
