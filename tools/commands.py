@@ -64,6 +64,7 @@ EVERY_DAY = {
             "TOKEN_COMMAND": "…",
             "TEXT": "…",
             "FILE": "sums.csv",
+            "TASK": "<id>",
         },
     ),
     "test": MakeCommand(

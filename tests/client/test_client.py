@@ -185,6 +185,15 @@ def test_a_card_that_sends_its_callers_elsewhere(card: Json) -> None:
         discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
 
 
+def test_an_agent_of_this_machine_must_be_allowed() -> None:
+    async def go() -> None:
+        async with Client("http://127.0.0.1:1/") as agent:
+            await agent.send("hi")
+
+    with pytest.raises(Refused, match=r"if you trust it, write Client\(…, private=True\)"):
+        asyncio.run(go())
+
+
 def test_the_key_stays_at_home() -> None:
     source = f"{BASE_URL}/.well-known/agent-card.json"
     card = {"url": "https://partner.example.org/", "protocolVersion": "0.3.0"}

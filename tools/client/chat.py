@@ -71,18 +71,29 @@ class Chat:
         self._last_event = ""
         self._waits = False
         self._attached: list[Path] = []
-        self.has_answer = False
+        self.is_unanswered = False
         """Whether a server has answered."""
 
     async def open(self) -> bool:
         """Read the card. Returns whether it could be read."""
         async for record in self._caller.card():
-            self.has_answer |= record["kind"] == "response"
+            if record["kind"] in ("request", "response"):
+                self.is_unanswered = record["kind"] == "request"
             if record["kind"] == "error":
                 self._view.fail(record["message"])
                 return False
             if record["kind"] == "result":
                 self._card = record["result"]
+        return True
+
+    async def resume(self, task_id: str) -> bool:
+        """Show a task, and follow it while it pauses or waits. Returns whether it could be read."""
+        async for record in self._caller.call("get", {"id": task_id}):
+            if not self._take(record):
+                return False
+        self._view.end_line()
+        if self._state == TaskState.WORKING:
+            await self._wait()
         return True
 
     def introduce(self) -> None:
@@ -188,7 +199,9 @@ class Chat:
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
         if self._state == TaskState.WORKING:
-            hint = "/wait follows it." if self._view.is_conversation else f"Its id is {self._task_id}."
+            hint = f"To go on with it, add TASK={self._task_id}."
+            if self._view.is_conversation:
+                hint = "/wait follows it."
             self._view.note(f"The task continues later. {hint}")
 
     def _take(self, record: Json) -> bool:
@@ -333,12 +346,14 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             text = environ.get("TEXT", "")
             chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
-                if is_local and not chat.has_answer:
+                if is_local and chat.is_unanswered:
                     port = environ.get("PORT")
                     hint = f"make run PORT={port}" if port else "make run. If it has another port, add PORT=…"
                     print(f"start it in another terminal: {hint}", file=sys.stderr)
                 return 1
             if not all([chat.attach(name) for name in split_words("FILE", environ)]):
+                return 1
+            if (task_id := environ.get("TASK")) and not runner.run(chat.resume(task_id)):
                 return 1
             if text:
                 state = runner.run(chat.send(text))

@@ -224,3 +224,19 @@ def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFi
     asyncio.run(talk())
     shown = capsys.readouterr().out
     assert (shown.count("A plan for Oslo."), shown.count("Booked.")) == (1, 1)
+
+
+def test_a_task_of_before_is_gone_on_with(server: DevServer) -> None:
+    task = server.rpc().send("coach me")
+    _, said = chat(server, "football", TASK=task["id"])
+    assert ASKED in said
+    assert "Football, then." in said
+    status, said = chat(server, TASK="unknown")
+    assert (status, "no such task" in said) == (1, True)
+
+
+def test_a_server_that_runs_is_not_to_be_started(server: DevServer) -> None:
+    status, said = chat(server, VERSION="qianfan", TEXT="hi")
+    assert (status, "Name one, as in AGENT=" in said) == (1, True)
+    assert "start it in another terminal" not in said
+    assert "start it in another terminal" in chat(server, URL="http://127.0.0.1:1", TEXT="hi")[1]
