@@ -143,6 +143,7 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
     events = [(identity, v1_0.WIRE.decode_event(value)) for identity, value in stream.seen]
     task_id = events[0][1]["task"]["id"]
     whole = Rest(client, key).call("GET", f"tasks/{task_id}")
+    assert any(identity for identity, _ in events[:-1]), "no event has an id before the end"
     for index, (identity, _) in enumerate(events):
         if not identity or index == len(events) - 1:
             continue

@@ -17,7 +17,7 @@ KITS = "# === The kit's ="
 """What divides template.yaml."""
 
 
-def test_the_template_is_read_top_to_bottom(source: str) -> None:
+def test_the_kits_part_of_the_template_is_short(source: str) -> None:
     """The kit's part: a fork's may be as long as it likes."""
     _, kits = source.split(KITS)
     assert len(kits.splitlines()) <= 950

@@ -40,6 +40,13 @@ def test_the_strict_card(client: TestClient, path: str) -> None:
     validate("1.0.1", "Agent Card", asked)
 
 
+def events_of(stream: str) -> list[Any]:
+    """The events of a stream, which has some."""
+    events = [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
+    assert events, stream
+    return events
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("skill", SKILLS)
 def test_answers(client: TestClient, key: str, version: str, skill: str) -> None:
@@ -47,10 +54,8 @@ def test_answers(client: TestClient, key: str, version: str, skill: str) -> None
     sent = {"message": message(metadata=intent(skill))}
     answer = rpc.post(request("message/send", sent)).json()
     validate(version, "SendMessageSuccessResponse", answer)
-    stream = rpc.post(request("message/stream", sent)).text
-    for line in stream.splitlines():
-        if line.startswith("data:"):
-            validate(version, "SendStreamingMessageSuccessResponse", json.loads(line[5:]))
+    for event in events_of(rpc.post(request("message/stream", sent)).text):
+        validate(version, "SendStreamingMessageSuccessResponse", event)
     if answer["result"]["kind"] == "task":
         found = rpc.post(request("tasks/get", {"id": answer["result"]["id"]})).json()
         validate(version, "GetTaskSuccessResponse", found)
@@ -67,11 +72,9 @@ def test_answers_of_0_1(client: TestClient, key: str, skill: str) -> None:
             validate("0.1.0", "SendTaskResponse", answer.json())
             validate("0.1.0", "Task", answer.json()["result"])
             continue
-        for line in answer.text.splitlines():
-            if line.startswith("data:"):
-                result = json.loads(line[5:])["result"]
-                kind = "TaskStatusUpdateEvent" if "status" in result else "TaskArtifactUpdateEvent"
-                validate("0.1.0", kind, result)
+        for event in events_of(answer.text):
+            kind = "TaskStatusUpdateEvent" if "status" in event["result"] else "TaskArtifactUpdateEvent"
+            validate("0.1.0", kind, event["result"])
 
 
 @pytest.mark.parametrize("skill", SKILLS)
@@ -85,10 +88,9 @@ def test_answers_of_1_0(client: TestClient, key: str, skill: str) -> None:
     }
     answer = client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
     validate("1.0.1", "Send Message Response", answer.json())
-    stream = client.post("/a2a/probe/message:stream", json={"message": said}, headers=headers).text
-    for line in stream.splitlines():
-        if line.startswith("data:"):
-            validate("1.0.1", "Stream Response", json.loads(line[5:]))
+    stream = client.post("/a2a/probe/message:stream", json={"message": said}, headers=headers)
+    for event in events_of(stream.text):
+        validate("1.0.1", "Stream Response", event)
     listed = client.get("/a2a/probe/tasks?includeArtifacts=true", headers=headers).json()
     validate("1.0.1", "List Tasks Response", listed)
 
