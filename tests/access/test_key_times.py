@@ -237,7 +237,7 @@ def test_a_stopped_load_is_continued_for_five_minutes(
     load = copies.begin_load(seconds=10, resume=300)
     assert isinstance(load, Load)
     clock.now += seconds - 1
-    copies.stop_load(load, rest=1)
+    copies.stop_load(load, cooldown_seconds=1)
     assert copies.begin_load(seconds=10, resume=300) is None
     clock.now += 1
     assert (copies.begin_load(seconds=10, resume=300) is load) == is_continued

@@ -172,7 +172,7 @@ def test_a_load_that_cannot_be_continued_begins_again(
     load = copies.begin_load(seconds=10, resume=300)
     assert load is not None
     load.pages, load.token, load.rows = 1, "0", [["of", "another", "release"]]
-    copies.stop_load(load, rest=0)
+    copies.stop_load(load, cooldown_seconds=0)
     assert make().find(secret)
 
 

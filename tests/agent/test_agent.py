@@ -76,7 +76,7 @@ def test_what_has_every_attribute_is_no_skill(tmp_path: Path) -> None:
         ),
         (
             "@skill\ndef hello(turn): return 1\n@route\ndef a(turn): ...\n@route\ndef b(turn): ...",
-            "two functions have @route",
+            "several functions have @route",
         ),
     ],
 )
@@ -331,7 +331,7 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         (
             "@skill(default=True)\ndef hello(turn): ...\n@skill('bye', default=True)\ndef bye(turn): ...",
             CARD + "  - {{ id: bye, name: Bye, description: Says bye. }}\n",
-            "two skills have default=True; only one may have it",
+            "several skills have default=True: remove it from all but one",
         ),
         ("@skill\ndef hello(turn): ...", CARD.replace(" }}", ", tags: [] }}"), "skills.0.tags is empty"),
     ],

@@ -187,7 +187,7 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
         issuer = Issuer("idp", provider.issuer, (RESOURCE,))
         client = stack.client("dynamodb")
         copies = IssuerCopies(Table(client, stack.resources["Table"]), f"/a2a/{NAME}/keys")
-        copies.finish_fetch(issuer, Fetch(time.time(), rest=30), jwks)
+        copies.finish_fetch(issuer, Fetch(time.time(), cooldown_seconds=30), jwks)
         token = provider.token_of_program()["access_token"]
         message = {"message": message_1_0(text="What is 1 plus 2?", messageId=str(uuid.uuid4()))}
 

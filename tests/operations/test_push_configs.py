@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.push_configs import ID_BYTES, MAX_CONFIGS, with_ids
+from a2a_lambda.operations.push_configs import CONFIG_ID_BYTES, MAX_CONFIGS, with_ids
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 from a2a_lambda.protocol.requests import ListPushConfigsRequest, PushConfigRequest
 from a2a_lambda.settings import Settings
@@ -232,9 +232,11 @@ def test_a_task_has_so_many_configs_and_no_more() -> None:
 
 
 def test_an_id_has_a_length() -> None:
-    with_ids(head_with_configs(), TaskPushNotificationConfig(id="x" * ID_BYTES, url=HOOK), "")
-    with pytest.raises(InvalidParams, match=f"at most {ID_BYTES} bytes"):
-        with_ids(head_with_configs(), TaskPushNotificationConfig(id="é" * (ID_BYTES // 2 + 1), url=HOOK), "")
+    with_ids(head_with_configs(), TaskPushNotificationConfig(id="x" * CONFIG_ID_BYTES, url=HOOK), "")
+    with pytest.raises(InvalidParams, match=f"at most {CONFIG_ID_BYTES} bytes"):
+        with_ids(
+            head_with_configs(), TaskPushNotificationConfig(id="é" * (CONFIG_ID_BYTES // 2 + 1), url=HOOK), ""
+        )
 
 
 NEVER_RESOLVED = "https://93.184.215.14/hook"

@@ -59,7 +59,7 @@ def test_one_container_loads_at_a_time(copies: Copies, table: Table, clock: Cloc
     other = copies.begin_load(seconds=10, resume=30)
     assert other is not None
     assert other.holder != load.holder
-    copies.stop_load(load, rest=0)
+    copies.stop_load(load, cooldown_seconds=0)
     assert copies.begin_load(seconds=10, resume=30) is None, "the first one has lost it"
     copies.finish_load(other)
     assert copies.begin_load(seconds=10, resume=30) is not None
@@ -70,7 +70,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     load.token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
-    copies.stop_load(load, rest=5)
+    copies.stop_load(load, cooldown_seconds=5)
     clock.now += 4
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
     clock.now += 26
@@ -84,7 +84,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock:
 def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: Copies, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    copies.stop_load(load, rest=1)
+    copies.stop_load(load, cooldown_seconds=1)
     clock.now += 1
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None
@@ -131,7 +131,7 @@ def test_a_load_that_this_release_cannot_read_begins_again(
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     load.token, load.rows = "next", [*ROWS]
-    copies.stop_load(load, rest=0)
+    copies.stop_load(load, cooldown_seconds=0)
     table.put({**item_of(table, copies, "load"), "version": {"N": "3"}}, "attribute_exists(pk)")
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None

@@ -45,7 +45,7 @@ def copies(table: Table, path: str) -> IssuerCopies:
 
 def test_what_an_issuer_said_is_shared(copies: IssuerCopies, clock: Clock) -> None:
     assert (copies.read_copy(IDP), copies.read_fetch_state(IDP)) == (IssuerCopy(0.0, []), "")
-    fetch = copies.begin_fetch(IDP, rest=30)
+    fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     assert copies.read_fetch_state(IDP) == "busy"
     copies.finish_fetch(IDP, fetch, JWKS)
@@ -54,7 +54,7 @@ def test_what_an_issuer_said_is_shared(copies: IssuerCopies, clock: Clock) -> No
 
 
 def test_a_copy_is_of_one_issuer_and_one_deployment(copies: IssuerCopies, table: Table) -> None:
-    fetch = copies.begin_fetch(IDP, rest=30)
+    fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     copies.finish_fetch(IDP, fetch, JWKS)
     assert copies.read_copy(Issuer(url="https://other.example")).jwks == []
@@ -63,16 +63,16 @@ def test_a_copy_is_of_one_issuer_and_one_deployment(copies: IssuerCopies, table:
 
 
 def test_one_container_asks_at_a_time(copies: IssuerCopies, clock: Clock) -> None:
-    assert copies.begin_fetch(IDP, rest=30) is not None
+    assert copies.begin_fetch(IDP, cooldown_seconds=30) is not None
     clock.now += 29
-    assert copies.begin_fetch(IDP, rest=30) is None
-    assert copies.begin_fetch(Issuer(name="other"), rest=30) is not None
+    assert copies.begin_fetch(IDP, cooldown_seconds=30) is None
+    assert copies.begin_fetch(Issuer(name="other"), cooldown_seconds=30) is not None
     clock.now += 1
-    assert copies.begin_fetch(IDP, rest=30) is not None
+    assert copies.begin_fetch(IDP, cooldown_seconds=30) is not None
 
 
 def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: IssuerCopies, clock: Clock) -> None:
-    fetch = copies.begin_fetch(IDP, rest=30)
+    fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     clock.now += FETCH_LEASE_SECONDS - 1
     assert copies.read_fetch_state(IDP) == "busy"
@@ -85,9 +85,9 @@ def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: Issuer
 
 
 def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock) -> None:
-    slow = copies.begin_fetch(IDP, rest=5)
+    slow = copies.begin_fetch(IDP, cooldown_seconds=5)
     clock.now += 5
-    quick = copies.begin_fetch(IDP, rest=5)
+    quick = copies.begin_fetch(IDP, cooldown_seconds=5)
     assert slow is not None
     assert quick is not None
     copies.finish_fetch(IDP, quick, JWKS)
@@ -98,9 +98,9 @@ def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock)
 
 
 def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, clock: Clock) -> None:
-    slow, moved = copies.begin_fetch(IDP, rest=5), Issuer(url="https://moved.example")
+    slow, moved = copies.begin_fetch(IDP, cooldown_seconds=5), Issuer(url="https://moved.example")
     clock.now += 5
-    quick = copies.begin_fetch(moved, rest=5)
+    quick = copies.begin_fetch(moved, cooldown_seconds=5)
     assert slow is not None
     assert quick is not None
     copies.finish_fetch(moved, quick, JWKS)
@@ -109,7 +109,7 @@ def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, cloc
 
 
 def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None:
-    fetch = copies.begin_fetch(IDP, rest=30)
+    fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     copies.finish_fetch(IDP, fetch, JWKS)
     clock.now += 2 * 24 * 3600 - 1
@@ -123,7 +123,7 @@ def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None
 def test_a_copy_that_cannot_be_read_is_none(
     copies: IssuerCopies, table: Table, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fetch = copies.begin_fetch(IDP, rest=30)
+    fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     copies.finish_fetch(IDP, fetch, JWKS)
     key = items.keys_key(path, "jwks#idp")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
+    PART_CONTENT,
     Event,
     Part,
     Task,
@@ -25,7 +26,7 @@ from tests.wire.objects import names, objects, texts, values
 
 Json = Any
 
-TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *json_0x.CONTENT}
+TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *PART_CONTENT}
 
 
 def extras(taken: set[str]) -> st.SearchStrategy[dict[str, Json]]:

@@ -1,6 +1,7 @@
-"""Where the code of agents runs: threads of its own for synchronous code, and one event loop, in another
-thread, for all asynchronous code. So a client that a module made once works in every turn. A call that blocks
-by mistake delays the code of other agents, but no keep-alive, no lease and no other request.
+"""Runs agents' code: synchronous code in separate threads, and asynchronous code on one event loop in a
+thread of its own. Because all turns share that loop, a client that a module creates once works in each of
+them. A call that blocks by mistake delays the code of other agents, but no keep-alive, no lease and no other
+request.
 
 Code can also end the agent loop (`sys.exit` in a task of its own, `loop.stop()`). Then every turn on that
 loop fails at once, the next turn gets a new loop, and on Lambda the process is replaced.
@@ -167,7 +168,8 @@ class AgentLoop:
 
 
 def ping_agent_loop() -> "Future[None] | None":
-    """Done when the agent loop has run it: a loop that a skill blocks does not. None if there is no loop."""
+    """A future that is done once the agent loop has run it, which it cannot while a skill blocks the loop.
+    None if there is no loop."""
     return _loops[-1].ping() if _loops else None
 
 

@@ -55,7 +55,7 @@ class SkillError(KitError):
 
 
 class LimitExceeded(SkillError):
-    """A turn puts out more than the kit stores. The client is told, as of any SkillError."""
+    """A turn outputs more than the kit stores. The client gets the text, as of every SkillError."""
 
 
 class AgentMistake(KitError):
@@ -69,8 +69,8 @@ class MemoryFull(SkillError):
 
 
 class CodeChanged(SkillError):
-    """A replay of a durable turn does something else than the run before it: its agent was changed
-    meanwhile, or its code depends on something that changes, such as the time."""
+    """A replay of a durable turn took a different path than the earlier run, because its agent was changed
+    meanwhile, or because its code depends on something that changes, such as the time."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"This task cannot continue: {what}. See docs/long-running.md, Replays.")

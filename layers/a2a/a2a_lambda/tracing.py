@@ -68,7 +68,7 @@ class Span:
                 self._span.set_attribute("error.type", error_type)
                 self._span.set_status(Status(StatusCode.ERROR))
 
-    def answer(self, status: int, *, least_failure: int = 400) -> None:
+    def set_status(self, status: int, *, least_failure: int = 400) -> None:
         """Set the HTTP status of the answer."""
         self.set({"http.response.status_code": status})
         if status >= least_failure:
@@ -126,7 +126,7 @@ def span(
         otel_span = _tracer.start_span(
             name[:SPAN_NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes
         )
-        return _lasting(otel_span, is_current=is_current)
+        return _open_span(otel_span, is_current=is_current)
     return _OFF
 
 
@@ -206,7 +206,7 @@ def attributes_of(ids: Mapping[str, str | bool]) -> dict[str, str | bool]:
 
 
 @contextmanager
-def _lasting(otel_span: "trace.Span", *, is_current: bool) -> Iterator[Span]:
+def _open_span(otel_span: "trace.Span", *, is_current: bool) -> Iterator[Span]:
     """A span that ends with a `with` block."""
     from opentelemetry import trace
 
@@ -219,9 +219,8 @@ def _lasting(otel_span: "trace.Span", *, is_current: bool) -> Iterator[Span]:
             yield span
     except Exception as error:  # neither a cancellation nor a generator that is closed is a failure
         kind = type(error).__name__
-        with suppress(
-            Exception
-        ):  # an error of AWS names itself here; others have other things there, or raise
+        # An error of AWS names itself here. Others have other things there, or raise.
+        with suppress(Exception):
             kind = str(error.response["Error"]["Code"])  # type: ignore[attr-defined]
         span.fail(kind)
         raise

@@ -175,15 +175,15 @@ def test_a_copy_is_of_one_url(door: Door, provider: IdentityProvider) -> None:
 
 def test_a_container_that_was_frozen_replaces_no_newer_keys(door: Door, provider: IdentityProvider) -> None:
     """Nor does it free the issuer for a third one to ask."""
-    slow = door.copies.begin_fetch(provider.issuer(), rest=30)
+    slow = door.copies.begin_fetch(provider.issuer(), cooldown_seconds=30)
     assert slow is not None
     door.clock.now += 31
-    fast = door.copies.begin_fetch(provider.issuer(), rest=30)
+    fast = door.copies.begin_fetch(provider.issuer(), cooldown_seconds=30)
     assert fast is not None
     door.copies.finish_fetch(provider.issuer(), fast, ["new"])
     door.copies.finish_fetch(provider.issuer(), slow, ["old"])
     assert door.copies.read_copy(provider.issuer()).jwks == ["new"]
-    assert door.copies.begin_fetch(provider.issuer(), rest=30) is None
+    assert door.copies.begin_fetch(provider.issuer(), cooldown_seconds=30) is None
 
 
 def test_an_issuer_that_moves_its_keys_is_believed(

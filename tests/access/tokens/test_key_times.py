@@ -113,12 +113,12 @@ def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock:
     with pytest.raises(KeysUnavailable):
         container.has_key()
     container.is_silent = False
-    clock.now += issuer_keys.FETCH_REST_SECONDS
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
     assert container.has_key(), "it answers again"
 
 
 def test_an_unknown_kid_is_looked_for_again_after_five_seconds(container: Container, clock: Clock) -> None:
-    clock.now += issuer_keys.FETCH_REST_SECONDS
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
     assert container.reason("other") == "kid"
     looks, fetches = container.looks, container.fetches
     clock.now += issuer_keys.RELOOK_SECONDS - 1
@@ -131,7 +131,7 @@ def test_an_unknown_kid_is_looked_for_again_after_five_seconds(container: Contai
 
 
 def test_an_issuer_is_asked_again_after_half_a_minute(container: Container, clock: Clock) -> None:
-    clock.now += issuer_keys.FETCH_REST_SECONDS - 1
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS - 1
     assert container.reason("other") == "kid"
     assert container.fetches == 1
     clock.now += issuer_keys.RELOOK_SECONDS
@@ -152,7 +152,7 @@ def test_a_flood_of_tokens_of_a_silent_issuer_asks_once_in_five_seconds(
         looks.append(container.looks)
     assert container.fetches == 2
     assert looks[-1] - looks[0] <= (100 if kid == "known" else 0)
-    clock.now += issuer_keys.FETCH_REST_SECONDS
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
     with pytest.raises(KeysUnavailable):
         container.reason(container.kid)
     assert container.fetches == 3
@@ -164,7 +164,7 @@ def test_keys_that_another_container_has_renewed_are_used_at_once(
     other = Container(open_door(container.issuer), container.issuer, container.jwks)
     assert other.has_key()
     clock.now += issuer_keys.STALE_JWKS_SECONDS
-    fetch = container.begin_fetch(container.issuer, rest=issuer_keys.FETCH_REST_SECONDS)
+    fetch = container.begin_fetch(container.issuer, cooldown_seconds=issuer_keys.FETCH_COOLDOWN_SECONDS)
     slept: list[float] = []
 
     def finish(seconds: float) -> None:

@@ -37,7 +37,7 @@ def clock() -> EventfulClock:
 @pytest.fixture
 def fetch(door: Door, provider: IdentityProvider) -> Fetch:
     """Another container's."""
-    fetch = door.copies.begin_fetch(provider.issuer(), rest=issuer_keys.FETCH_REST_SECONDS)
+    fetch = door.copies.begin_fetch(provider.issuer(), cooldown_seconds=issuer_keys.FETCH_COOLDOWN_SECONDS)
     assert fetch is not None
     return fetch
 

@@ -355,7 +355,10 @@ def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
     assert asked.endswith("and size=<the answer>.")
     [task_id] = re.findall("task='([^']+)'", asked)
     refused = mcp.call("chat", {"task": task_id, "message": "L"})
-    assert (refused["isError"], "of the tool order" in text_of(refused)) == (True, True)
+    assert (refused["isError"], "belongs to the tool order: call that tool" in text_of(refused)) == (
+        True,
+        True,
+    )
     assert "How many?" in text_of(mcp.call("order", {"task": task_id, "size": "L"}))
 
 

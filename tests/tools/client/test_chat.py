@@ -19,7 +19,7 @@ from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
 from tools.callers.a2a import VERSIONS
 from tools.callers.records import Record
-from tools.client.chat import Chat
+from tools.client.conversation import Chat
 
 pytestmark = pytest.mark.slow
 

@@ -97,7 +97,7 @@ class Keys:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._try_to_use(NO_KEYS)
-        self._tried = float("-inf")
+        self._tried_at = float("-inf")
         self._refused: dict[str, float] = {}
 
     def knows(self, secret: str) -> bool:
@@ -109,7 +109,7 @@ class Keys:
         now = self._clock()
         # Stale keys are not used here, because the caller runs on the event loop and must not block it.
         # `find` decides in a thread.
-        if now - self._copy.loaded >= self._fresh:
+        if now - self._copy.loaded >= self._fresh_seconds:
             return None
         return self._usable(self._match(digest_of(secret)), now)
 
@@ -128,7 +128,7 @@ class Keys:
         age = arrival - self._copy.loaded
         if age >= STALE_KEYS_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
-        if key is None and age >= self._reread:
+        if key is None and age >= self._reread_seconds:
             raise KeysUnavailable("Parameter Store does not answer, and the key may be a new one")
         if key is None and was_stale and age <= CLOCK_SKEW_SECONDS:  # an older copy may lack a newer key
             if len(self._refused) >= REFUSED_KEYS:
@@ -138,7 +138,7 @@ class Keys:
 
     def find_cached_issuers(self) -> Sequence[Issuer] | None:
         """The issuers of tokens, if they are known without a call, else None."""
-        return None if self._clock() - self._copy.loaded >= self._fresh else self._issuers
+        return None if self._clock() - self._copy.loaded >= self._fresh_seconds else self._issuers
 
     def find_issuers(self) -> Sequence[Issuer]:
         """The issuers of tokens, as they were at most STALE_KEYS_SECONDS ago. Raises KeysUnavailable."""
@@ -175,8 +175,8 @@ class Keys:
             return False
         self._known, self._issuers, self._copy = keys, issuers, copy
         # Containers that started together must not ask again together.
-        self._fresh = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
-        self._reread = max(KEYS_REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
+        self._fresh_seconds = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
+        self._reread_seconds = max(KEYS_REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
         return True
 
     def _is_unknown(self, digest: str | None) -> bool:
@@ -188,9 +188,9 @@ class Keys:
         depends on the number of pages."""
         age = arrival - self._copy.loaded
         if not self._is_unknown(digest):
-            return age < self._fresh
+            return age < self._fresh_seconds
         # A card that was read a moment ago must not delay a new key.
-        return age < self._reread and not self._copy.is_of_card
+        return age < self._reread_seconds and not self._copy.is_of_card
 
     def _must_wait(self, digest: str | None, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
@@ -205,12 +205,12 @@ class Keys:
             return
         try:
             # A try failed a moment ago. The next one is KEYS_REREAD_SECONDS after the request that made it.
-            if arrival < self._tried + KEYS_REREAD_SECONDS:
+            if arrival < self._tried_at + KEYS_REREAD_SECONDS:
                 return
             give_up = self._clock() + KEYS_WAIT_SECONDS
             while not self._try_to_renew(digest, arrival, give_up):
                 if not must_wait or self._clock() >= give_up:
-                    self._tried = arrival
+                    self._tried_at = arrival
                     return
                 self._sleep(random.uniform(0.1, 0.3))  # noqa: S311  # no secret
         except StoreError as error:
@@ -232,19 +232,19 @@ class Keys:
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
             if not self._reader.read(load, give_up, retries=self._must_wait(digest, arrival)):
-                self._copies.stop_load(load, rest=0)
+                self._copies.stop_load(load, cooldown_seconds=0)
                 return False
         except KeysUnavailable as error:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; the keys that were read before still work", error)
-            self._copies.stop_load(load, rest=1)
+            self._copies.stop_load(load, cooldown_seconds=1)
             return False
         load.is_of_card = digest is None
         if load.lacks_issuers:
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
         if not self._try_to_use(load.as_copy()):
-            self._copies.stop_load(Load(self._clock(), holder=load.holder), rest=0)
+            self._copies.stop_load(Load(self._clock(), holder=load.holder), cooldown_seconds=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
@@ -276,5 +276,5 @@ class UnsharedCopies:
     def finish_load(self, load: Load) -> None:
         self._copy = load.as_copy()
 
-    def stop_load(self, load: Load, *, rest: float) -> None:
-        self._stopped = (self._clock() + rest, load)
+    def stop_load(self, load: Load, *, cooldown_seconds: float) -> None:
+        self._stopped = (self._clock() + cooldown_seconds, load)

@@ -33,24 +33,24 @@ class RateLimit:
 
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store
-        self._most = limit * WINDOW_SECONDS
+        self._window_limit = limit * WINDOW_SECONDS
         self._items = 1 + limit // ITEM_LIMIT
         self._window = 0
         self._counts: dict[str, int] = {}
         self._shared: dict[str, int] = {}
-        self._over: set[str] = set()
+        self._refused_owners: set[str] = set()
 
     async def admit(self, owner: str) -> None:
         """Count a request. Raises TooManyRequests."""
-        if not self._most:
+        if not self._window_limit:
             return
         now = self._store.clock()
         window = int(now // WINDOW_SECONDS)
         end = (window + 1) * WINDOW_SECONDS
         if window != self._window:
-            self._window, self._counts, self._shared, self._over = window, {}, {}, set()
+            self._window, self._counts, self._shared, self._refused_owners = window, {}, {}, set()
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
-        if owner not in self._over and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
+        if owner not in self._refused_owners and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
             # Adds what this container has counted since it last shared. The answer is what all containers
             # have added to this item.
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
@@ -58,10 +58,10 @@ class RateLimit:
                 item = random.randrange(self._items)  # noqa: S311  # no secret
                 count_requests = self._store.count_requests
                 item_count = await threads.run(count_requests, owner, window, item, new, until=end)
-                if item_count * self._items > self._most:
-                    self._over.add(owner)
-        if owner in self._over:
+                if item_count * self._items > self._window_limit:
+                    self._refused_owners.add(owner)
+        if owner in self._refused_owners:
             raise TooManyRequests(
-                f"an owner may make at most {self._most} requests within {WINDOW_SECONDS} seconds",
+                f"an owner may make at most {self._window_limit} requests within {WINDOW_SECONDS} seconds",
                 after=end - now,
             )

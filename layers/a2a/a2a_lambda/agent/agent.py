@@ -50,7 +50,7 @@ class Agent:
         self._route = routes[0] if routes else None
         place = mistakes.short_path(module.__file__ or module.__name__)
         if len(routes) > 1:
-            raise ConfigurationError(f"{place}: two functions have @route; only one may have it")
+            raise ConfigurationError(f"{place}: several functions have @route: remove it from all but one")
         for skill in skills:
             if skill is not self.skills[skill.id]:
                 other = mistakes.source_of(self.skills[skill.id].function)
@@ -254,7 +254,7 @@ class Agent:
                     f" `async def {skill.function.__name__}`"
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
-            raise ConfigurationError(f"{place}: two skills have default=True; only one may have it")
+            raise ConfigurationError(f"{place}: several skills have default=True: remove it from all but one")
         for schedule in self.card.schedules:
             # A schedule without a skill has no arguments. A message that is a JSON object has others.
             called = self.skills.get(schedule.skill or "")
@@ -296,7 +296,9 @@ def _import(folder: Path) -> ModuleType:
     ConfigurationError."""
     path = folder / "agent.py"
     if not path.exists():
-        raise ConfigurationError(f"{path}: not found; every agent folder has an agent.py")
+        raise ConfigurationError(
+            f"{mistakes.short_path(path)}: not found: write it, with a function that has @skill"
+        )
     with _packages_lock:
         # Of a copy: other agents may be imported at the same time.
         for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:

@@ -125,12 +125,15 @@ def read_card(path: Path) -> Card:
         raise ConfigurationError(f"{short_path(path)}: not found: every agent has a card.yaml") from None
     except UnicodeEncodeError:
         raise ConfigurationError(
-            f"{path}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji itself"
+            f"{short_path(path)}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji"
+            " itself"
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
         raise ConfigurationError(yaml_mistake(path, error)) from None
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: write one `field: value` on each line, such as `name: Weather`")
+        raise ConfigurationError(
+            f"{short_path(path)}: write one `field: value` on each line, such as `name: Weather`"
+        )
     try:
         card = Card.model_validate(content)
     except ValidationError as error:

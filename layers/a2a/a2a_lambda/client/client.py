@@ -25,7 +25,7 @@ CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 
 EVENT_STREAM = "text/event-stream"
 
-REFUSALS = (401, 403, 405, 410)
+CARD_ABSENT_STATUSES = (401, 403, 405, 410)
 """Statuses with which gateways and file servers answer at a path that is not there. Another path may have the
 card."""
 
@@ -110,7 +110,7 @@ class Client:
                 return self._agent
             if status != 404:
                 error = AgentError(f"{url}: the card has the status {status}", status=status)
-                if status not in REFUSALS:
+                if status not in CARD_ABSENT_STATUSES:
                     raise refusal or error
                 refusal = refusal or error
         raise refusal or discovery.Undiscovered(f"{self._url}: it has no agent card")
@@ -158,7 +158,7 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
         async with self._open("POST", agent.url, headers, body) as answer:
-            span.answer(answer.status_code)
+            span.set_status(answer.status_code)
             if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
                 _result(await read_whole(answer), answer.status_code)
                 raise AgentError("the answer is not a stream of events", status=answer.status_code)
@@ -184,7 +184,7 @@ class Client:
         with self._span(agent) as span:
             headers = {**self._headers(agent), **span.headers()}
             async with self._open("POST", agent.url, headers, body) as answer:
-                span.answer(answer.status_code)
+                span.set_status(answer.status_code)
                 result = _result(await read_whole(answer), answer.status_code)
                 return agent.wire.results[operation].decode(result)
 

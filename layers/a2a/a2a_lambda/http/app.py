@@ -150,7 +150,7 @@ class OriginOnly:
         if sum(hmac.compare_digest(digest, candidate) for candidate in self._digests):
             await self._app(scope, receive, send)
             return
-        refusal = NotFromOrigin("call the url of the card")
+        refusal = NotFromOrigin("call the URL that the agent card names")
         logger.info("refused: %d %s", refusal.code, type(refusal).__name__)
         await error_response(refusal)(scope, receive, send)
 
@@ -196,7 +196,7 @@ class Traced:
 
             async def watch(message: "Message") -> None:
                 if message["type"] == "http.response.start":
-                    span.answer(message["status"], least_failure=500)
+                    span.set_status(message["status"], least_failure=500)
                 await send(message)
 
             try:

@@ -106,16 +106,16 @@ def _matches(path: str) -> Iterator[Match]:
     route_path = rest.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
         for route in wire.routes if prefix == wire.path_prefix else ():
-            if match := _pattern(route.path, tenant=not prefix).fullmatch(route_path):
+            if match := _pattern(route.path, allows_tenant=not prefix).fullmatch(route_path):
                 variables = {name: value for name, value in match.groupdict().items() if value}
                 yield Match(wire, route, agent, variables)
 
 
 @cache
-def _pattern(path: str, *, tenant: bool) -> "re.Pattern[str]":
-    """Expression of a route's path. tenant: a tenant may stand before it, as a segment."""
+def _pattern(path: str, *, allows_tenant: bool) -> "re.Pattern[str]":
+    """Expression of a route's path. allows_tenant: a tenant may stand before it, as a segment."""
     expression = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(path))
-    return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if tenant else "") + expression + "/?")
+    return re.compile((r"(?:(?P<tenant>(?!tasks/)[^/]+)/)?" if allows_tenant else "") + expression + "/?")
 
 
 def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:

@@ -131,7 +131,7 @@ class OperationThread:
         self._context = context
         self._run = run
         self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._left: BaseException | None = None
+        self._sdk_exit: BaseException | None = None
         self._is_interrupted = False
 
     def run_operations(self, start: Callable[[], "Future[Result]"]) -> Result:
@@ -153,17 +153,17 @@ class OperationThread:
             except (Exception, Suspended) as error:
                 future.set_exception(error)
             except BaseException as error:  # of the SDK: the run must end
-                self._left = error
+                self._sdk_exit = error
                 future.set_exception(Suspended())
         try:
             result = work.result()
         except Suspended:
-            raise self._left or SuspendExecution("the run has ended") from None
+            raise self._sdk_exit or SuspendExecution("the run has ended") from None
         except CancelledError:  # a branch of a turn that has ended
             raise SuspendExecution("the run has ended") from None
         # A branch cannot end after it was suspended. A turn can: it was canceled.
-        if self._left is not None and self.keys.prefix:
-            raise self._left
+        if self._sdk_exit is not None and self.keys.prefix:
+            raise self._sdk_exit
         return result
 
     async def step(
@@ -265,8 +265,8 @@ class OperationThread:
     def observe(self, observer: Callable[[Notice], None]) -> None:
         self._run.tell = observer
 
-    async def _do(self, what: str, operation: Callable[[], Result], rest: Notice | None = None) -> Result:
-        """Run an operation in the place's thread. rest: says that a pause or a wait has begun."""
+    async def _do(self, what: str, operation: Callable[[], Result], notice: Notice | None = None) -> Result:
+        """Run an operation in the place's thread. notice: says that a pause or a wait has begun."""
         if self.suspension is not None:
             raise self.suspension
         if self._is_interrupted:
@@ -293,8 +293,8 @@ class OperationThread:
 
         def tell_end() -> None:
             # The last operation of a replay is the one that woke the turn.
-            if rest is not None and not (was_replayed and self._context.is_replaying()):
-                self._run.tell(Notice(rest.kind, rest.name, "ended"))
+            if notice is not None and not (was_replayed and self._context.is_replaying()):
+                self._run.tell(Notice(notice.kind, notice.name, "ended"))
 
         future: Future[Result] = Future()
         self._requests.put((watched, future))
@@ -304,8 +304,8 @@ class OperationThread:
             self._is_interrupted = True
             raise
         except Suspended:
-            if rest is not None and not was_replayed:
-                self._run.tell(rest)
+            if notice is not None and not was_replayed:
+                self._run.tell(notice)
             self.suspension = self._run.suspension()
             raise self.suspension from None
         except TimeoutError:

@@ -29,7 +29,7 @@ HEADERS_PARAMETER = "secrets/otlp-headers"
 SPAN_FLUSH_SECONDS = 2.0
 """Most seconds by which the spans make an invocation longer."""
 
-FLUSH_REST_SECONDS = 30.0
+FLUSH_COOLDOWN_SECONDS = 30.0
 """Seconds after a flush that took longer, in which no invocation waits for one."""
 
 ATTRIBUTE_CHARACTERS = 256
@@ -52,7 +52,7 @@ class Flush:
             return
         self._thread.join(SPAN_FLUSH_SECONDS)
         if self._thread.is_alive():
-            self._patient_at = time.monotonic() + FLUSH_REST_SECONDS
+            self._patient_at = time.monotonic() + FLUSH_COOLDOWN_SECONDS
 
 
 def install(settings: Settings) -> Callable[[], object]:

@@ -288,21 +288,21 @@ class Intake:
         context counts once, and the turn does not see it. last: head of the newest task that this
         request created. question_id: makes the turn of a reply another than that of an equal, forgotten one.
         """
-        at, name = (last.created, last.task_id) if last is not None else (0.0, "")
+        answered_at, task_id = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
         if known_request is not None and call.request.is_idempotent:
             call.request.check_body(known_request)
         # Both the newest task and the context may know an answer to this request. The later one counts,
         # because the id of the next turn derives from it, and all retries must derive it from the same one.
-        if known_request is not None and known_request["at"] > at:
-            if known_request["task"] != name:
+        if known_request is not None and known_request["at"] > answered_at:
+            if known_request["task"] != task_id:
                 with contextlib.suppress(TaskNotFound):
                     last = await load_live_head(self._store, call.scope, known_request["task"])
-            at, name = known_request["at"], known_request["task"]
-        was_lost = last is not None and last.task_id == name and last.has_lost(call.request)
+            answered_at, task_id = known_request["at"], known_request["task"]
+        was_lost = last is not None and last.task_id == task_id and last.has_lost(call.request)
         if last and was_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
-        return call.request.turn_id(f"{name}@{at}" if name else question_id), context
+        return call.request.turn_id(f"{task_id}@{answered_at}" if task_id else question_id), context
 
     def _with_claim(
         self,

@@ -5,8 +5,8 @@ message ── check ── receive ── intake ─┬─ a claim: the turn ru
                                        └─ the task of an earlier, equal request ── follow
 
 The message is checked against the agent's card, and its large files are stored. A stream follows a turn event
-by event. A send waits until the turn stops, unless its client does not wait, and starts a turn again
-whose run died. A send that takes long holds a slot of its owner.
+by event. A send waits until the turn stops, unless its client does not wait; if the run dies meanwhile, the
+send starts the turn again. A send that takes long holds a slot of its owner.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.recovery import load_live_head
 
-ID_BYTES = 64
+CONFIG_ID_BYTES = 64
 """Bytes of a config's id. The head names all configs, and must stay small."""
 
 MAX_CONFIGS = 10
@@ -36,8 +36,8 @@ def with_ids(
     default_id: id of the config if the client sent none.
     """
     config_id = config.get("id") or default_id
-    if len(config_id.encode()) > ID_BYTES:
-        raise InvalidParams(f"the id of a push notification config may have at most {ID_BYTES} bytes")
+    if len(config_id.encode()) > CONFIG_ID_BYTES:
+        raise InvalidParams(f"the id of a push notification config may have at most {CONFIG_ID_BYTES} bytes")
     ids = head.push_config_ids
     if config_id not in ids and len(ids) >= MAX_CONFIGS:
         raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")

@@ -31,7 +31,7 @@ CANCEL_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTask:
+class TaskRecord:
     """A task, the name of the wire that it was made over, and when it was created and expires, in Unix
     seconds. requests: the last ones that it knows."""
 
@@ -42,7 +42,7 @@ class FoundTask:
     requests: tuple[KnownRequest, ...]
 
     @classmethod
-    def of(cls, task: Task, head: Head) -> "FoundTask":
+    def of(cls, task: Task, head: Head) -> "TaskRecord":
         return cls(task, head.wire_name, head.created, head.expires, head.requests)
 
 
@@ -68,7 +68,7 @@ class Service:
         self._dispatcher = dispatcher
         self.configs = PushConfigs(store, webhooks)
 
-    async def get(self, scope: Scope, task_id: str, modes: Collection[str] = ()) -> FoundTask:
+    async def get(self, scope: Scope, task_id: str, modes: Collection[str] = ()) -> TaskRecord:
         """The whole task. modes: see `Links`. Raises TaskNotFound."""
         return await self._read(await self._load(scope, task_id), modes)
 
@@ -78,7 +78,7 @@ class Service:
         page = await list_tasks.list_tasks(self._store, scope, request)
         return {**page, "tasks": [await self._links.show(scope, task) for task in page["tasks"]]}
 
-    async def cancel(self, scope: Scope, task_id: str) -> FoundTask:
+    async def cancel(self, scope: Scope, task_id: str) -> TaskRecord:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(CANCEL_ATTEMPTS):
             head = await self._load(scope, task_id)
@@ -115,9 +115,9 @@ class Service:
         events = follow(self._store, head, after=after, deadline=deadline, answer_wait=wait)
         return Subscription(self._links.show_events(scope, events), head.wire_name)
 
-    async def _read(self, head: Head, modes: Collection[str] = ()) -> FoundTask:
+    async def _read(self, head: Head, modes: Collection[str] = ()) -> TaskRecord:
         task, _ = await threads.run(self._store.get_task, head)
-        return FoundTask.of(await self._links.show(head.scope, task, modes), head)
+        return TaskRecord.of(await self._links.show(head.scope, task, modes), head)
 
     async def _load(self, scope: Scope, task_id: str) -> Head:
         head = await load_live_head(self._store, scope, task_id)

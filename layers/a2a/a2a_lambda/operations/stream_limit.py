@@ -30,14 +30,14 @@ class Slot:
     def __init__(self, store: Store, owner: str, index: int, holder: str) -> None:
         self._store = store
         self._owner, self._index, self._holder = owner, index, holder
-        self._renewed = store.clock()
+        self._renewed_at = store.clock()
 
     async def renew(self) -> None:
         """Renew the slot, if it is time to. Called again and again while the call runs."""
         now = self._store.clock()
-        if self._index < 0 or now - self._renewed < SLOT_RENEWAL_SECONDS:
+        if self._index < 0 or now - self._renewed_at < SLOT_RENEWAL_SECONDS:
             return
-        self._renewed = now
+        self._renewed_at = now
         with suppress(StoreError):
             await threads.run(self._store.slots.keep, self._owner, self._index, self._holder, _until(now))
 

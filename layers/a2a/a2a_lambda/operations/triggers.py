@@ -48,13 +48,13 @@ class StartEvent(Trigger):
 
     agent: str
     id: str = Field(min_length=1, max_length=512)
-    message: str = "An event has come."
+    message: str = "An event occurred."
     data: Any = None
     owner: str = Field(default="events", pattern=OWNER_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class AgentSchedule:
     """A schedule of an agent."""
 
     agent: str
@@ -74,10 +74,10 @@ class Triggers:
         self._messages = messages
         self._url = url
 
-    def __iter__(self) -> Iterator[Scheduled]:
+    def __iter__(self) -> Iterator[AgentSchedule]:
         for profile in self._agents.values():
             for schedule in profile.card.schedules:
-                yield Scheduled(profile.name, schedule)
+                yield AgentSchedule(profile.name, schedule)
 
     async def run_schedules(self) -> int:
         """Start what is due since each schedule's last look; returns the number of times that were due.
@@ -98,7 +98,7 @@ class Triggers:
             raise failure
         return count
 
-    async def _run_schedule(self, entry: Scheduled, now: float) -> int:
+    async def _run_schedule(self, entry: AgentSchedule, now: float) -> int:
         schedule, place = entry.schedule, (entry.agent, entry.schedule.id)
         last_look = await threads.run(self._marks.read, *place)
         if last_look is None:
@@ -150,7 +150,7 @@ class Triggers:
                 for detail in error.errors()
             )
             raise ConfigurationError(
-                f"the rule's input is not {{'start': …}} as documented: {mistakes}"
+                f"the event's `start` is wrong: {mistakes}. docs/background-work.md shows its fields"
             ) from None
         profile = self._agents.find(event.agent)
         agent, skill_ids = profile.name, {skill.id for skill in profile.card.all_skills}
@@ -161,7 +161,7 @@ class Triggers:
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
         return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
 
-    async def _start(self, entry: Scheduled, time: float, key: str) -> str:
+    async def _start(self, entry: AgentSchedule, time: float, key: str) -> str:
         schedule = entry.schedule
         metadata = {METADATA: {"id": schedule.id, "time": timestamp(time)}}
         parts = [Part(text=schedule.message)]

@@ -59,8 +59,12 @@ class Role(StrEnum):
     AGENT = "ROLE_AGENT"
 
 
+PART_CONTENT = ("text", "raw", "url", "data")
+"""Fields of a part of which it has one."""
+
+
 class Part(TypedDict, total=False):
-    """One of text, raw (base64), url or data. data: any JSON value."""
+    """One of PART_CONTENT. raw: base64. data: any JSON value."""
 
     text: str
     raw: str

@@ -198,7 +198,7 @@ class PushNotifications:
                     ) as answer,
                 ):
                     status = answer.status_code
-                span.answer(status)
+                span.set_status(status)
         except Refused as error:
             logger.error("a webhook was not called: %s", error)
             return "refused"

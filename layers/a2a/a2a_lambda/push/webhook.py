@@ -47,7 +47,7 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
     if parts.scheme != "https" and not is_plain:
         raise _invalid_url("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
-        raise _invalid_url("must have a host, and no user in it")
+        raise _invalid_url("must have a host and no user name")
     authentication = config.get("authentication", {})
     values = {
         "token": config.get("token", ""),

@@ -43,10 +43,10 @@ class IssuerCopy:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A container asks an issuer. began_at: Unix time. rest: seconds until the next one may."""
+    """A container asks an issuer. began_at: Unix time. cooldown_seconds: seconds until the next one may."""
 
     began_at: float
-    rest: float
+    cooldown_seconds: float
 
 
 class IssuerCopies:
@@ -67,9 +67,9 @@ class IssuerCopies:
             logger.warning("the copy of an issuer's keys cannot be read, and is made again: %r", error)
             return IssuerCopy()
 
-    def begin_fetch(self, issuer: Named, *, rest: float) -> Fetch | None:
-        """A fetch by this container; None if another one began one in the last `rest` seconds."""
-        fetch = Fetch(self._table.clock(), rest)
+    def begin_fetch(self, issuer: Named, *, cooldown_seconds: float) -> Fetch | None:
+        """A fetch by this container; None if another one began one in the last `cooldown_seconds`."""
+        fetch = Fetch(self._table.clock(), cooldown_seconds)
         item = self._item_of(issuer, fetch, "busy")
         values = {":now": {"N": str(fetch.began_at)}}
         try:
@@ -115,7 +115,7 @@ class IssuerCopies:
         return {
             **self._key("fetch", issuer),
             "began": {"N": str(fetch.began_at)},
-            "until": {"N": str(fetch.began_at + fetch.rest)},
+            "until": {"N": str(fetch.began_at + fetch.cooldown_seconds)},
             "state": {"S": state},
             "expires": number(int(fetch.began_at + KEPT_SECONDS)),
         }

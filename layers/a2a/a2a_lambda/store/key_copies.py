@@ -136,9 +136,9 @@ class Copies:
         finally:
             self._end(load, {"until": {"N": "0"}})
 
-    def stop_load(self, load: Load, *, rest: float) -> None:
-        """Leave a load for another container to continue, after `rest` seconds at the earliest."""
-        fields: dict[str, Any] = {"until": {"N": str(self._table.clock() + rest)}}
+    def stop_load(self, load: Load, *, cooldown_seconds: float) -> None:
+        """Leave a load for another container to continue, after `cooldown_seconds` at the earliest."""
+        fields: dict[str, Any] = {"until": {"N": str(self._table.clock() + cooldown_seconds)}}
         if load.pages:
             fields |= {
                 "begun": {"N": str(load.started_at)},

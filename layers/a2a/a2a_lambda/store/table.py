@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-REFUSALS = frozenset({"ValidationException", "RequestEntityTooLarge", "SerializationException"})
+REFUSED_WRITE_CODES = frozenset({"ValidationException", "RequestEntityTooLarge", "SerializationException"})
 """Errors of a request that is wrong by itself, such as an item over 400 KB.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 """
@@ -194,7 +194,7 @@ def _errors() -> Iterator[None]:
         if code == "ConditionalCheckFailedException":
             item: Any = error.response.get("Item", {})
             raise ConditionFailed(item) from None
-        kind = WriteRefused if code in REFUSALS else StoreError
+        kind = WriteRefused if code in REFUSED_WRITE_CODES else StoreError
         raise kind(f"DynamoDB refused: {code}") from error
     except BotoCoreError as error:
         raise StoreError(f"DynamoDB did not answer: {type(error).__name__}") from error

@@ -70,8 +70,8 @@ class Context:
     changed: tuple[str, dict[str, list[Json]]] = ("", {})
 
     def before(self, turn: str, task: str) -> "Context":
-        """The context as a turn sees it: without what an earlier attempt at the turn said, and without what
-        that changed in the memory. It must not be stored.
+        """The context as a turn sees it: without what an earlier attempt at the turn said, and without its
+        changes to the memory. It must not be stored.
 
         The memory stays changed if another turn has changed it since, or if `changed` had no room for it.
         """

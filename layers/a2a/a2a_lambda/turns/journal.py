@@ -54,7 +54,7 @@ class Journal:
         self._pending_bytes = 0
         self._writing: list[Event] = []
         self._refusal = ""
-        self._began = self._flushed = asyncio.get_running_loop().time()
+        self._began_at = self._flushed_at = asyncio.get_running_loop().time()
         self.sequence = sequence
         self.size_bytes = 0
 
@@ -84,7 +84,7 @@ class Journal:
         async with self._lock:
             # Set even if the write fails, so that a small backlog is tried again after a pause. From
             # FLUSH_BYTES on, every event tries.
-            self._flushed = asyncio.get_running_loop().time()
+            self._flushed_at = asyncio.get_running_loop().time()
             try:
                 await self.flush()
             except Conflict:
@@ -139,8 +139,8 @@ class Journal:
 
     def _is_late(self) -> bool:
         now = asyncio.get_running_loop().time()
-        pause = max(FLUSH_SECONDS, min((now - self._began) * FLUSH_PART, SLOWEST_FLUSH_SECONDS))
-        return now - self._flushed >= pause
+        pause = max(FLUSH_SECONDS, min((now - self._began_at) * FLUSH_PART, SLOWEST_FLUSH_SECONDS))
+        return now - self._flushed_at >= pause
 
     async def wait_for_flush(self) -> None:
         """Wait for the end of a flush, if one has begun."""

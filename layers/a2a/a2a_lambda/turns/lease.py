@@ -36,7 +36,7 @@ class Lease:
     def __init__(self, store: Store, head: Head) -> None:
         self._store = store
         self._lock = asyncio.Lock()
-        self._looked = store.clock()
+        self._looked_at = store.clock()
         self.head = head
 
     async def renew_until_lost(self) -> None:
@@ -54,7 +54,7 @@ class Lease:
                     await self.update(lambda head: replace(head, lease=self._store.clock() + LEASE_SECONDS))
                 else:
                     await self._reload()
-                self._looked = now
+                self._looked_at = now
             except Conflict:
                 return
             except StoreError:
@@ -101,7 +101,7 @@ class Lease:
     async def check_held(self) -> None:
         """Raises Conflict if the run no longer held the task at the last look, LEASE_LOOK_SECONDS ago at
         most."""
-        if self._store.clock() - self._looked > LEASE_LOOK_SECONDS:
+        if self._store.clock() - self._looked_at > LEASE_LOOK_SECONDS:
             await self._reload()
 
     async def _reload(self) -> None:

@@ -49,17 +49,17 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
     Raises MethodNotFound.
     """
     # The binding HTTP+JSON has no methods, but shares versions with those that do.
-    callable_ = [wire for wire in wires if wire.methods]
-    matches = [wire for wire in callable_ if method in wire.methods]
+    rpc_wires = [wire for wire in wires if wire.methods]
+    matches = [wire for wire in rpc_wires if method in wire.methods]
     if matches:
         return matches
     for wire in VERSIONS:
         if method in wire.methods:
             raise MethodNotFound(
                 f"{method} is a method of A2A {wire.name}, but the request is for"
-                f" {' or '.join(callable_[0].versions)}, by its path or its A2A-Version"
+                f" {' or '.join(rpc_wires[0].versions)}, by its path or its A2A-Version"
             )
-    raise default_wire(callable_).method_not_found(method)
+    raise default_wire(rpc_wires).method_not_found(method)
 
 
 def wire_named(name: str) -> Wire:
@@ -68,9 +68,9 @@ def wire_named(name: str) -> Wire:
     return next((wire for wire in wires if name == wire.name), default_wire(wires))
 
 
-def wire_of_task(wires: Sequence[Wire], dialect: str) -> Wire:
+def wire_of_task(wires: Sequence[Wire], wire_name: str) -> Wire:
     """Of the wires that a request may speak, the one that its task was made over."""
-    return next((wire for wire in wires if dialect == wire.name), wires[0])
+    return next((wire for wire in wires if wire_name == wire.name), wires[0])
 
 
 def default_wire(wires: Sequence[Wire]) -> Wire:

@@ -7,6 +7,7 @@ Source: https://github.com/a2aproject/A2A, tag v0.1.0, specification/json/a2a.js
 
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from a2a_lambda.protocol.model import (
@@ -236,6 +237,8 @@ SEND = Codec(decode_send, encode_send)
 TASK = Codec(decode_task_request, v0_3.encode_task_request)
 CONFIG = Codec(decode_config, encode_config)
 
+RESULT_CONFIG = Codec(partial(decode_config, path="result"), encode_config)
+
 WIRE = replace(
     v0_3.WIRE,
     name="0.1",
@@ -263,8 +266,8 @@ WIRE = replace(
         "send": Codec(decode_outcome, lambda outcome: encode_task(outcome["task"])),
         "get": Codec(decode_task, encode_task),
         "cancel": Codec(decode_task, encode_task),
-        "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-        "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+        "set_push": RESULT_CONFIG,
+        "get_push": RESULT_CONFIG,
     },
     encode_card=card_json.v0_2_5,
     encode_event=encode_event,

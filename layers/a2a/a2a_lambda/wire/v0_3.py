@@ -3,6 +3,7 @@
 Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 """
 
+from functools import partial
 from typing import cast
 
 from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
@@ -151,6 +152,8 @@ TASK = Codec(decode_task_request, encode_task_request)
 OUTCOME = Codec(decode_outcome, encode_outcome)
 CONFIG = Codec(decode_config, encode_config)
 
+RESULT_CONFIG = Codec(partial(decode_config, path="result"), encode_config)
+
 WIRE = Wire(
     name="0.3",
     versions=("0.2", "0.3"),
@@ -182,10 +185,10 @@ WIRE = Wire(
         "send": OUTCOME,
         "get": Codec(decode_task, json_0x.encode_task),
         "cancel": Codec(decode_task, json_0x.encode_task),
-        "set_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
-        "get_push": Codec(lambda value: decode_config(value, path="result"), encode_config),
+        "set_push": RESULT_CONFIG,
+        "get_push": RESULT_CONFIG,
         "list_push": Codec(
-            decode_configs, lambda found: [encode_config(config) for config in found["configs"]]
+            decode_configs, lambda response: [encode_config(config) for config in response["configs"]]
         ),
         "delete_push": Codec(lambda _: None, lambda _: None),
         "card": Codec(lambda value: value, lambda card: card),

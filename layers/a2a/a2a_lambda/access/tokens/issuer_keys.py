@@ -4,8 +4,8 @@
     known kid, older                                 the table is read; one container renews it, later
     unknown kid                                      the table is read, then the issuer
 
-The whole deployment asks an issuer at most once in FETCH_REST_SECONDS, whatever tokens say. An issuer that
-does not answer changes nothing for callers whose keys are known, until these are STALE_JWKS_SECONDS old.
+The whole deployment asks an issuer at most once in FETCH_COOLDOWN_SECONDS, whatever tokens say. An issuer
+that does not answer changes nothing for callers whose keys are known, until these are STALE_JWKS_SECONDS old.
 """
 
 import logging
@@ -55,7 +55,7 @@ RENEW_SECONDS = 600.0
 STALE_JWKS_SECONDS = 86_400.0
 """Age at which a copy is not used any more."""
 
-FETCH_REST_SECONDS = 30.0
+FETCH_COOLDOWN_SECONDS = 30.0
 """Seconds in which the deployment asks an issuer once at most."""
 
 FETCH_WAIT_SECONDS = 5.0
@@ -98,7 +98,7 @@ class Keyring:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class KeyLookup:
     """The last look for a key that this container did not have, or that was too old. at: Unix time.
     failure: why there was no answer; "" = there was one."""
 
@@ -122,7 +122,7 @@ class IssuerKeys:
         self._clock = clock
         self._sleep = sleep
         self._keyrings: dict[Issuer, Keyring] = {}
-        self._questions: dict[Issuer, Question] = {}
+        self._lookups: dict[Issuer, KeyLookup] = {}
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
@@ -185,7 +185,9 @@ class IssuerKeys:
             now = self._clock()
             if keyring.has_usable_key(kid, now):
                 is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
-                if is_old and (fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS)):
+                if is_old and (
+                    fetch := self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)
+                ):
                     thread = threading.Thread(
                         target=self._renew, args=[issuer, fetch], name=RENEWAL_THREAD, daemon=True
                     )
@@ -194,7 +196,7 @@ class IssuerKeys:
                 return keyring
         # One request at a time: the others find what it has found.
         with self._lock:
-            last = self._questions.get(issuer)
+            last = self._lookups.get(issuer)
             if last is not None and self._clock() - last.at < RELOOK_SECONDS:
                 if last.failure:
                     raise KeysUnavailable(last.failure)
@@ -204,16 +206,16 @@ class IssuerKeys:
                 if not keyring.has_usable_key(kid, self._clock()):
                     keyring = self._ask(issuer, keyring, kid)
             except KeysUnavailable as error:
-                self._questions[issuer] = Question(self._clock(), str(error))
+                self._lookups[issuer] = KeyLookup(self._clock(), str(error))
                 raise
             keyring.looked_at = self._clock()
-            self._questions[issuer] = Question(keyring.looked_at)
+            self._lookups[issuer] = KeyLookup(keyring.looked_at)
             return keyring
 
     def _ask(self, issuer: Issuer, keyring: Keyring, kid: str) -> Keyring:
         """Ask the issuer, or wait for the container that does. Raises KeysUnavailable if it is silent: the
         key may be a new one."""
-        if fetch := self._copies.begin_fetch(issuer, rest=FETCH_REST_SECONDS):
+        if fetch := self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS):
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
         give_up = self._clock() + FETCH_WAIT_SECONDS

@@ -26,7 +26,7 @@ from a2a_lambda.tasks.identity import Caller
 
 MAX_TOKEN_BYTES = 16_384
 
-TYPES = frozenset({"", "jwt", "at+jwt"})
+TOKEN_TYPES = frozenset({"", "jwt", "at+jwt"})
 """Values of `typ` in the header of an access token, in lower case (RFC 9068 section 2.1)."""
 
 ID_TOKEN_CLAIMS = ("nonce", "at_hash", "c_hash", "s_hash")
@@ -229,7 +229,7 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise TokenRefused("form", "it is not a JWT")
     kind = header.get("typ", "")
-    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TOKEN_TYPES:
         raise TokenRefused("kind", "its typ is not that of an access token")
     if "crit" in header or "b64" in header:
         raise TokenRefused("form", "its header has fields that must be understood (crit)")

@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json
 
-LIMITS = {
+LIMIT_TEXTS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
     "maximum": "at most {}",
@@ -29,7 +29,7 @@ LIMITS = {
 }
 """What a value must be, by keyword of JSON Schema."""
 
-TYPES = {
+TYPE_TEXTS = {
     "integer": "a whole number",
     "number": "a number",
     "array": "a list as JSON",
@@ -84,10 +84,10 @@ class Parameter:
 
 
 def text_of_limit(keyword: str, limit: Any) -> str:
-    """What a value must be because of a keyword of LIMITS, such as "at least 3 characters long"."""
+    """What a value must be because of a keyword of LIMIT_TEXTS, such as "at least 3 characters long"."""
     if keyword in ("minLength", "minItems") and limit == 1:
         return "not empty"
-    return LIMITS[keyword].format(f"{limit:g}" if isinstance(limit, float) else limit)
+    return LIMIT_TEXTS[keyword].format(f"{limit:g}" if isinstance(limit, float) else limit)
 
 
 def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:

@@ -16,8 +16,8 @@ from typing_extensions import is_typeddict
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.parameters import (
-    LIMITS,
-    TYPES,
+    LIMIT_TEXTS,
+    TYPE_TEXTS,
     OutputSchema,
     Parameter,
     ParameterSchema,
@@ -225,8 +225,8 @@ class Skill:
     def _limits(self, name: str, *, has_type: bool) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self.input_schema["properties"][name]
-        words = " and ".join(text_of_limit(key, schema[key]) for key in LIMITS if key in schema)
-        kind = TYPES.get(schema.get("format", "")) or TYPES.get(schema.get("type", ""))
+        words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
+        kind = TYPE_TEXTS.get(schema.get("format", "")) or TYPE_TEXTS.get(schema.get("type", ""))
         return ", ".join(filter(None, (kind if has_type else None, words)))
 
     @cached_property

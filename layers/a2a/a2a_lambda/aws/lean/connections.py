@@ -55,7 +55,7 @@ class HttpAnswer(NamedTuple):
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """TLS as in botocore. Reading the certificates takes tens of milliseconds of the processor."""
+    """TLS as in botocore. Reading the certificates takes tens of milliseconds of CPU time."""
     path = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
     if not path and importlib.util.find_spec("certifi") is not None:
         # As botocore does: certifi's, if an agent's package has brought it.

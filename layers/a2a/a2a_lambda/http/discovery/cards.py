@@ -73,7 +73,7 @@ async def alibaba(request: Request) -> Response:
 async def qianfan(request: Request) -> Response:
     """AppBuilder's card is never public, and its errors have a form of their own."""
     try:
-        return await _card(request, card_json.qianfan, keyed=True)
+        return await _card(request, card_json.qianfan, needs_key=True)
     except KitError as cause:
         error = to_protocol_error(cause)
         status, _ = encode_failure(error)
@@ -154,30 +154,30 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
     return card
 
 
-async def find_agent(request: Request, name: str | None, *, keyed: bool = False) -> tuple[Profile, bool]:
+async def find_agent(request: Request, name: str | None, *, needs_key: bool = False) -> tuple[Profile, bool]:
     """An agent whose card the caller may read, and whether the caller had to show a key.
 
-    name: None = the default agent. keyed: it always takes a key. Raises RouteNotFound, Unauthenticated,
+    name: None = the default agent. needs_key: it always takes a key. Raises RouteNotFound, Unauthenticated,
     Forbidden, TooManyRequests, Unavailable.
     """
     kit: Kit = request.app.state.kit
     # Whether an agent exists is as public as the default agent's card.
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
-    keyed = keyed or not profile.card.public
-    if keyed:
+    needs_key = needs_key or not profile.card.public
+    if needs_key:
         scope_of(request, await authenticate(request), kit.agents.find(name))
-    return kit.agents.find(name), keyed
+    return kit.agents.find(name), needs_key
 
 
-async def _card(request: Request, translate: Translate, *, keyed: bool = False) -> Response:
+async def _card(request: Request, translate: Translate, *, needs_key: bool = False) -> Response:
     name: str | None = request.path_params.get("agent")
-    agent, keyed = await find_agent(request, name, keyed=keyed)
+    agent, needs_key = await find_agent(request, name, needs_key=needs_key)
     description = await describe(request, agent, root=name is None)
     card = translate(description)
     body = strictjson.dumps(card)
     date = datetime.fromtimestamp(int(agent.modified), UTC)
     headers = {
-        **cache_headers(body, [description], keyed=keyed),  # without signatures, which vary
+        **cache_headers(body, [description], needs_key=needs_key),  # without signatures, which vary
         "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
@@ -227,10 +227,10 @@ async def describe(
     )
 
 
-def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, keyed: bool) -> dict[str, str]:
-    """How long a client may use what it reads of the agents. keyed: it had to show a key."""
+def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, needs_key: bool) -> dict[str, str]:
+    """How long a client may use what it reads of the agents. needs_key: it had to show a key."""
     is_complete = all(agent.sign_ins is not None for agent in agents)  # it says how callers sign in
-    duration = f"{'private' if keyed else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
+    duration = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
     return {
         "Cache-Control": duration if is_complete else "no-store",
         "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',

@@ -31,7 +31,7 @@ async def answer(request: Request, name: str | None) -> Response:
                 agents.append(await describe(request, profile, root=False))
         document = openapi.encode_deployment(_api(), agents)
     body = strictjson.dumps(document)
-    headers = cache_headers(body, agents, keyed=needs_key)
+    headers = cache_headers(body, agents, needs_key=needs_key)
     if is_unchanged(request, headers["ETag"], None):
         return Response(None, 304, headers)
     return Response(body, 200, headers, JSON)

@@ -111,7 +111,8 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
         maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
         if maker is not None and maker.name != tool.name:
             raise InvalidParams(
-                f"this task is of the tool {maker.name}", path=f"params.arguments.{tool.task_argument}"
+                f"this task belongs to the tool {maker.name}: call that tool",
+                path=f"params.arguments.{tool.task_argument}",
             )
         if says_nothing(tool, arguments):
             return task_id

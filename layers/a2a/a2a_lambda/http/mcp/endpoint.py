@@ -128,4 +128,6 @@ def _check_origin(request: Request) -> None:
     except ValueError:  # no browser sends it
         is_own = is_local = False
     if not (is_own or is_local or origin in origins or "*" in origins):
-        raise Forbidden("its Origin is not allowed: add it to CorsOrigins")
+        raise Forbidden(
+            "calls from this Origin are not allowed; the operator can add it to the parameter CorsOrigins"
+        )

@@ -7,7 +7,7 @@ from a2a_lambda.errors import TaskNotCancelable
 from a2a_lambda.http import sse
 from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.http.request import deadline
-from a2a_lambda.operations.service import FoundTask
+from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -93,7 +93,7 @@ def _id(call: McpCall) -> str:
     return fields.identifier({**call.message.params}, "taskId", "params")
 
 
-def tool_of(call: McpCall, record: FoundTask) -> Tool | None:
+def tool_of(call: McpCall, record: TaskRecord) -> Tool | None:
     """The tool that made a task, if a message of it names one."""
     named_skills = [
         intent.skill

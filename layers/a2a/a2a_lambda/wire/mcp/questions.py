@@ -28,7 +28,7 @@ FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength
 DECLINED = "The user declined to answer."
 CANCELED = "The user closed the question without an answer."
 
-REFUSALS = {"decline": DECLINED, "cancel": CANCELED}
+REFUSAL_TEXTS = {"decline": DECLINED, "cancel": CANCELED}
 """What the skill hears, by the action of a client whose user does not answer."""
 
 
@@ -81,13 +81,13 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
 def is_refusal(response: Json) -> bool:
     """Whether the user refused to answer."""
     # A client may send an action that cannot be the key of a mapping.
-    return isinstance(response, dict) and response.get("action") in list(REFUSALS)
+    return isinstance(response, dict) and response.get("action") in list(REFUSAL_TEXTS)
 
 
 def answer_of(response: Json, path: str) -> str:
     """What the user said, in words. Raises InvalidParams."""
     if is_refusal(response):
-        return REFUSALS[response["action"]]
+        return REFUSAL_TEXTS[response["action"]]
     if not isinstance(response, dict) or response.get("action") != "accept":
         raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
     content = response.get("content")

@@ -232,9 +232,8 @@ def _skills(source: Description) -> list[Object]:
         modes = skill.get("inputModes") or source.card.defaultInputModes
         if skill["id"] in source.input_schemas and JSON_MODE not in modes:
             skill["inputModes"] = [*modes, JSON_MODE]
-        skill["tags"] = skill["tags"] or [
-            skill["name"].lower()
-        ]  # a required array is not empty (1.0 section 5.7)
+        # A required array is not empty (1.0 section 5.7).
+        skill["tags"] = skill["tags"] or [skill["name"].lower()]
     return [{key: value for key, value in skill.items() if value} for skill in skills]
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
+    PART_CONTENT,
     Artifact,
     AuthenticationInfo,
     Event,
@@ -41,9 +42,6 @@ STATES_BY_NAME = {
 
 ROLE_NAMES = {role: name for name, role in ROLES_BY_NAME.items()}
 STATE_NAMES = {state: name for name, state in STATES_BY_NAME.items()}
-
-CONTENT = ("text", "raw", "url", "data")
-"""Fields of A2A 1.0 that show what a part is. An unknown field of such a name cannot be kept."""
 
 KINDS_BY_FIELD = {
     "messageId": "message",
@@ -84,7 +82,7 @@ def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
     if kind is None:
         kind = next((name for name in ("text", "file", "data") if name in source), None)
     rest = fields.optional(
-        fields.without(source, (mark, "metadata", *CONTENT)), path, texts=("filename", "mediaType")
+        fields.without(source, (mark, "metadata", *PART_CONTENT)), path, texts=("filename", "mediaType")
     )
     match kind:
         case "text":
@@ -225,7 +223,7 @@ def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
 
 def encode_part(part: Part, mark: str = "kind") -> Object:
     part = wrap(part)
-    rest = fields.without(dict(part), (*CONTENT, mark))
+    rest = fields.without(dict(part), (*PART_CONTENT, mark))
     if "text" in part:
         return {mark: "text", "text": part["text"], **rest}
     if "data" in part:

@@ -8,7 +8,7 @@ from a2a_lambda.protocol.model import Json
 
 Id = str | int | None
 
-ID_BYTES = 512
+RPC_ID_BYTES = 512
 """Bytes of the text of an id. Each event of a stream repeats it."""
 
 
@@ -30,7 +30,7 @@ def short_id(value: Json) -> Id:
     """A client's text or integer that may be repeated in each event of a stream; None if it is neither, or
     too long for that."""
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
-    return value if is_id and len(str(value).encode()) <= ID_BYTES else None
+    return value if is_id and len(str(value).encode()) <= RPC_ID_BYTES else None
 
 
 def decode(value: Json) -> Envelope:
@@ -44,7 +44,7 @@ def decode(value: Json) -> Envelope:
     identity = value.get("id")
     if identity is not None and read_id(value) is None:
         raise InvalidRequest(
-            f"id must be null, or a string or an integer of at most {ID_BYTES} bytes", path="id"
+            f"id must be null, or a string or an integer of at most {RPC_ID_BYTES} bytes", path="id"
         )
     method = value.get("method")
     if not isinstance(method, str):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
+    PART_CONTENT,
     Artifact,
     AuthenticationInfo,
     Event,
@@ -31,7 +32,6 @@ from a2a_lambda.wire.shared.fields import Object
 
 Choice = TypeVar("Choice", bound=str)
 
-CONTENT = ("text", "raw", "url", "data")
 
 ROLES_IN_ORDER = (Role.USER, Role.AGENT)
 
@@ -116,8 +116,8 @@ def decode_part(value: Json, path: str) -> Part:
     source = canonical_fields(original, PART)
     if "data" in original:  # here null is a value
         source["data"] = original["data"]
-    if len([name for name in CONTENT if name in source]) != 1:
-        raise InvalidParams(f"{path} must have one of {', '.join(CONTENT)}", path=path)
+    if len([name for name in PART_CONTENT if name in source]) != 1:
+        raise InvalidParams(f"{path} must have one of {', '.join(PART_CONTENT)}", path=path)
     result = fields.optional(
         source, path, texts=("text", "url", "filename", "mediaType"), objects=("metadata",)
     )

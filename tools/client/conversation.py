@@ -1,0 +1,309 @@
+"""A conversation with an agent in the terminal: messages, commands, and what is shown of the answers."""
+
+import asyncio
+import uuid
+from collections.abc import Collection
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import httpx2
+from rich.console import Console
+
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.model import (
+    INTERRUPTED,
+    OPERATION,
+    STOPPED,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from tools.callers.names import AnyCaller
+from tools.callers.records import FAILURES
+from tools.client import attachments
+from tools.client.view import View
+
+WAIT_SECONDS = 5.0
+"""Seconds between looks at a task that pauses or waits."""
+
+HELP = """\
+/file PATH      send a file with the next message; several times for several files
+/skill ID a=1   call a skill with parameters, and with the words after them as the text.
+                Without an ID: the agent's skills
+/save N PATH    save the file with this number
+/new            begin a new conversation
+/wait           follow a task that pauses or waits; Ctrl-C leaves it
+/quit           leave; so does Ctrl-D
+Ctrl-C cancels the task that is running."""
+
+
+class Chat:
+    """A conversation. `send` returns the state of the message's task, or None if the call failed."""
+
+    def __init__(
+        self, http: httpx2.AsyncClient, caller: AnyCaller, console: Console, *, is_conversation: bool = True
+    ) -> None:
+        self._http = http
+        self._caller = caller
+        self._view = View(console, is_conversation=is_conversation)
+        self._card: Json = {}
+        self._context_id = ""
+        self._task_id = ""
+        self._state: TaskState | None = None
+        self._last_event = ""
+        self._waits = False
+        self._attached: list[Path] = []
+        self.is_unanswered = False
+        """Whether a server has answered."""
+
+    async def open(self) -> bool:
+        """Read the card. Returns whether it could be read."""
+        async for record in self._caller.card():
+            if record["kind"] in ("request", "response"):
+                self.is_unanswered = record["kind"] == "request"
+            if record["kind"] == "error":
+                self._view.fail(record["message"])
+                return False
+            if record["kind"] == "result":
+                self._card = record["result"]
+        return True
+
+    async def resume(self, task_id: str) -> bool:
+        """Show a task, and follow it while it pauses or waits. Returns whether it could be read."""
+        async for record in self._caller.call("get", {"id": task_id}):
+            if not self._take(record):
+                return False
+        self._view.end_line()
+        if self._state == TaskState.WORKING:
+            await self._wait()
+        return True
+
+    def introduce(self) -> None:
+        line = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
+        self._view.note(line)
+        self._view.note("/help lists the commands.")
+
+    async def take(self, line: str) -> bool:
+        """Carry out a line: a message, or a command. Returns whether the conversation continues."""
+        command, _, rest = line.partition(" ")
+        match command:
+            case "/quit":
+                return False
+            case "/help":
+                self._view.note(HELP)
+            case "/new":
+                self._context_id = self._task_id = ""
+                self._state = None
+                self._view.note("A new conversation.")
+            case "/wait":
+                await self._wait()
+            case "/file":
+                self.attach(rest.strip())
+            case "/save":
+                await self._save(rest)
+            case "/skill" if not rest.strip():
+                for skill in self._card.get("skills", []):
+                    self._view.note(f"  {skill.get('id')}: {skill.get('description', '')}")
+            case "/skill" if rest.split()[0] not in (skills := self._skills()):
+                self._view.fail(f"there is no skill {rest.split()[0]}. There are {', '.join(skills)}")
+            case "/skill":
+                await self.send("", *rest.split())
+            case _ if command.startswith("/"):
+                self._view.fail(f"there is no command {command}. /help lists them")
+            case _:
+                await self.send(line)
+        return True
+
+    def _skills(self) -> list[str]:
+        return [str(skill.get("id")) for skill in self._card.get("skills", [])]
+
+    def _parameters(self, skill: str) -> Collection[str] | None:
+        """Names of a skill's parameters, or None if the card does not say."""
+        for extension in self._card.get("capabilities", {}).get("extensions", []):
+            for entry in (extension.get("params") or {}).get("skills", []):
+                if entry.get("id") == skill and "inputSchema" in entry:
+                    return list(entry["inputSchema"].get("properties", {}))
+        return None
+
+    async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
+        message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
+        if skill:
+            count = next((index for index, value in enumerate(values) if "=" not in value), len(values))
+            if any("=" in word for word in values[count:]):
+                self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b=2")
+                return None
+            arguments = dict(value.split("=", 1) for value in values[:count])
+            names = self._parameters(skill)
+            if unknown := [name for name in arguments if names is not None and name not in names]:
+                listing = ", ".join(names or ()) or "none"
+                self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
+                return None
+            message["metadata"] = intent_metadata(skill, arguments)
+            text = " ".join(values[count:])
+        try:
+            files = await attachments.parts_of(self._http, self._caller, self._attached)
+        except (OSError, *FAILURES) as error:
+            self._view.fail(f"a file cannot be sent: {error}")
+            return None
+        message["parts"] = [Part(text=text), *files]
+        if self._context_id:
+            message["contextId"] = self._context_id
+        if self._state in INTERRUPTED or (self._waits and self._state == TaskState.WORKING):
+            message["taskId"] = self._task_id
+        backup = self._attached, self._task_id, self._state
+        self._attached, self._task_id, self._state = [], "", None
+        if "taskId" not in message:  # an answer to a question continues what has been shown
+            self._view.begin()
+        future = asyncio.ensure_future(self._run(message))
+        try:
+            await asyncio.shield(future)
+            if self._state is None:  # no one has got the message: a question is still open
+                self._attached, self._task_id, self._state = backup
+                return None
+            return self._state
+        except asyncio.CancelledError:  # Ctrl-C
+            if current := asyncio.current_task():
+                current.uncancel()
+            await self._cancel()
+            future.cancel()
+            with suppress(asyncio.CancelledError):
+                await future
+            return self._state
+
+    async def _run(self, message: Message) -> None:
+        streams = self._card.get("capabilities", {}).get("streaming", False)
+        records = self._caller.call("stream" if streams else "send", {"message": message})
+        async with aclosing(records):
+            async for record in records:
+                if not self._take(record):
+                    return
+        self._view.end_line()
+        if self._state not in (None, TaskState.COMPLETED):
+            self._view.show_state(str(self._state))
+        if self._state == TaskState.WORKING:
+            hint = f"To go on with it, add TASK={self._task_id}."
+            if self._view.is_conversation:
+                hint = "/wait follows it."
+            self._view.note(f"The task continues later. {hint}")
+
+    def _take(self, record: Json) -> bool:
+        """Show a record of a call. False if the call failed."""
+        match record["kind"]:
+            case "event":
+                self._last_event = record.get("id") or self._last_event
+                self._show(record["event"])
+            case "result":
+                result = record["result"]
+                self._show(result if {"task", "message"} & result.keys() else Event(task=result))
+            case "error":
+                self._view.end_line()
+                self._view.fail(record["message"])
+                return False
+        return True
+
+    async def _wait(self) -> None:
+        """Follow a task that pauses or waits, until it stops or Ctrl-C."""
+        if not self._task_id or self._state != TaskState.WORKING:
+            self._view.fail("there is no task that pauses or waits")
+            return
+        with suppress(asyncio.CancelledError):
+            while self._state == TaskState.WORKING:
+                records = self._caller.call("subscribe", {"id": self._task_id}, after=self._last_event)
+                async with aclosing(records):
+                    async for record in records:
+                        if not self._take(record):
+                            return
+                await asyncio.sleep(WAIT_SECONDS)
+            self._view.end_line()
+            self._view.show_state(str(self._state))
+            return
+        if current := asyncio.current_task():  # Ctrl-C
+            current.uncancel()
+        self._view.note("The task continues without this terminal.")
+
+    async def _cancel(self) -> None:
+        self._view.end_line()
+        if not self._task_id:
+            self._view.note("stopped before the task began to answer; it may continue")
+            return
+        async for record in self._caller.call("cancel", {"id": self._task_id}):
+            if record["kind"] == "error":
+                self._view.fail(record["message"])
+            if record["kind"] == "result":
+                self._state = TaskState(record["result"]["status"]["state"])
+                self._view.show_state(self._state)
+
+    def _show(self, event: Event) -> None:
+        if "task" in event:
+            task: Task = event["task"]
+            self._identify(task["id"], task["contextId"])
+            for artifact in task.get("artifacts", []):
+                self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
+                self._view.show_metadata(artifact.get("metadata"))
+            self._show_status(task["status"])
+        elif "statusUpdate" in event:
+            update = event["statusUpdate"]
+            self._identify(update["taskId"], update["contextId"])
+            if (operation := update.get("metadata", {}).get(OPERATION)) is not None:
+                self._waits = (operation["kind"], operation["state"]) == ("wait", "started")
+                self._view.show_operation(operation)
+            self._show_status(update["status"])
+        elif "artifactUpdate" in event:
+            chunk = event["artifactUpdate"]
+            self._identify(chunk["taskId"], chunk["contextId"])
+            artifact = chunk["artifact"]
+            self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
+            self._view.show_metadata(artifact.get("metadata"))
+        elif "message" in event:
+            self._context_id = event["message"].get("contextId", self._context_id)
+            self._view.show_parts("message", event["message"]["parts"], append=False)
+            self._state = TaskState.COMPLETED
+
+    def _identify(self, task_id: str, context_id: str) -> None:
+        self._task_id, self._context_id = task_id, context_id
+
+    def _show_status(self, status: TaskStatus) -> None:
+        self._state = TaskState(status["state"])
+        message = status.get("message")
+        if message is None:
+            return
+        if self._state in STOPPED:
+            self._view.end_line()
+            self._view.show_parts(message["messageId"], message["parts"], append=False)
+            self._view.show_metadata(message.get("metadata"))
+        else:
+            stage = message.get("metadata", {}).get("stage")
+            text = " ".join(part["text"] for part in message["parts"] if "text" in part)
+            self._view.note(f"{text} ({stage})" if stage else text)
+
+    def attach(self, name: str) -> bool:
+        """Send a file with the next message. Returns whether it could be read."""
+        path = Path(name).expanduser()
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            self._view.fail(f"{path}: {error.strerror}")
+            return False
+        self._attached.append(path)
+        if self._view.is_conversation:
+            self._view.note(f"{path.name} goes with the next message.")
+        return True
+
+    async def _save(self, rest: str) -> None:
+        number, _, path = rest.strip().partition(" ")
+        if not path or not number.isdigit() or not 1 <= int(number) <= len(self._view.files):
+            self._view.fail("write /save N PATH, with the number of a file")
+            return
+        part = self._view.files[int(number) - 1]
+        try:
+            target = Path(path).expanduser()  # noqa: ASYNC240  # nothing else runs
+            await attachments.save(self._http, part, target)
+        except (OSError, ValueError, *FAILURES) as error:
+            self._view.fail(f"the file cannot be saved: {str(error) or type(error).__name__}")
+            return
+        self._view.note(f"saved {path}")
