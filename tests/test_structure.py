@@ -278,6 +278,19 @@ def test_the_lean_client_can_be_deleted() -> None:
     assert users == {"hot_path.py"}
 
 
+def test_a_constant_has_one_name_and_one_value() -> None:
+    """Except the codecs of a version: each version has its own."""
+    modules_by_name: dict[str, list[str]] = {}
+    for path in modules():
+        of_version = path.parent.name == "wire" and path.stem not in ("interface", "negotiation")
+        for node in ast.parse(path.read_text()).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.isupper() and not of_version:
+                    modules_by_name.setdefault(target.id, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in modules_by_name.items() if len(paths) > 1} == {}
+
+
 def test_packages_are_empty() -> None:
     """What a package imports is imported with each of its modules: the cold path pays for it."""
     documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}

@@ -29,7 +29,7 @@ def decode_artifact(value: Json, path: str) -> Artifact:
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = protojson.canonical_fields(fields.mapping(value, path), protojson.TASK)
+    source = protojson.canonical_fields(fields.mapping(value, path), protojson.TASK_SPELLINGS)
     source["status"] = decode_status(source.get("status"), f"{path}.status")
     for name, decode in (("artifacts", decode_artifact), ("history", v0_3_http.decode_message)):
         items = fields.array(source, name, path) if source.get(name) else []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
-FIRST_POSTPONE_SECONDS = 15
+TURN_POSTPONE_SECONDS = 15
 
 LONGEST_POSTPONE_SECONDS = 900
 
@@ -63,7 +63,7 @@ class Sqs:
         arn: ARN of the message's queue. attempt: number of times that the message has come.
         """
         url = f"{self._url.rpartition('/')[0]}/{arn.rpartition(':')[2]}"
-        pause = postpone_seconds(FIRST_POSTPONE_SECONDS, attempt)
+        pause = postpone_seconds(TURN_POSTPONE_SECONDS, attempt)
         with suppress(ClientError, BotoCoreError):  # then it comes again when its visibility timeout ends
             self._client.change_message_visibility(
                 QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=pause

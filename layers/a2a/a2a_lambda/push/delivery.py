@@ -45,7 +45,7 @@ DELIVERY_SECONDS = 5.0
 """Seconds after which a delivery makes no further call, and leaves the rest to the next. With a call and the
 reads before it, it ends within the shortest timeout of the function: 20 s."""
 
-FIRST_POSTPONE_SECONDS = 2
+NOTICE_POSTPONE_SECONDS = 2
 
 TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
@@ -167,7 +167,7 @@ class PushNotifications:
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
         share = random.uniform(0.5, 1.0)  # noqa: S311
-        pause = int(share * postpone_seconds(FIRST_POSTPONE_SECONDS, attempt))
+        pause = int(share * postpone_seconds(NOTICE_POSTPONE_SECONDS, attempt))
         self._client.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=pause
         )

@@ -73,11 +73,11 @@ PART = spellings(Part.__annotations__)
 MESSAGE = spellings(Message.__annotations__)
 ARTIFACT = spellings(Artifact.__annotations__)
 STATUS = spellings(TaskStatus.__annotations__)
-TASK = spellings(Task.__annotations__)
+TASK_SPELLINGS = spellings(Task.__annotations__)
 EVENT = spellings(Event.__annotations__)
 STATUS_UPDATE = spellings(TaskStatusUpdateEvent.__annotations__)
 ARTIFACT_UPDATE = spellings(TaskArtifactUpdateEvent.__annotations__)
-CONFIG = spellings([*TaskPushNotificationConfig.__annotations__, "tenant"])
+CONFIG_SPELLINGS = spellings([*TaskPushNotificationConfig.__annotations__, "tenant"])
 AUTHENTICATION = spellings(AuthenticationInfo.__annotations__)
 
 
@@ -147,7 +147,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = canonical_fields(fields.mapping(value, path), TASK)
+    source = canonical_fields(fields.mapping(value, path), TASK_SPELLINGS)
     result = fields.optional(
         fields.without(source, ("artifacts", "history")), path, ids=("contextId",), objects=("metadata",)
     )
@@ -188,7 +188,7 @@ def decode_event(value: Json) -> Event:
 
 
 def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
-    source = canonical_fields(fields.mapping(value, path), CONFIG)
+    source = canonical_fields(fields.mapping(value, path), CONFIG_SPELLINGS)
     result = fields.optional(
         fields.without(source, ("tenant",)), path, texts=("token",), ids=("id", "taskId")
     )
