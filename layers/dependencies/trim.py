@@ -1,5 +1,6 @@
 """Removes what no function uses: documentation and examples in botocore's service models, models of earlier
-API versions, tests in packages, type stubs, and lists of installed files, which only an uninstall reads.
+API versions, the web page of Powertools, tests in packages, type stubs, and lists of installed files, which
+only an uninstall reads.
 
     python trim.py <folder of the packages>
 
@@ -34,6 +35,8 @@ def main() -> None:
         shutil.rmtree(tests)
     for file in (*packages.rglob("*.pyi"), *packages.glob("*.dist-info/RECORD")):
         file.unlink()
+    for page in packages.glob("aws_lambda_powertools/event_handler/openapi/swagger_ui/*.[jc]s*"):
+        page.unlink()
     data = packages / "botocore" / "data"
     for service in data.glob("*/"):
         for earlier_version in sorted(service.glob("*/"))[:-1]:
