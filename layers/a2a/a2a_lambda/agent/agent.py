@@ -132,7 +132,8 @@ class Agent:
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return
-        turn.take_call()
+        if pending is not None:
+            turn.take_call()
         own = {} if skill.turn_name is None else {skill.turn_name: turn}
         call = partial(skill.function, **own, **arguments)
         outputs = executor.execute(call, turn, is_async=skill.is_async)
