@@ -14,7 +14,6 @@ FETCHED_UV := $(if $(UV_ON_PATH),,.uv/bin/uv)
 ifeq ($(origin PYTHON),command line)
 export UV_PYTHON := $(PYTHON)
 .PHONY: .venv/synced
-FIND_PYTHON = $(CHECK_PYTHON)
 endif
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions:$(CURDIR)
 
@@ -35,9 +34,10 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
   echo "error: $(PYTHON) is older than 3.11. Name a newer one: make PYTHON=python3.13" >&2; exit 1; }
 
-# uv looks for it in more places than PATH.
-FIND_PYTHON ?= "$(UV)" python find --quiet '>=3.11' > /dev/null 2>&1 || { \
-  echo "error: there is no Python 3.11 or newer. Install one, or name it: make PYTHON=python3.13" >&2; exit 1; }
+# As uv finds it, which looks in more places than PATH, and may download one.
+CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
+  'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
+  echo "error: $(or $(UV_PYTHON),python3) is no Python 3.11 or newer. Name one: make PYTHON=python3.13" >&2; exit 1; }
 
 help:
 	@$(CHECK_PYTHON)
@@ -57,7 +57,7 @@ $(COMMANDS): .venv/synced
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
 .venv/synced: uv.lock pyproject.toml | $(FETCHED_UV)
-	@$(FIND_PYTHON)
+	@$(CHECK_UV_PYTHON)
 	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml or your package index: locking"; \
 	  UV_PYTHON="$${UV_PYTHON:->=3.11}" "$(UV)" run --quiet --no-project python -m tools.environments relock; }

@@ -27,18 +27,22 @@ def state_file(port: int) -> Path:
 
 
 def read_state(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the running server has written; empty if there is none. Raises ConfigurationError, also if
-    several run and PORT names none."""
+    """What the running server has written; empty if there is none. Raises ConfigurationError, also if PORT
+    names none that runs, or several run and PORT is absent."""
+    states = [_read(path) for path in sorted(Path().glob(".local-*.json"))]
+    # One that was killed has left its file.
+    by_port = {state["port"]: state for state in states if is_listening(state["port"])}
+    ports = " or ".join(f"PORT={port}" for port in by_port)
     if environ.get("PORT"):
-        states = [_read(path)] if (path := state_file(read_port(environ["PORT"]))).exists() else []
-    else:
-        states = [_read(path) for path in sorted(Path().glob(state_file(0).name.replace("0", "*")))]
-    if len(states) > 1:  # one that was killed has left its file
-        states = [state for state in states if _is_listening(state["port"])]
-    if len(states) > 1:
-        ports = " or ".join(f"PORT={state['port']}" for state in states)
+        port = read_port(environ["PORT"])
+        if port not in by_port:
+            raise ConfigurationError(
+                f"no development server has PORT={port}: write {ports or f'make run PORT={port} first'}"
+            )
+        return by_port[port]
+    if len(by_port) > 1:
         raise ConfigurationError(f"several development servers are running: add {ports}")
-    return states[0] if states else {}
+    return next(iter(by_port.values()), {})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -49,7 +53,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is damaged: delete it, and start make run again") from None
 
 
-def _is_listening(port: int) -> bool:
+def is_listening(port: int) -> bool:
+    """Whether a program of this machine listens on a port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -296,10 +296,12 @@ def test_the_schema_of_an_output_takes_every_decimal_that_is_sent(grams: str) ->
 
 
 def test_a_default_is_of_its_parameters_type() -> None:
-    def tell(grams: Decimal = Decimal("1.5")) -> None: ...
+    listed = [Decimal(2)]
 
-    schema = Skill(skill(tell)).input_schema["properties"]["grams"]
-    assert (schema["type"], schema["default"]) == ("number", 1.5)
+    def tell(grams: Decimal = Decimal("1.5"), all: list[Decimal] = listed) -> None: ...
+
+    properties = Skill(skill(tell)).input_schema["properties"]
+    assert [properties[name]["default"] for name in ("grams", "all")] == [1.5, [2.0]]
 
 
 @pytest.mark.parametrize(("hint", "text"), [(int, "many"), (int, "1.5"), (Decimal, "NaN"), (Colour, "blue")])

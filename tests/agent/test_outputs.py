@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda import Agent, Answer, File, SkillError
+from a2a_lambda import Agent, Answer, File
 from a2a_lambda.errors import AgentMistake
 from tests.agent.folders import CARD, run, write
 
@@ -189,7 +189,7 @@ def test_a_skill_gets_the_message_that_called_it_when_the_kit_has_asked(
         )
         refused = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=asked)
         assert "“French” cannot be used" in refused.text
-        return await agent.run("de", skill=skill, after=refused)
+        return await agent.run("de", skill=skill, slots=note if names_skill else {}, after=refused)
 
     [answer] = asyncio.run(talk()).data
     assert answer["text"] == "Hello"
@@ -206,21 +206,6 @@ def test_a_message_to_another_skill_answers_no_question(tmp_path: Path) -> None:
         return await agent.run("Hi", skill="other", after=asked)
 
     assert asyncio.run(talk()).data == [{"text": "Hi", "answering": False}]
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("def hello(turn, city: str): ...", r"100,000 bytes of JSON\. Send the message again, with city\."),
-        (
-            "def hello(turn, x: str = ''): return Ask('?', known={'x': turn.text})",
-            r"100,000 bytes of JSON\.$",
-        ),
-    ],
-)
-def test_what_is_too_large_to_wait_for_an_answer_ends_the_turn(tmp_path: Path, code: str, words: str) -> None:
-    with pytest.raises(SkillError, match=words):
-        asyncio.run(Agent.load(write(tmp_path, f"@skill\n{code}")).run("x" * 100_000))
 
 
 def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
 make chat TEXT="Add them." FILE=sums.csv   with a file, or several, separated by spaces
-make chat TASK=<id>                        goes on with a task of before
+make chat TASK=<id>                        goes on with an earlier task
 """
 
 import asyncio
@@ -58,7 +58,8 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                 return 1
             if not all([chat.attach(name) for name in split_words("FILE", environ)]):
                 return 1
-            if (task_id := environ.get("TASK")) and not runner.run(chat.resume(task_id)):
+            task_id = environ.get("TASK")
+            if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):
                 return 1
             if text:
                 state = runner.run(chat.send(text))

@@ -59,7 +59,7 @@ class Chat:
         self._waits = False
         self._attached: list[Path] = []
         self.is_unanswered = False
-        """Whether a server has answered."""
+        """Whether a request is out, and no server has answered it."""
 
     async def open(self) -> bool:
         """Read the card. Returns whether it could be read."""
@@ -73,13 +73,22 @@ class Chat:
                 self._card = record["result"]
         return True
 
-    async def resume(self, task_id: str) -> bool:
-        """Show a task, and follow it while it pauses or waits. Returns whether it could be read."""
+    async def resume(self, task_id: str, *, is_followed: bool) -> bool:
+        """Make a task the one that the next message is for. Returns whether it could be read.
+
+        is_followed: it is shown, and followed while it runs, pauses or waits. Otherwise the message is for
+            one of its waits.
+        """
         async for record in self._caller.call("get", {"id": task_id}):
-            if not self._take(record):
+            if record["kind"] == "result" and not is_followed:
+                task: Task = record["result"]
+                self._identify(task["id"], task["contextId"])
+                self._state = TaskState(task["status"]["state"])
+                self._waits = self._state == TaskState.WORKING
+            elif not self._take(record):
                 return False
         self._view.end_line()
-        if self._state == TaskState.WORKING:
+        if is_followed and self._state not in STOPPED:
             await self._wait()
         return True
 
@@ -207,12 +216,12 @@ class Chat:
         return True
 
     async def _wait(self) -> None:
-        """Follow a task that pauses or waits, until it stops or Ctrl-C."""
-        if not self._task_id or self._state != TaskState.WORKING:
+        """Follow a task that runs, pauses or waits, until it stops or Ctrl-C."""
+        if not self._task_id or self._state in STOPPED:
             self._view.fail("there is no task that pauses or waits")
             return
         with suppress(asyncio.CancelledError):
-            while self._state == TaskState.WORKING:
+            while self._state not in STOPPED:
                 records = self._caller.call("subscribe", {"id": self._task_id}, after=self._last_event)
                 async with aclosing(records):
                     async for record in records:

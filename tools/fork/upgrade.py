@@ -34,8 +34,11 @@ or after sam init. Join them once: find the release that your repository was mad
 
   git merge --allow-unrelated-histories -s ours {commit}{releases}"""
 
-GIVE_UP = "To give up: git reset --hard"
+GIVE_UP = "To give up: git reset --hard, which discards every change since this command"
 """Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
+
+MOST_CONFLICTS = 127
+"""Highest exit status with which `git merge-file` counts conflicts. A higher one is an error."""
 
 NO_REPOSITORY = """this folder is not a git repository of its own, as after sam init, and make upgrade merges
 releases by git. Make it one, then run make upgrade again:
@@ -108,7 +111,7 @@ def settle(base: str, head: str, commit: str) -> None:
     """
     bases, forks, kits = _files(base), _files(head), _files(commit)
     if TEMPLATE in bases & forks & kits:
-        _merge_template(base, head, commit)
+        _keep_own_part(base, head, commit)
     _take(head, {path for path in forks if is_own(path)})
     _remove({path for path in kits - forks if is_own(path)})
     # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that.
@@ -123,8 +126,9 @@ def settle(base: str, head: str, commit: str) -> None:
         _remove({path for path in kits if path.startswith(laboratory)})
 
 
-def _merge_template(base: str, head: str, commit: str) -> None:
-    """Merge the kit's part of the template alone: the fork's part is as if the kit had never had another.
+def _keep_own_part(base: str, head: str, commit: str) -> None:
+    """Keep the fork's part of the template as it is. If git could not merge the template, merge the kit's
+    part alone.
 
     base, head, commit: as for `settle`.
     """
@@ -133,11 +137,18 @@ def _merge_template(base: str, head: str, commit: str) -> None:
     if not all(parts):  # without the marks, nobody knows whose a line is
         return
     own_part = parts[0][0] if parts[0] else ""
+    if TEMPLATE not in _paths("diff", "--name-only", "--diff-filter=U"):
+        merged = Path(TEMPLATE).read_text("utf-8")
+        Path(TEMPLATE).write_text(TEMPLATE_PART.sub(lambda _: own_part, merged), "utf-8", newline="\n")
+        git("add", TEMPLATE)
+        return
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(Path(folder, name)) for name in ("yours", "base", "the kit's")]
         for path, text in zip(paths, texts, strict=True):
             Path(path).write_text(TEMPLATE_PART.sub(lambda _: own_part, text), "utf-8", newline="\n")
         merge = _run("git", "merge-file", "-p", "-L", "yours", "-L", "base", "-L", "the kit's", *paths)
+    if merge.returncode > MOST_CONFLICTS:  # it failed: what git has made of the file stays
+        return
     Path(TEMPLATE).write_text(merge.stdout, "utf-8", newline="\n")
     if not merge.returncode:
         git("add", TEMPLATE)

@@ -144,12 +144,12 @@ def http_span(
     """
     if _tracer is None:
         return _OFF
-    place: dict[str, str | int] = {"http.request.method": method}
+    address: dict[str, str | int] = {"http.request.method": method}
     with suppress(ValueError):  # the caller refuses such a url by itself
         parts = urlsplit(url)
-        place["server.address"] = parts.hostname or ""
-        place["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
-    all_attributes = {**place, **attributes}
+        address["server.address"] = parts.hostname or ""
+        address["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
+    all_attributes = {**address, **attributes}
     return span(name or method, all_attributes, kind="client", parent=parent, is_current=is_current)
 
 

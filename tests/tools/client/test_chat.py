@@ -174,7 +174,7 @@ class Away:
         self.sent: list[dict[str, Any]] = []
 
     async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
-        self.sent.append(request["message"])
+        self.sent.append(request.get("message", request))
         for record in next(self._answers):
             yield record
 
@@ -233,6 +233,20 @@ def test_a_task_of_before_is_gone_on_with(server: DevServer) -> None:
     assert "Football, then." in said
     status, said = chat(server, TASK="unknown")
     assert (status, "no such task" in said) == (1, True)
+
+
+def test_a_text_is_for_the_wait_of_an_earlier_task() -> None:
+    """It is not followed first: the text is what ends the wait."""
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
+    caller = Away([{"kind": "result", "result": task}], [])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        assert await made.resume("t1", is_followed=False)
+        await made.send("yes")
+
+    asyncio.run(talk())
+    assert caller.sent[-1]["taskId"] == "t1"
 
 
 def test_a_server_that_runs_is_not_to_be_started(server: DevServer) -> None:

@@ -17,18 +17,18 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import mistakes, strictjson
+from a2a_lambda import mistakes
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, Notice
-from a2a_lambda.errors import AgentMistake, ConfigurationError, LimitExceeded
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.tasks.head import PENDING_BYTES, Pending
+from a2a_lambda.tasks.head import Pending
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.trial import Answer
@@ -107,8 +107,8 @@ class Agent:
             skill = self.skills[intent.skill]
             if pending is not None and pending["skill"] == skill.id:
                 slots = dict(pending["slots"])
-                # A client may name the skill in each message. If it names no slot, the text is the answer.
-                slot = None if intent.slots else pending["asks"]
+                # A client may name the skill in each message. Without a slot for it, the text is the answer.
+                slot = None if pending["asks"] in intent.slots else pending["asks"]
             slots |= {name: list(texts) for name, texts in intent.slots.items()}
         elif pending is not None and pending["skill"] in self.skills:
             # The message's text answers the question that the skill asked for a parameter.
@@ -149,18 +149,13 @@ class Agent:
                 yield replace(batch, outputs=with_choices)
 
     def pending_after(self, turn: Turn, question: Ask) -> Pending:
-        """What to keep of a turn that ends with a question. Raises LimitExceeded."""
+        """What to keep of a turn that ends with a question."""
         texts_by_name = turn.slots | {name: [text] for name, text in question.known.items()}
         parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {question.fills}
         slots = {name: texts for name, texts in texts_by_name.items() if name in parameters}
         pending = Pending(skill=turn.skill, slots=slots, asks=question.fills)
-        if is_call := isinstance(question, AskArgument) and not turn.answering:
+        if isinstance(question, AskArgument) and not turn.answering:
             pending["call"] = turn.call
-        if len(strictjson.dumps(pending)) > PENDING_BYTES:
-            advice = f" Send the message again, with {question.fills}." if is_call else ""
-            raise LimitExceeded(
-                f"What must wait for this answer has more than {PENDING_BYTES:,} bytes of JSON.{advice}"
-            )
         return pending
 
     async def run(

@@ -194,6 +194,7 @@ class EventBuilder:
         can hold."""
         self.question = None
         self.message_only = False
+        self._last_words = []
         try:
             self.closing = self._say(TaskState.FAILED, text or FAILED)
             strictjson.dumps_verified(self.closing)

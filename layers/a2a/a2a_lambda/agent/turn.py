@@ -249,10 +249,10 @@ class Turn(Steps):
     @property
     def call(self) -> list[Part]:
         """Parts of the message that calls the skill. If this message answers the kit's question for a missing
-        parameter, they are those of the message that lacked it, with the files of this one."""
+        parameter, they are those of the message that lacked it, with the files and the data of this one."""
         if self.pending is None or self.pending["skill"] != self.skill or "call" not in self.pending:
             return self.said
-        return [*self.pending["call"], *(part for part in self.said if "raw" in part or "url" in part)]
+        return [*self.pending["call"], *(part for part in self.said if "text" not in part)]
 
     def take_call(self) -> None:
         """Make the message that the skill sees the one that called it. `messages` ends with this one."""

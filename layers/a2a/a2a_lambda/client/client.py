@@ -14,7 +14,7 @@ import httpx2
 from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.errors import KitError, ProtocolError
-from a2a_lambda.net.addresses import Refused
+from a2a_lambda.net.addresses import NotPublic
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, plain_media_type
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
@@ -210,8 +210,8 @@ class Client:
             auth = self._auth if is_home else None
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
                 yield answer
-        except Refused as error:
-            raise Refused(f"{error}; if you trust it, write Client(…, private=True)") from error
+        except NotPublic as error:
+            raise NotPublic(f"{error}; if you trust it, write Client(…, private=True)") from error
         except CALL_ERRORS as error:
             raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
 

@@ -195,7 +195,7 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class OperationKeys:
-    """Gives the operations of one place, the turn or a branch, their keys. prefix: where in the agent's code
+    """Gives the operations of the turn, or of one branch, their keys. prefix: where in the agent's code
     the operation is."""
 
     prefix: str = ""
@@ -283,12 +283,12 @@ class StepOutcome:
         try:
             StepOutcome.read(body, function)
         except Exception as error:  # a validator is code, and may raise anything
-            place = ""
+            field = ""
             if isinstance(error, ValidationError):  # without its text, which has the value
-                place = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
+                field = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
             raise NotKept(
                 f"the result of step {name!r}, of type {type(result).__name__}, does not fit the return"
-                f" annotation of its function{f' at {place}' if place else ''}: return what the annotation"
+                f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
                 " says, or correct the annotation"
             ) from None
         return body

@@ -1,6 +1,6 @@
 """An engine without AWS and without waiting, for tests of agents.
 
-Results are kept in a list for each place: the turn, and each branch of `parallel`. Every pause suspends the
+Results are kept in a list for the turn, and for each branch of `parallel`. Every pause suspends the
 turn, as on AWS. So the skill runs again from its beginning, and a test notices code that a replay cannot
 repeat.
 """
@@ -49,33 +49,34 @@ class KeptResult:
 
 @dataclass(slots=True)
 class KeptResults:
-    """Operations by place, in order. open: the waits that no reply has ended."""
+    """Operations by branch, in order; the turn itself is the branch "". open: the waits that no reply has
+    ended."""
 
     results: dict[str, list[KeptResult]] = field(default_factory=dict)
     open: list[Wait] = field(default_factory=list)
 
     def copy(self) -> "KeptResults":
         return KeptResults(
-            {place: list(operations) for place, operations in self.results.items()}, list(self.open)
+            {branch: list(operations) for branch, operations in self.results.items()}, list(self.open)
         )
 
     @property
     def names(self) -> list[str]:
         """Names of the operations that have ended, those of the turn first."""
-        return [operation.name for place in self.results.values() for operation in place]
+        return [operation.name for operations in self.results.values() for operation in operations]
 
 
 class MemoryEngine:
     """record: results of earlier runs; this run adds to them. replies: those that are known."""
 
-    def __init__(self, record: KeptResults, replies: KnownReplies, place: str = "") -> None:
-        self.keys = OperationKeys(place)
+    def __init__(self, record: KeptResults, replies: KnownReplies, branch: str = "") -> None:
+        self.keys = OperationKeys(branch)
         self._record = record
         self._replies = replies
-        self._branch = place
+        self._branch = branch
         self._next = 0
         self.suspension: Suspended | None = None
-        if not place:
+        if not branch:
             record.open.clear()
 
     def check_end(self) -> None:
@@ -115,9 +116,9 @@ class MemoryEngine:
     async def parallel(
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
     ) -> list[bytes]:
-        place = f"{self._branch}{name}/"
+        prefix = f"{self._branch}{name}/"
         runs = [
-            _run(branch, MemoryEngine(self._record, self._replies, f"{place}{index}/"), f"{name}/{index}")
+            _run(branch, MemoryEngine(self._record, self._replies, f"{prefix}{index}/"), f"{name}/{index}")
             for index, branch in enumerate(branches)
         ]
         try:

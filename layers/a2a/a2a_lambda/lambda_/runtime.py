@@ -63,7 +63,7 @@ class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
     def __init__(self, address: str, use_thread: bool = False) -> None:
         super().__init__(address, use_thread)
         host, _, port = address.partition(":")
-        self._place = (host, int(port or 80))
+        self._address = (host, int(port or 80))
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
@@ -77,7 +77,7 @@ class RuntimeClient(LambdaRuntimeClient):  # type: ignore[misc]
         if not isinstance(result_data, Response):
             super().post_invocation_result(invoke_id, result_data, content_type, invocation_id)
             return
-        post = Post(self._place, invoke_id, invocation_id)
+        post = Post(self._address, invoke_id, invocation_id)
         self._loop.run_until_complete(post.send(result_data))
         result_data.release()
 
@@ -88,11 +88,11 @@ class Post:
     invocation_id: echoed if /next had one. It lets the API distinguish a late answer from a new one.
     """
 
-    def __init__(self, place: tuple[str, int], invoke_id: str, invocation_id: str | None) -> None:
-        self._place = place
+    def __init__(self, address: tuple[str, int], invoke_id: str, invocation_id: str | None) -> None:
+        self._address = address
         self._request = (
             f"POST /2018-06-01/runtime/invocation/{invoke_id}/response HTTP/1.1\r\n"
-            f"Host: {place[0]}:{place[1]}\r\n"
+            f"Host: {address[0]}:{address[1]}\r\n"
             f"Content-Type: {CONTENT_TYPE}\r\n"
             "Lambda-Runtime-Function-Response-Mode: streaming\r\n"
             "Transfer-Encoding: chunked\r\n"
@@ -107,7 +107,7 @@ class Post:
     async def send(self, response: Response) -> None:
         """Stream a response. Never raises, so that the process continues with its next invocation."""
         try:
-            self._reader, self._writer = await asyncio.open_connection(*self._place)
+            self._reader, self._writer = await asyncio.open_connection(*self._address)
         except OSError:
             logger.exception("the Runtime API does not accept a response")
             return

@@ -1,10 +1,10 @@
 """The engine of durable turns on Lambda: AWS's SDK for durable executions.
 
 The SDK is synchronous: an operation blocks its thread, and a pause leaves it with an exception. Agents are
-asynchronous. So each place, the turn or a branch of `parallel`, has a thread that runs its operations for it:
+asynchronous. So the turn, and each branch of `parallel`, has a thread that runs its operations for it:
 
     agent loop     await turn.step(…) ── request ──┐         ┌── result, or Suspended
-    place's thread                                 └─ context.step(…) ─┘
+    the branch's thread                            └─ context.step(…) ─┘
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk.html
 https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
@@ -245,9 +245,9 @@ class OperationThread:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
 
         def branch(index: int, inner: DurableContext) -> str:
-            place = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
-            work = partial(_outcome, partial(branches[index], place), f"{name}/{index}")
-            return place.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
+            engine = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
+            work = partial(_outcome, partial(branches[index], engine), f"{name}/{index}")
+            return engine.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:
             functions: list[ParallelBranch[str]] = [
@@ -266,7 +266,7 @@ class OperationThread:
         self._run.tell = observer
 
     async def _do(self, what: str, operation: Callable[[], Result], notice: Notice | None = None) -> Result:
-        """Run an operation in the place's thread. notice: says that a pause or a wait has begun."""
+        """Run an operation in the branch's thread. notice: says that a pause or a wait has begun."""
         if self.suspension is not None:
             raise self.suspension
         if self._is_interrupted:

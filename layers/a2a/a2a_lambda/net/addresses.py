@@ -26,6 +26,10 @@ class Refused(KitError):
     """A url that must not be called: it is not https, or its address is not public."""
 
 
+class NotPublic(Refused):
+    """A url whose address is not public. `Client(…, private=True)` calls it."""
+
+
 class Unresolved(KitError):
     """A name that has no address at the moment."""
 
@@ -43,7 +47,7 @@ async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     if all(map(is_public, addresses)) or (allow_loopback and all(map(is_loopback, addresses))):
         return addresses
-    raise Refused(f"{host}: its address is not public")
+    raise NotPublic(f"{host}: its address is not public")
 
 
 def is_loopback(address: str) -> bool:

@@ -43,8 +43,8 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     total: int | None = None
     try:
         if "pageToken" in request:
-            place, total = _read_token(request["pageToken"], page)
-            page = replace(page, after=place)
+            position, total = _read_token(request["pageToken"], page)
+            page = replace(page, after=position)
         task_page = await threads.run(store.list_tasks, scope, page)
     except ValueError:
         raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken") from None
@@ -53,10 +53,10 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     tasks, last = await _read(store, scope, task_page.tasks, request)
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
-    place = task_page.after if last == len(task_page.tasks) else task_page.tasks[last - 1][1]
+    position = task_page.after if last == len(task_page.tasks) else task_page.tasks[last - 1][1]
     token = ""
-    if place:
-        fields = strictjson.dumps([place, total, _digest(page, place, total)])
+    if position:
+        fields = strictjson.dumps([position, total, _digest(page, position, total)])
         token = encode_base64url(fields)
     return ListTasksResponse(
         tasks=tasks,
@@ -114,18 +114,18 @@ async def _read_task(store: Store, head: Head | None, request: ListTasksRequest)
     return truncate_history(task, length)
 
 
-def _digest(page: TaskQuery, place: str, total: int) -> str:
+def _digest(page: TaskQuery, position: str, total: int) -> str:
     """Binds a token to its list."""
-    source = strictjson.dumps([page.state, page.context_id, page.since, place, total])
+    source = strictjson.dumps([page.state, page.context_id, page.since, position, total])
     return hashlib.sha256(source).hexdigest()[:16]
 
 
 def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
-        place, total, digest = strictjson.loads(decode_raw(token))
+        position, total, digest = strictjson.loads(decode_raw(token))
     except (TypeError, ParseError):
         raise ValueError from None
-    if not isinstance(place, str) or type(total) is not int or digest != _digest(page, place, total):
+    if not isinstance(position, str) or type(total) is not int or digest != _digest(page, position, total):
         raise ValueError
-    return place, total
+    return position, total

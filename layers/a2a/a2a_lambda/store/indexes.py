@@ -31,7 +31,7 @@ class TaskQuery:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Tasks of a page, each with its place in the list.
+    """Tasks of a page, each with its position in the list.
 
     after: where the next page begins; "" = there is none.
     """
@@ -42,11 +42,11 @@ class TaskPage:
 
 def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> TaskPage:
     """A page of a scope's tasks, newest first. It has fewer than `page.size` tasks, even none, if READ_LIMIT
-    tasks had to be read for them. Raises ValueError if `page.after` is not a place in the list."""
+    tasks had to be read for them. Raises ValueError if `page.after` is not a position in the list."""
     if page.after and page.after < page.since:
         raise ValueError("after the end of the list")
     matches: list[Item] = []
-    end = ""  # up to here, every shard was read: the latest of the places where one was not read further
+    end = ""  # up to here, every shard was read: the latest of the positions where one was not read further
     for shard in range(shards):
         arguments = _query(table, items.listing(scope, shard), page)
         if page.after:
@@ -63,11 +63,13 @@ def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> Task
             # would be left out.
             end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
     # A task whose status changes may be in the index twice for a moment.
-    newest = {items.listed_id(place): place for place in sorted(item["changed"]["S"] for item in matches)}
-    places = sorted((place for place in newest.values() if place >= end), reverse=True)
-    if len(places) > page.size:
-        end = places[page.size - 1]
-    return TaskPage([(items.listed_id(place), place) for place in places[: page.size]], after=end)
+    newest = {
+        items.listed_id(position): position for position in sorted(item["changed"]["S"] for item in matches)
+    }
+    positions = sorted((position for position in newest.values() if position >= end), reverse=True)
+    if len(positions) > page.size:
+        end = positions[page.size - 1]
+    return TaskPage([(items.listed_id(position), position) for position in positions[: page.size]], after=end)
 
 
 def count_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> int:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import NotRequired, TypedDict
 
 from a2a_lambda import strictjson
+from a2a_lambda.errors import LimitExceeded
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     STOPPED,
@@ -41,12 +42,15 @@ REPLYING = "reply"
 """Holder of a task while a reply to its durable turn is stored that the head cannot hold."""
 
 DOCUMENT_BYTES = 3_300
-"""JSON bytes of a head, inline events included. With the other attributes the item stays within 4 KB: four
-write units."""
+"""JSON bytes of a head up to which it has events inline. With the other attributes the item is then within
+4 KB: four write units."""
 
-PENDING_BYTES = 100_000
-"""JSON bytes of what a task keeps while it waits for an answer: arguments, and the message that called the
-skill. It is stored in the head, and a DynamoDB item may have 400 KB."""
+CALL_BYTES = 300_000
+"""JSON bytes that a task keeps of a call that lacks an argument: its message, and the arguments it has."""
+
+ARGUMENTS_BYTES = 100_000
+"""JSON bytes that a task keeps of its arguments while it waits for the answer to a question of its skill. The
+question may have 256 KB itself, both are in the head, and a DynamoDB item may have 400 KB."""
 
 
 class Pending(TypedDict):
@@ -314,6 +318,21 @@ class Head:
             statusUpdate=TaskStatusUpdateEvent(
                 taskId=self.task_id, contextId=self.context_id, status=self.status
             )
+        )
+
+
+def check_pending(pending: Pending) -> None:
+    """Raises LimitExceeded if no head can hold what a task was about to do."""
+    size = len(strictjson.dumps(pending))
+    if "call" in pending and size > CALL_BYTES:
+        raise LimitExceeded(
+            f"This message cannot wait for an answer, because it has more than {CALL_BYTES:,} bytes of JSON"
+            f" with its files. Send it again with {pending['asks']}."
+        )
+    if "call" not in pending and size > ARGUMENTS_BYTES:
+        raise LimitExceeded(
+            f"The arguments cannot wait for an answer, because they have more than {ARGUMENTS_BYTES:,} bytes"
+            " of JSON. An agent can keep large values in turn.memory."
         )
 
 

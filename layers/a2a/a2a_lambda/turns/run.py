@@ -33,7 +33,7 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head, Place, check_pending
 from a2a_lambda.turns.audience import Audience
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.ending import Ending
@@ -216,6 +216,7 @@ class Run:
                         )
                 if self._builder.question is not None:
                     self._ending.pending = agent.pending_after(turn, self._builder.question)
+                    check_pending(self._ending.pending)
                 if self._builder.closing is not None:
                     return
                 # Back pressure, from the table and then from the client. The generator waits

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json
@@ -119,10 +119,18 @@ class ParameterSchema(GenerateJsonSchema):
         return self.float_schema(core_schema.float_schema(**bounds))
 
     def encode_default(self, dft: Any) -> Any:
-        return float(dft) if isinstance(dft, Decimal) else super().encode_default(dft)
+        return _with_numbers(dft) if isinstance(dft, Decimal | list | tuple) else super().encode_default(dft)
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
+
+
+def _with_numbers(value: Any) -> Any:
+    """A default as JSON, in which a decimal is a number, if JSON has it."""
+    if isinstance(value, list | tuple):
+        return list(map(_with_numbers, value))
+    is_number = isinstance(value, Decimal) and value.is_finite()
+    return float(value) if is_number else to_jsonable_python(value)
 
 
 class OutputSchema(GenerateJsonSchema):

@@ -43,12 +43,12 @@ def signed_headers(
     lines = "".join(f"{name}:{fields[name]}\n" for name in names)
     name_list = ";".join(names)
     request = f"POST\n/\n\n{lines}\n{name_list}\n{hashlib.sha256(body).hexdigest()}"
-    place = f"{date}/{region}/{service}/aws4_request"
-    text = f"{SIGV4_ALGORITHM}\n{timestamp}\n{place}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    scope = f"{date}/{region}/{service}/aws4_request"
+    text = f"{SIGV4_ALGORITHM}\n{timestamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = _signing_key(credentials.secret_key, date, region, service)
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     fields["authorization"] = (
-        f"{SIGV4_ALGORITHM} Credential={credentials.access_key}/{place}, "
+        f"{SIGV4_ALGORITHM} Credential={credentials.access_key}/{scope}, "
         f"SignedHeaders={name_list}, Signature={signature}"
     )
     return fields

@@ -1,0 +1,104 @@
+"""A call that lacks an argument: once that is answered, its skill gets the message that called it, wherever
+the turn runs."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.worker import Worker
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.protocol.model import Part, Task, TaskState, text_of
+from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import Scope
+from tests.agent.folders import CARD, write
+from tests.background.worker_bench import WorkerBench
+
+CODE = """
+from typing import Literal
+
+@skill
+def hello(turn: Turn, language: Literal["en", "de"]):
+    yield {"text": turn.text, "files": [len(file.read()) for file in turn.files], "language": language}
+"""
+
+PARTS = [Part(text="Good day"), Part(raw=base64.b64encode(bytes(80_000)).decode(), filename="a.bin")]
+
+CALLED = {"text": "Good day", "files": [80_000], "language": "de"}
+
+
+@pytest.fixture(params=["request", "worker"])
+def bench(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> WorkerBench:
+    is_background = str(request.param == "worker").lower()
+    card = CARD + f"background: {is_background}\ndefaultInputModes: ['*/*']\n"
+    made = WorkerBench(settings)
+    made.agents = Agents.of(Agent.load(write(tmp_path, CODE, card)))
+    dispatcher = Dispatcher(made.queue)
+    made.messages = Messages(made.store, made.agents, dispatcher=dispatcher, repeat_seconds=60)
+    made.worker = Worker(made.store, made.agents)
+    made.scope = Scope(made.scope.owner, "hello")
+    return made
+
+
+def send(bench: WorkerBench, **fields: Any) -> Task:
+    """Send a message, and let its turn end."""
+    call, request = bench.sent("hello", **fields)
+    if bench.agents["hello"].card.background is False:
+        request["configuration"].pop("returnImmediately")
+    task = asyncio.run(bench.messages.send(call, request))["task"]
+    bench.work()
+    return bench.get(task["id"])
+
+
+def output(task: Task) -> Any:
+    assert task["status"]["state"] == TaskState.COMPLETED, task["status"]
+    [artifact] = task["artifacts"]
+    return artifact["parts"][0]["data"]
+
+
+def test_the_skill_gets_the_message_that_called_it(bench: WorkerBench) -> None:
+    asked = send(bench, parts=PARTS)
+    assert "Please tell me: language." in text_of(asked["status"]["message"]["parts"])
+    refused = send(bench, taskId=asked["id"], parts=[Part(text="French")])
+    assert "“French” cannot be used" in text_of(refused["status"]["message"]["parts"])
+    assert output(send(bench, taskId=asked["id"], parts=[Part(text="de")])) == CALLED
+
+
+def test_a_run_that_dies_with_the_answer_loses_nothing(bench: WorkerBench) -> None:
+    asked = send(bench, parts=PARTS)
+    call, request = bench.sent("hello", "the answer", taskId=asked["id"], parts=[Part(text="de")])
+    asyncio.run(bench.messages.start(call, request))
+    if bench.queue.waiting:
+        bench.queue.waiting.clear()
+        bench.died(asked["id"])
+        bench.clock.now += 120
+        asyncio.run(bench.sweep.run())
+    else:  # the run that has claimed the turn never works, and the client repeats its answer
+        bench.clock.now += 31
+        asyncio.run(bench.messages.send(call, request))
+    bench.work()
+    assert output(bench.get(asked["id"])) == CALLED
+
+
+def test_a_call_that_no_head_can_hold_fails_in_words(bench: WorkerBench) -> None:
+    failed = send(bench, contextId="c", parts=[Part(text="x" * 300_000)])
+    assert failed["status"]["state"] == TaskState.FAILED
+    assert "Send it again with language." in text_of(failed["status"]["message"]["parts"])
+    [*conversation] = bench.store.get_context(bench.scope, "c").conversation
+    assert all("Please tell me" not in text_of(entry.parts) for entry in conversation)
+
+
+def test_arguments_that_no_head_can_hold_fail_in_words(bench: WorkerBench, tmp_path: Path) -> None:
+    code = "@skill\ndef hello(turn, x: str = ''): return Ask('?', known={'x': turn.text})"
+    bench.agents = Agents.of(Agent.load(write(tmp_path / "asking", code)))
+    bench.messages = Messages(
+        bench.store, bench.agents, dispatcher=Dispatcher(bench.queue), repeat_seconds=60
+    )
+    bench.worker = Worker(bench.store, bench.agents)
+    failed = send(bench, parts=[Part(text="x" * 100_000)])
+    assert "turn.memory" in text_of(failed["status"]["message"]["parts"])
