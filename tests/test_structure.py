@@ -278,7 +278,7 @@ def test_the_lean_client_can_be_deleted() -> None:
     assert users == {"hot_path.py"}
 
 
-def test_a_constant_has_one_name_and_one_value() -> None:
+def test_no_two_constants_have_one_name() -> None:
     """Except the codecs of a version: each version has its own."""
     modules_by_name: dict[str, list[str]] = {}
     for path in modules():
