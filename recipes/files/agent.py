@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import tempfile
 from collections.abc import Iterator
 
@@ -22,7 +23,7 @@ def add_up(turn: Turn) -> tuple[str, File] | Ask:
                     if (number := number_of(value)) is not None:
                         totals[column] = totals.get(column, 0) + number
         except (UnicodeDecodeError, csv.Error):
-            raise SkillError("This is not a CSV file in UTF-8.") from None
+            raise SkillError("This is not a CSV file in UTF-8, or one of its fields is too long.") from None
     result = io.StringIO()
     writer = csv.DictWriter(result, fieldnames=list(totals))
     writer.writeheader()
@@ -36,15 +37,16 @@ def sort_rows(turn: Turn) -> Iterator[File | Ask]:
     if not turn.files:
         yield Ask("Please send a CSV file.")
         return
-    header, *rows = turn.files[0].read().splitlines(keepends=True) or [b""]
+    header, *rows = turn.files[0].read().splitlines() or [b""]
     with tempfile.TemporaryFile() as result:
-        result.writelines([header, *sorted(rows)])
+        result.writelines(row + b"\n" for row in (header, *sorted(rows)))
         result.seek(0)
         yield File("sorted.csv", result, media_type="text/csv")  # uploaded before the next line runs
 
 
 def number_of(value: object) -> float | None:
     try:
-        return float(str(value))
+        number = float(str(value))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None  # "nan" and "inf" are words in a column of texts

@@ -54,7 +54,10 @@ async def use(turn: Turn, name: str, arguments: str) -> str:
     if not isinstance(values, dict):
         return "The arguments are not a JSON object."
     async with connect(turn) as server:
-        result = await server.call_tool(name, values)
+        try:
+            result = await server.call_tool(name, values)
+        except MCPError as error:
+            return f"The call was refused: {error}"
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent)) or "(no text)"
 
 

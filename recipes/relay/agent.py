@@ -1,7 +1,7 @@
 """Calls another agent, of any version of A2A, and streams its answer through."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,13 +24,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     # The conversation with the other agent: its contextId, and its taskId if it has asked.
     place: dict[str, str] = turn.memory.get("other", {})
     turn.memory.set("other", {name: value for name, value in place.items() if name != "taskId"})
+    passed_on: list[str] = turn.memory.get("passed-on", [])
     status: dict[str, Any] = {}
     task_id = ""
     async with Client(url, key=turn.secret("other"), private=is_local) as other:
         try:
             async for event in other.stream(turn.text, **place):
                 [value] = event.values()
-                for output in outputs_of(parts_of(value)):
+                for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
                 if "status" in value:  # a task, or a new status of it
                     task_id = value.get("id") or value["taskId"]
@@ -47,9 +48,12 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                 await other.cancel(task_id)
             raise
     state, said = state_of(status), text_of(status)
+    turn.memory.delete("passed-on")
     if state in QUESTIONS:
         turn.memory.set("other", {**turn.memory.get("other"), "taskId": task_id})
-        yield QUESTIONS[state](said or "?")
+        turn.memory.set("passed-on", passed_on)
+        choices = status.get("message", {}).get("metadata", {}).get("choices", ())
+        yield QUESTIONS[state](said or "?", choices=choices)
     elif state == "COMPLETED":
         if said:
             yield said
@@ -67,10 +71,18 @@ def text_of(status: dict[str, Any]) -> str:
     return " ".join(part["text"] for part in parts if "text" in part)
 
 
-def parts_of(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Parts of an event's message or artifact, or of a task's artifacts: it may have some when it comes."""
-    artifacts = value.get("artifacts", [value.get("artifact", {})])
-    return value.get("parts") or [part for artifact in artifacts for part in artifact.get("parts", [])]
+def new_parts_of(event: Mapping[str, Any], passed_on: list[str]) -> list[dict[str, Any]]:
+    """Parts of an event that were not passed on. passed_on: ids of artifacts, to which it adds those of the
+    event. A task that continues comes with the artifacts that it had before."""
+    [value] = event.values()
+    if "parts" in value:
+        return list(value["parts"])
+    artifacts = [value["artifact"]] if "artifact" in value else value.get("artifacts", [])
+    new = [
+        artifact for artifact in artifacts if "task" not in event or artifact["artifactId"] not in passed_on
+    ]
+    passed_on += [artifact["artifactId"] for artifact in new]
+    return [part for artifact in new for part in artifact["parts"]]
 
 
 def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:

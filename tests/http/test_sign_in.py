@@ -192,6 +192,17 @@ def test_tasks_of_others_are_not_there(
         assert get(secret) == 404
 
 
+def test_no_way_in_is_named_for_an_agent_that_no_issuer_may_call(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer(agents=("strict",)))
+    for agent, is_named in (("strict", True), ("who", False)):
+        path = f"/.well-known/oauth-protected-resource/a2a/{agent}"
+        challenge = client.get(f"/a2a/{agent}/tasks").headers["www-authenticate"]
+        assert (path in challenge) is is_named
+        assert (client.get(path).status_code == 200) is is_named
+
+
 def test_without_issuers_there_is_no_way_in_and_none_is_named(
     client: TestClient, provider: IdentityProvider
 ) -> None:

@@ -24,9 +24,8 @@ from a2a_lambda.errors import (
     KeysUnavailable,
     TokenRefused,
 )
-from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
+from tools.access.parameters import check_command, find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
-from tools.state import port_argument
 
 FIELDS = (
     *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),
@@ -102,8 +101,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
-    check = f"make doctor{stack}" if stack else f"make chat{port_argument(environ)}"
-    return f"{_line(issuer)}\n{answer}.\nNext: {check} TOKEN=<token>"
+    return f"{_line(issuer)}\n{answer}.\nNext: {check_command(environ, issuer.agents)} TOKEN=<token>"
 
 
 def _configuration(path: str) -> Configuration:

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.errors import ConfigurationError
-from tools.access.parameters import find_parameters, named_agents, require_name, stack_argument
+from tools.access.parameters import check_command, find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors
-from tools.state import port_argument
 
 
 @reports_errors
@@ -41,10 +40,12 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         days = float(environ["DAYS"]) if environ.get("DAYS") else None
     except ValueError:
         raise ConfigurationError(f"DAYS must be a number of days, not {environ['DAYS']!r}") from None
-    secret = keys.create(name, owner=environ.get("OWNER") or None, agents=named_agents(environ), days=days)
-    stack = stack_argument(environ)
-    check = f"make doctor{stack} KEY=<key>" if stack else f"make chat{port_argument(environ)} KEY=<key>"
-    return f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check}"
+    agents = named_agents(environ)
+    secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
+    check = check_command(environ, agents)
+    return (
+        f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check} KEY=<key>"
+    )
 
 
 def _line(key: Key) -> str:

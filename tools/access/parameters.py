@@ -1,6 +1,6 @@
 """What the commands of keys and issuers share: Parameter Store, and the variables both take."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import split_names
 from tools.deployment.stack import table_of
-from tools.state import KEYS_PATH, read_state
+from tools.state import KEYS_PATH, port_argument, read_state
 
 
 def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
@@ -29,6 +29,15 @@ def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
 def stack_argument(environ: Mapping[str, str]) -> str:
     """ " STACK=…", for a command that the user copies; "" = the development server."""
     return f" STACK={environ['STACK']}" if environ.get("STACK") else ""
+
+
+def check_command(environ: Mapping[str, str], agents: Sequence[str]) -> str:
+    """A command that calls an agent, for the user to complete. agents: those that it may call; empty =
+    all."""
+    if environ.get("STACK") and not agents:
+        return f"make doctor{stack_argument(environ)}"
+    agent = f" AGENT={agents[0]}" if agents else ""
+    return f"make chat{stack_argument(environ) or port_argument(environ)}{agent}"
 
 
 def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:

@@ -109,7 +109,7 @@ def error_text(content: bytes, status: int) -> str:
     """What an answer says is wrong."""
     try:
         value: Json = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"the agent answered with status {status}"
     error = value.get("error", value) if isinstance(value, dict) else value
     message = error.get("message") if isinstance(error, dict) else None

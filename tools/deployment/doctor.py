@@ -173,7 +173,8 @@ class Visit:
             else:
                 is_answer = (state in STOPPED and is_known) or not (state or states)
                 add("a plain call", is_answer, state_word(state) or "a message")
-        if (agent.card.get("capabilities") or {}).get("streaming"):
+        capabilities = agent.card.get("capabilities")
+        if isinstance(capabilities, dict) and capabilities.get("streaming"):
             await self._stream(replace(agent, url=agent.url + stream_at), first)
         if task_id:
             async with self._errors_as_rows("reads the task again"), self._client(agent) as client:

@@ -17,8 +17,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
 from tools.command import reports_errors
 from tools.deployment.stack import url_of
 from tools.evals import report
@@ -37,19 +39,36 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     if name and name not in {folder.name for folder in folders}:
         raise ConfigurationError(f"there is no agent {name!r} in {agents}")
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
+    for folder in folders:
+        _check_skills(folder, cases.get(folder.name, []))
     agents_with_cases = {agent: entries for agent, entries in cases.items() if entries}
     if not agents_with_cases:
         raise ConfigurationError(f"no agent has evals: write {agents / (name or '<name>') / NAME}")
     return agents_with_cases
 
 
+def _check_skills(folder: Path, cases: list[Case]) -> None:
+    """Raises ConfigurationError if a case calls a skill that the agent does not have."""
+    names = {case.skill: case.name for case in cases if case.skill is not None}
+    ids = {skill.id for skill in read_card(folder / "card.yaml").all_skills} if names else set()
+    for skill in names.keys() - ids:
+        raise ConfigurationError(
+            f"{folder / NAME}: case {names[skill]}: there is no skill {skill!r}{did_you_mean(skill, ids)}"
+            f" There are: {', '.join(sorted(ids))}"
+        )
+
+
 async def run_all(
     cases: Mapping[str, list[Case]], environ: Mapping[str, str], console: Console
 ) -> dict[str, list[Outcome]]:
     """Outcomes by agent. Raises ConfigurationError."""
+    if environ.get("RECORD") and environ.get("LIVE"):
+        raise ConfigurationError("RECORD=1 and LIVE=1 exclude each other: write one of them")
     mode = "record" if environ.get("RECORD") else "live" if environ.get("LIVE") else "replay"
     url = url_of(environ)
     key = key_for(url, environ) if url else ""
+    if url and environ.get("RECORD"):
+        raise ConfigurationError("RECORD=1 records what agents on this machine call: leave out STACK and URL")
     results: dict[str, list[Outcome]] = {}
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("", total=sum(map(len, cases.values())))

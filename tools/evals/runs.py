@@ -69,6 +69,9 @@ class Here:
 
     async def ask(self, case: Case) -> Answer:
         """Raises what the skill raises, unless the case expects the task to fail."""
+        skill = self._agent.skills.get(case.skill or "")
+        if skill is not None and (problem := skill.problem_of_names(case.arguments)):
+            raise ConfigurationError(problem)
         answer: Answer | None = None
         for index, message in enumerate(case.messages):
             intent: dict[str, Any] = {} if index else {"skill": case.skill, "slots": case.arguments}
@@ -160,6 +163,11 @@ async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recor
     return Outcome(case, problems, seconds)
 
 
+NO_JSON = object()
+
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[str]:
     """What is not as expected, as sentences."""
     problems: list[str] = []
@@ -171,9 +179,12 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
     if expect.matches is not None and not re.search(expect.matches, answer.text):
         problems.append(f"the reply does not match {expect.matches}: {_short(answer.text)}")
     value = answer.data[0] if len(answer.data) == 1 else answer.data or _json_in(answer.text)
-    if expect.equals is not None and value != expect.equals:
+    if value is NO_JSON:
+        if expect.equals is not None or expect.json_schema is not None:
+            problems.append(f"the reply is not JSON: {_short(answer.text)}")
+    elif expect.equals is not None and value != expect.equals:
         problems.append(f"the data is {_short(str(value))}, not {_short(str(expect.equals))}")
-    if expect.json_schema is not None:
+    if expect.json_schema is not None and value is not NO_JSON:
         error = next(jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value), None)
         if error is not None:
             problems.append(f"the data does not fit the schema: {error.message}")
@@ -185,11 +196,11 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
 
 
 def _json_in(text: str) -> Any:
-    """The value that a text is the JSON of, as models answer; an empty list if it is none."""
+    """The value that a text is the JSON of, as models answer, or NO_JSON."""
     try:
         return json.loads(text)
     except ValueError:
-        return []
+        return NO_JSON
 
 
 async def _ask_judge(name: str | None, judge: Judge | None, answer: Answer) -> list[str]:
@@ -270,6 +281,8 @@ def _without_secrets(request: Any) -> Any:
     request.headers = {}
     request.uri = _without_values(request.uri, spellings)
     request.body = _without_values(request.body, spellings)
+    if isinstance(request.body, bytes):  # an id of a message, or of a turn, is new in each run
+        request.body = UUID.sub(b"<uuid>", request.body)
     return request
 
 

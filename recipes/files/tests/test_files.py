@@ -34,6 +34,14 @@ def test_a_large_file_is_sorted(agent: Agent, tmp_path: Path) -> None:
     assert content_of(answer) == b"number\n" + b"".join(sorted(rows))
 
 
+def test_rows_stay_apart_and_words_are_no_numbers(agent: Agent) -> None:
+    """A file may end without a line break, and a name may be Nan."""
+    unsorted = [File("data.csv", b"n,m\nb,2\na,1", media_type="text/csv")]
+    assert content_of(asyncio.run(agent.run(skill="sort-rows", files=unsorted))) == b"n,m\na,1\nb,2\n"
+    names = [File("data.csv", b"name,m\nNan,2\nBob,1", media_type="text/csv")]
+    assert content_of(asyncio.run(agent.run(files=names))) == b"m\r\n3.0\r\n"
+
+
 def test_what_is_missing_or_wrong_is_said(agent: Agent) -> None:
     for skill in ("add-up", "sort-rows"):
         assert asyncio.run(agent.run("Here.", skill=skill)).state == "input-required"

@@ -68,10 +68,10 @@ def ask(model: HTTPServer, tools: str) -> Any:
     )
 
 
-def expect(model: HTTPServer, arguments: str, *texts: str) -> None:
-    """The model asks for the stock of an article, and then answers."""
+def expect(model: HTTPServer, arguments: str, *texts: str, name: str = "stock") -> None:
+    """The model calls a tool, and then answers."""
     call: dict[str, Any] = {"index": 0, "id": "call-1", "type": "function"}
-    call["function"] = {"name": "stock", "arguments": arguments}
+    call["function"] = {"name": name, "arguments": arguments}
     for deltas in ([{"role": "assistant", "tool_calls": [call]}], [{"content": text} for text in texts]):
         model.expect_ordered_request("/v1/chat/completions").respond_with_data(
             stream_of(*deltas), content_type="text/event-stream"
@@ -98,6 +98,13 @@ def test_the_model_reads_what_was_wrong(
     assert ask(httpserver, tools).text == "There is no table."
     request, _ = httpserver.log[-1]
     assert reason in request.get_json()["messages"][-1]["content"]
+
+
+def test_the_model_reads_that_there_is_no_such_tool(httpserver: HTTPServer, tools: str) -> None:
+    expect(httpserver, "{}", "There is no such tool.", name="nope")
+    assert ask(httpserver, tools).text == "There is no such tool."
+    request, _ = httpserver.log[-1]
+    assert "nope" in request.get_json()["messages"][-1]["content"]
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

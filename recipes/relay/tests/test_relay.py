@@ -77,6 +77,25 @@ def test_it_streams_questions_and_answers_through(httpserver: HTTPServer) -> Non
     assert "taskId" not in third
 
 
+def test_what_came_before_a_question_is_passed_on_once(httpserver: HTTPServer) -> None:
+    """A stream that continues a task begins with all of it."""
+    asking = status("INPUT_REQUIRED", "Name?")
+    asking["statusUpdate"]["status"]["message"]["metadata"] = {"choices": ["Ann", "Bob"]}
+    before, after = ({"artifactId": name, "parts": [{"text": name}]} for name in ("Hello.", "Bye."))
+    done = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-01T00:00:00.000Z"}
+    task = {"id": "t1", "contextId": "c1", "status": done, "artifacts": [before, after]}
+    first = chunk("Hello.")
+    first["artifactUpdate"]["artifact"]["artifactId"] = "Hello."
+    other = Other(httpserver, [first, asking], [{"task": task}])
+
+    async def talk() -> None:
+        asked = await agent.run("x", **other.given())
+        assert asked.task["status"]["message"]["metadata"]["choices"] == ["Ann", "Bob"]
+        assert (await agent.run("Ann", after=asked, **other.given())).text == "Bye."
+
+    asyncio.run(talk())
+
+
 def test_data_files_and_an_answer_that_is_there_at_once(httpserver: HTTPServer) -> None:
     parts = [
         {"text": "So: "},

@@ -174,6 +174,12 @@ def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str)
     assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
 
 
+def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
+    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    asked = text_of(plain.call("order", {"message": "please"}))
+    assert "Which size? Choose one of S, L.\nTo answer, call" in asked
+
+
 @pytest.mark.parametrize(
     ("capability", "is_form"),
     [({}, True), ({"form": {}, "url": {}}, True), ({"url": {}}, False), (None, False)],

@@ -102,6 +102,23 @@ def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixtu
     assert "FAIL  a plain call" in capsys.readouterr().out
 
 
+def test_one_whose_card_and_answers_are_hostile(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    def change(request: httpx2.Request) -> httpx2.Response | None:
+        if request.url.path.endswith((".json",)):
+            card = {
+                "name": "x",
+                "url": BASE_URL,
+                "protocolVersion": "0.3.0",
+                "capabilities": "x",
+                "skills": [],
+            }
+            return httpx2.Response(200, json=card)
+        return httpx2.Response(500, content=b"[" * 100_000)
+
+    assert examine(change) > 3
+    assert "FAIL  a plain call" in capsys.readouterr().out
+
+
 def test_one_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello")) == 4
     assert "ConnectError" in capsys.readouterr().out

@@ -190,7 +190,8 @@ def test_what_a_model_answers_is_recorded_and_replayed(
         "@skill\ndef hello(turn):\n"
         "    key = turn.secret('brave')\n"
         f"    url = {httpserver.url_for('/model')!r} + '?subscription=' + urllib.parse.quote(key)\n"
-        "    request = urllib.request.Request(url, json.dumps({'key': key}).encode(), {'xi-key': key})\n"
+        "    body = json.dumps({'key': key, 'id': turn.id}).encode()\n"
+        "    request = urllib.request.Request(url, body, {'xi-key': key})\n"
         "    return json.load(urllib.request.urlopen(request))['text']\n"
     )
     cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
@@ -225,6 +226,8 @@ def test_json_in_a_text_counts_as_data(evaluate: Eval) -> None:
         ({}, answer_of("failed", "", []), "the state is failed, not completed"),
         ({"matches": r"\d+"}, answer_of("completed", "none", []), r"does not match \d+"),
         ({"equals": {"a": 1}}, answer_of("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
+        ({"equals": []}, answer_of("completed", "words", []), "the reply is not JSON: words"),
+        ({"schema": {"type": "array"}}, answer_of("completed", "words", []), "the reply is not JSON: words"),
         ({"schema": {"required": ["b"]}}, answer_of("completed", "", [{}]), "'b' is a required property"),
         ({"skill": "x"}, answer_of("completed", "", [], "y"), "skill y answered, not x"),
         ({"seconds": 1}, answer_of("completed", "", []), "it took 2.0 s"),
@@ -292,6 +295,21 @@ def test_a_file_in_another_encoding_is_explained(tmp_path: Path) -> None:
     (tmp_path / "evals.yaml").write_bytes("cases: [{ name: a, message: é }]".encode("latin-1"))
     with pytest.raises(ConfigurationError, match="not valid YAML"):
         read_evals(tmp_path)
+
+
+def test_a_skill_that_is_not_there_is_no_failure_that_was_expected(
+    evaluate: Eval, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = "cases:\n  - { name: asks, message: hi, skill: helo, expect: { state: failed } }\n"
+    assert evaluate(cases) == 1
+    assert (
+        "case asks: there is no skill 'helo'; did you mean hello? There are: hello" in capsys.readouterr().err
+    )
+    assert evaluate(cases.replace("helo", "hello, arguments: { nothing: '1' }")) == 1
+    assert "no parameter 'nothing'" in capsys.readouterr().out
+    for variables in ({"LIVE": "1"}, {"URL": "http://127.0.0.1:1"}):
+        assert evaluate(cases.replace("helo", "hello"), RECORD="1", **variables) == 1
+        assert "RECORD=1" in capsys.readouterr().err
 
 
 def test_an_agent_that_is_not_there(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:

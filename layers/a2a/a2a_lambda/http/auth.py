@@ -54,7 +54,7 @@ async def authenticate(request: Request) -> Grant:
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
-            if await find_issuers(kit):
+            if any(issuer.allows(_agent_of(request)) for issuer in await find_issuers(kit)):
                 error.metadata_url = _metadata_url(request)
         raise
     except KeysUnavailable as error:
@@ -107,8 +107,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
         audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
             # The agent that the request names, or the default one, may need more scopes.
-            _, _, name = _resource_path(request).removeprefix("/").partition("/")
-            agent = kit.agents.get(name or kit.agents.default)
+            agent = kit.agents.get(_agent_of(request))
             scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
@@ -143,6 +142,12 @@ def _resource_path(request: Request) -> str:
         return "/mcp"
     match = AGENT_PATH.match(path)
     return match[0] if match and match[1] in request.app.state.kit.agents else ""
+
+
+def _agent_of(request: Request) -> str:
+    """Name of the agent that a request's path names, or of the default one."""
+    _, _, name = _resource_path(request).removeprefix("/").partition("/")
+    return name or str(request.app.state.kit.agents.default)
 
 
 def secret_of(request: Request) -> str:

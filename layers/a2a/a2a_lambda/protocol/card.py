@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import matches_media_type, plain_media_type
 from a2a_lambda.protocol.requests import Operation
 
 RESERVED = re.compile(
-    r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|uploads|message.*|card|extendedagentcard|healthz?)",
+    r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|playground|uploads|message.*|card|extendedagentcard|healthz?)",
     re.IGNORECASE,
 )
 """Names that the kit's own paths use."""

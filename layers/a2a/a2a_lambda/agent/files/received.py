@@ -38,6 +38,11 @@ class ReceivedFile:
         deployment."""
         return self.read() if "raw" in self.part or is_reference(self.part) else None
 
+    @property
+    def _subject(self) -> str:
+        """The file, at the beginning of a sentence."""
+        return f"The file {self.name}" if self.name else "The file"
+
     def open(self) -> BinaryIO:
         """The content as a binary file that is open for reading. Close it, or use it in `with`. Of a file in
         the bucket, each jump with `seek` is a request to S3.
@@ -55,16 +60,16 @@ class ReceivedFile:
             # Without a deployment it is a test, whose server is on this machine.
             return fetch(self.url, allow_loopback=True) if self._store is None else self._store.open(self.url)
         except FileAbsent:
-            raise SkillError(f"The file {self.name or ''} is no longer available.") from None
+            raise SkillError(f"{self._subject} is no longer available.") from None
         except NotFetched as error:
-            raise SkillError(f"The file {self.name or ''} cannot be read: {error}.") from None
+            raise SkillError(f"{self._subject} cannot be read: {error}.") from None
 
     def read(self, most_bytes: int = READ_BYTES) -> bytes:
         """The content. Raises SkillError as `open` does, and for a file that has more bytes."""
         with self.open() as stream:
             content = stream.read(most_bytes + 1)
         if len(content) > most_bytes:
-            raise SkillError(f"The file {self.name or ''} has more than {most_bytes:,} bytes.")
+            raise SkillError(f"{self._subject} has more than {most_bytes:,} bytes.")
         return content
 
     def save(self, path: str | os.PathLike[str]) -> Path:

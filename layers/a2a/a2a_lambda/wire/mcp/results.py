@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
+    CHOICES,
     INTERRUPTED,
     TERMINAL,
     Json,
@@ -87,7 +88,11 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     call = f"call this tool again with {task_argument}={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
         name = filled_parameter(task) or (MESSAGE_ARGUMENT if tool is None else tool.message_argument)
-        return f"{question_of(task)}\nTo answer, {call} and {name}=<the answer>."
+        question = question_of(task)
+        choices = task["status"].get("message", {}).get("metadata", {}).get(CHOICES)
+        if isinstance(choices, list) and not all(choice in question for choice in choices):
+            question += f" Choose one of {', '.join(choices)}."
+        return f"{question}\nTo answer, {call} and {name}=<the answer>."
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 

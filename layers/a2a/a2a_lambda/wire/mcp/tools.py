@@ -124,7 +124,9 @@ def page_of(profile: Profile, cursor: Json) -> tuple[list[dict[str, Json]], str 
 def find_tool(profile: Profile, name: Json) -> Tool:
     """Raises InvalidParams."""
     tools = {tool.name: tool for tool in tools_of(profile)}
-    if not isinstance(name, str) or name not in tools:
-        names = ", ".join(tools) or "none"
-        raise InvalidParams(f"unknown tool {excerpt(str(name))!r}; there are: {names}", path="params.name")
+    names = ", ".join(tools) or "none"
+    if not isinstance(name, str):
+        raise InvalidParams(f"params.name must be the name of a tool: {names}", path="params.name")
+    if name not in tools:
+        raise InvalidParams(f"unknown tool {excerpt(name)!r}; there are: {names}", path="params.name")
     return tools[name]
