@@ -163,7 +163,7 @@ def test_keys_are_made_listed_and_revoked(server: DevServer) -> None:
     made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
     secret = made.split()[0]
     assert secret.startswith("a2a_")
-    assert made.endswith(f"Next: make chat PORT={server.port} KEY=<key>\n")
+    assert made.endswith(f"Next: make chat PORT={server.port} AGENT=assistant KEY=<key>\n")
     listed = server.key()
     assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", listed)
     assert secret not in listed
