@@ -142,3 +142,8 @@ def test_a_version_answers_with_a_message_if_its_clients_take_one(name: str) -> 
     encoded = wire.results["send"].encode(SendMessageResponse(task=task, message=message))
     text = strictjson.dumps(encoded)
     assert (b"COMPLETED" not in text.upper()) == wire.answers_with_messages
+
+
+@pytest.mark.parametrize("name", ["0.1", "0.3", "1.0", "alibaba", "qianfan"])
+def test_clients_of_0_x_read_an_error_of_a_stream_as_an_event(name: str) -> None:
+    assert negotiation.wire_named(name).stream_errors_as_events == (name != "1.0")

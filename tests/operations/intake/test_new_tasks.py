@@ -8,20 +8,22 @@ from dataclasses import replace
 import pytest
 
 from a2a_lambda.aws import clients
+from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import intake
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
-from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head, sweep_minute
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.claim import Claim, Handover
+from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send
@@ -35,6 +37,23 @@ def start_turn(messages: Messages, scope: Scope) -> Claim:
     claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
     assert isinstance(claim, Claim)
     return claim
+
+
+def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
+    messages: Messages, scope: Scope, clock: Clock
+) -> None:
+    """Not before the worker could have taken it."""
+    queued = Messages(
+        messages.store, messages.agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=WINDOW
+    )
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+    request = SendMessageRequest(
+        message=message, configuration=SendMessageConfiguration(returnImmediately=True)
+    )
+    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    handover = asyncio.run(queued.intake.start(call, request))
+    assert isinstance(handover, Handover)
+    assert handover.head.due == sweep_minute(clock.now + LEASE_SECONDS)
 
 
 def test_after_the_window_it_is_a_new_task(send: Send, clock: Clock) -> None:
