@@ -1,5 +1,6 @@
 """Reads templates: the kit's parameters, and tables and buckets, which it makes in an emulator."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,9 +68,9 @@ def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:
     named: dict[str, dict[str, Any]] = {}
     for logical_id, resource in _read(template, "Resources").items():
         if isinstance(resource, dict) and resource.get("Type") == kind:  # Fn::ForEach makes a list
-            definition = _without_intrinsics(resource.get("Properties")) or {}
+            definition = resource.get("Properties") or {}
             name = definition.get(f"{kind.rpartition('::')[2]}Name")
-            named[name or logical_id] = definition
+            named[name if isinstance(name, str) else logical_id] = definition
     return named
 
 
@@ -80,7 +81,7 @@ def _without_intrinsics(value: Any) -> Any:
         return [entry for entry in entries if entry is not None]
     if not isinstance(value, dict):
         return value
-    if len(value) == 1 and next(iter(value)).startswith(("Fn::", "Ref")):
+    if len(value) == 1 and re.fullmatch(r"Ref|Fn::.*", next(iter(value))):
         return None
     fields = {name: _without_intrinsics(field) for name, field in value.items()}
     return {name: field for name, field in fields.items() if field is not None}
@@ -89,12 +90,13 @@ def _without_intrinsics(value: Any) -> Any:
 def create_table(client: "DynamoDBClient", name: str, definition: Mapping[str, Any]) -> None:
     """Create a table, if it is absent; returns when it can be used. definition: properties of its
     resource."""
+    definition = _without_intrinsics(definition)
     try:
         arguments = {key: definition[key] for key in CREATION if key in definition}
         arguments["BillingMode"] = "PAY_PER_REQUEST"
         if "GlobalSecondaryIndexes" in arguments:
             arguments["GlobalSecondaryIndexes"] = [
-                {key: index[key] for key in CREATION_OF_INDEX if index.get(key) is not None}
+                {key: index[key] for key in CREATION_OF_INDEX if key in index}
                 for index in arguments["GlobalSecondaryIndexes"]
             ]
         if "StreamSpecification" in arguments:

@@ -78,11 +78,10 @@ def new_parts_of(event: Mapping[str, Any], passed_on: list[str]) -> list[dict[st
     if "parts" in value:
         return list(value["parts"])
     artifacts = [value["artifact"]] if "artifact" in value else value.get("artifacts", [])
-    new = [
-        artifact for artifact in artifacts if "task" not in event or artifact["artifactId"] not in passed_on
-    ]
-    passed_on += [artifact["artifactId"] for artifact in new]
-    return [part for artifact in new for part in artifact["parts"]]
+    if "task" in event:
+        artifacts = [artifact for artifact in artifacts if artifact["artifactId"] not in passed_on]
+    passed_on += [artifact["artifactId"] for artifact in artifacts]
+    return [part for artifact in artifacts for part in artifact["parts"]]
 
 
 def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:

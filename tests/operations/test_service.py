@@ -34,21 +34,21 @@ def test_a_follower_that_has_the_question_waits_for_more(
     task = within(bench.send("question"))
     [(sequence, _), *_] = within(bench.follow(task["id"]))
 
-    async def subscribed() -> list[Published]:
+    async def subscribe() -> list[Published]:
         subscription = await bench.service.subscribe(
             bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
         )
         return [published async for published in subscription.events]
 
-    assert within(subscribed()) == []
+    assert within(subscribe()) == []
 
-    async def answered() -> list[Published]:
-        following = asyncio.create_task(subscribed())
+    async def answer() -> list[Published]:
+        following = asyncio.create_task(subscribe())
         await asyncio.sleep(0)
         await bench.send("question", taskId=task["id"])
         return await following
 
-    last = within(answered())[-1][1]
+    last = within(answer())[-1][1]
     assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
 

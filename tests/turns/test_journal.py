@@ -1,6 +1,7 @@
 """How a run's events get into the log."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,12 @@ def chunk(text: str) -> Event:
     return Event(artifactUpdate=update)
 
 
+def make_journal(append: Callable[..., int]) -> Journal:
+    """A journal over a table that stores events as `append` does."""
+    store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
+    return Journal(store, lambda: HEAD, 0)
+
+
 def test_events_that_come_during_a_write_wait_for_the_next() -> None:
     """A table that writes slowly, and a fast agent: not one write after another."""
     writes: list[int] = []
@@ -36,8 +43,7 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
                 loop.call_soon_threadsafe(journal.add, [chunk("more")], 10)  # writes run in a thread
             return after + len(events)
 
-        store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        journal = Journal(store, lambda: HEAD, 0)
+        journal = make_journal(append)
         journal.add([chunk("first")], 10)
         assert await journal.try_flush()
         assert writes == [1]
@@ -58,8 +64,7 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
         return after + len(events)
 
     async def run() -> None:
-        store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        journal = Journal(store, lambda: HEAD, 0)
+        journal = make_journal(append)
         journal.add([chunk("too large")], 10)
         assert journal.size_bytes == 10
         for _ in range(2):
@@ -86,8 +91,7 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
         return after + len(events)
 
     async def run() -> None:
-        store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-        journal = Journal(store, lambda: HEAD, 0)
+        journal = make_journal(append)
         journal.add([chunk("small")], BACKLOG_BYTES)
         await asyncio.wait_for(journal.wait_for_room(), 60)
         assert tries == [], "there is room"

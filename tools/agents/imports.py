@@ -136,7 +136,7 @@ def _missing_distribution(package: str, folder: Path) -> str:
     shipped_names = _shipped(folder.name)
     if any(_normalized(name) in shipped_names for name in distributions):
         return ""
-    # Nobody knows which one is meant of those that share a namespace, such as `google`.
+    # No one knows which one is meant of those that share a namespace, such as `google`.
     return distributions[0] if len(distributions) == 1 else f"<the package with {package!r}>"
 
 

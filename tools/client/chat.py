@@ -5,7 +5,7 @@ make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
 make chat TEXT="Add them." FILE=sums.csv   with a file, or several, separated by spaces
-make chat TASK=<id>                        goes on with an earlier task
+make chat TASK=<id>                        continues an earlier task
 """
 
 import asyncio

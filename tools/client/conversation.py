@@ -195,7 +195,7 @@ class Chat:
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
         if self._state == TaskState.WORKING:
-            hint = f"To go on with it, add TASK={self._task_id}."
+            hint = f"To continue it, add TASK={self._task_id}."
             if self._view.is_conversation:
                 hint = "/wait follows it."
             self._view.note(f"The task continues later. {hint}")

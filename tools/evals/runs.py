@@ -55,6 +55,13 @@ SECRET_CHARACTERS = 8
 Judge = Callable[[Any], Any]
 
 
+NO_JSON = object()
+"""What a text that is no JSON has as its value."""
+
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Ids of messages and turns, which are new in each run."""
+
+
 class Asker(Protocol):
     """Has a conversation, and returns its last answer."""
 
@@ -161,11 +168,6 @@ async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recor
             problems.append([f"{type(error).__name__}: {error}"])
         seconds.append(time.monotonic() - began)
     return Outcome(case, problems, seconds)
-
-
-NO_JSON = object()
-
-UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[str]:

@@ -130,22 +130,25 @@ def _keep_own_part(base: str, head: str, commit: str) -> None:
     """Keep the fork's part of the template as it is. If git could not merge the template, merge the kit's
     part alone.
 
-    base, head, commit: as for `settle`.
+    base: the common ancestor. head: the fork. commit: the kit.
     """
     texts = [git("show", f"{each}:{TEMPLATE}") + "\n" for each in (head, base, commit)]
-    parts = [TEMPLATE_PART.search(text) for text in texts]
-    if not all(parts):  # without the marks, nobody knows whose a line is
-        return
-    own_part = parts[0][0] if parts[0] else ""
+    own_part = TEMPLATE_PART.search(texts[0])
+    if own_part is None or not all(map(TEMPLATE_PART.search, texts)):
+        return  # without the marks, no one knows whose a line is
+
+    def with_own_part(text: str) -> str:
+        return TEMPLATE_PART.sub(lambda _: own_part[0], text)
+
     if TEMPLATE not in _paths("diff", "--name-only", "--diff-filter=U"):
         merged = Path(TEMPLATE).read_text("utf-8")
-        Path(TEMPLATE).write_text(TEMPLATE_PART.sub(lambda _: own_part, merged), "utf-8", newline="\n")
+        Path(TEMPLATE).write_text(with_own_part(merged), "utf-8", newline="\n")
         git("add", TEMPLATE)
         return
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(Path(folder, name)) for name in ("yours", "base", "the kit's")]
         for path, text in zip(paths, texts, strict=True):
-            Path(path).write_text(TEMPLATE_PART.sub(lambda _: own_part, text), "utf-8", newline="\n")
+            Path(path).write_text(with_own_part(text), "utf-8", newline="\n")
         merge = _run("git", "merge-file", "-p", "-L", "yours", "-L", "base", "-L", "the kit's", *paths)
     if merge.returncode > MOST_CONFLICTS:  # it failed: what git has made of the file stays
         return

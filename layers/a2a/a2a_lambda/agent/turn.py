@@ -244,7 +244,8 @@ class Turn(Steps):
     @property
     def answering(self) -> bool:
         """Whether this message answers a question of the skill."""
-        return self.pending is not None and self.pending["skill"] == self.skill and self.call is self.said
+        pending = self.pending
+        return pending is not None and pending["skill"] == self.skill and "call" not in pending
 
     @property
     def call(self) -> list[Part]:

@@ -25,7 +25,7 @@ RESERVED = re.compile(
 """Names that the kit's own paths use."""
 
 OWNER_PATTERN = r"^[A-Za-z0-9_.@:-]{1,64}$"
-"""Names of owners: of keys, schedules and events."""
+"""What the owner of a key, a schedule or an event may be called."""
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 

@@ -3,12 +3,11 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Message, Task, text_of
+from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Task, text_of
 from a2a_lambda.wire.mcp.tools import Tool
 
 ANSWER_FIELD = "answer"
@@ -51,21 +50,26 @@ def filled_parameter(task: Task) -> str | None:
     return name
 
 
+def choices_of(task: Task) -> Sequence[str]:
+    """The answers that a task's question offers."""
+    message = task["status"].get("message")
+    choices: Sequence[str] = () if message is None else message.get("metadata", {}).get(CHOICES) or ()
+    return choices
+
+
 def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     """The request to ask the user."""
-    message: Message | None = task["status"].get("message")
-    metadata: Mapping[str, Any] = {} if message is None else message.get("metadata", {})
     name = filled_parameter(task) or ANSWER_FIELD
     parameter = tool.parameters.get(name) if tool is not None else None
     field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a text
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
         field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
-    choices = metadata.get(CHOICES)
+    choices = choices_of(task)
     if choices and field["type"] != "boolean":  # choices are texts, whatever the parameter's type
         texts: dict[str, Json] = {
             keyword: field[keyword] for keyword in ("description", "default") if keyword in field
         }
-        field = {**texts, "type": "string", "enum": choices}
+        field = {**texts, "type": "string", "enum": list(choices)}
         if field.get("default") not in choices:
             field.pop("default", None)
     if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a text, too

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
-    CHOICES,
     INTERRUPTED,
     TERMINAL,
     Json,
@@ -19,7 +18,7 @@ from a2a_lambda.protocol.model import (
     plain_media_type,
     text_of,
 )
-from a2a_lambda.wire.mcp.questions import elicitation, filled_parameter, question_key, question_of
+from a2a_lambda.wire.mcp.questions import choices_of, elicitation, filled_parameter, question_key, question_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
 
@@ -89,9 +88,9 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     if task["status"]["state"] in INTERRUPTED:
         name = filled_parameter(task) or (MESSAGE_ARGUMENT if tool is None else tool.message_argument)
         question = question_of(task)
-        choices = task["status"].get("message", {}).get("metadata", {}).get(CHOICES)
-        if isinstance(choices, list) and not all(choice in question for choice in choices):
-            question += f" Choose one of {', '.join(choices)}."
+        choice = f" Choose one of {', '.join(choices_of(task))}."
+        if choices_of(task) and choice not in question:  # the kit's own questions say it
+            question += choice
         return f"{question}\nTo answer, {call} and {name}=<the answer>."
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
