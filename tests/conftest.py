@@ -111,7 +111,7 @@ def source() -> str:
 
 @pytest.fixture
 def store(settings: Settings) -> Store:
-    return Store(clients.dynamodb(settings), settings.table, ttl=DAY)
+    return Store(Table(clients.dynamodb(settings), settings.table), ttl=DAY)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def split_names(text: str) -> list[str]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a url is of this machine."""
+    """Whether a URL is of this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

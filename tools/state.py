@@ -22,7 +22,7 @@ DEFAULT_PORT = 8080
 
 
 def state_file(port: int) -> Path:
-    """File in which a running server writes its port, and the url of its emulator."""
+    """File in which a running server writes its port, and the URL of its emulator."""
     return Path(f".local-{port}.json")
 
 
@@ -72,7 +72,7 @@ def local_key() -> str:
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str:
-    """What to sign in with: KEY, or a token, or the key of make run if the url is of this machine, or "".
+    """What to sign in with: KEY, or a token, or the key of make run if the URL is of this machine, or "".
     Raises ConfigurationError."""
     return environ.get("KEY") or read_token(environ) or (local_key() if is_loopback(read_url(url)) else "")
 

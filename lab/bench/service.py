@@ -20,7 +20,7 @@ from tools.dev.memory_table import MemoryParameters, MemoryTable
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Run the services in a process of their own; yields their url. Raises ConfigurationError."""
+    """Run the services in a process of their own; yields their URL. Raises ConfigurationError."""
     with emulator.run_apart(__name__, "the DynamoDB of make bench") as url:
         yield url
 

@@ -10,6 +10,7 @@ from a2a_lambda.protocol.model import TaskState, status, timestamp
 from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from lab.scale.meter import LISTED
 from tools.costs import aws
@@ -42,7 +43,7 @@ class ManyTasks:
         self._count = count
         self.calls = 0
         self.reads = 0.0
-        store = Store(self, "scale", ttl=86_400)  # type: ignore[arg-type]
+        store = Store(Table(self, "scale"), ttl=86_400)  # type: ignore[arg-type]
         completion = status(TaskState.COMPLETED, NOW)
         self._item = items.from_head(store.new_head(SCOPE, "task-0000000", "context", completion), 1)
         self._at_once = QUERY_BYTES // size_of({name: self._item[name] for name in ("pk", "sk", *LISTING)})
@@ -76,7 +77,7 @@ class ManyTasks:
 def measure(count: int, *, context_id: str = "") -> Page:
     """The first page of an owner with so many tasks, either of all of them or of a context that has none."""
     client = ManyTasks(count)
-    store = Store(client, "scale", ttl=86_400, clock=time.time)  # type: ignore[arg-type]
+    store = Store(Table(client, "scale", clock=time.time), ttl=86_400)  # type: ignore[arg-type]
     request = ListTasksRequest(pageSize=LISTED)
     if context_id:
         request["contextId"] = context_id

@@ -18,6 +18,7 @@ from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tools.costs.units import TableCall, of_batch, of_read, of_write
@@ -107,7 +108,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.client, self.line = Metered(), Line()
-        self.store = Store(self.client, "scale", ttl=86_400)  # type: ignore[arg-type]
+        self.store = Store(Table(self.client, "scale"), ttl=86_400)  # type: ignore[arg-type]
         agents = Agents.of(Agent.load(AGENT))
         self._limit = StreamLimit(self.store, 20)
         self.messages = Messages(

@@ -22,7 +22,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import Copies, Load
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from tests.access.conftest import THROTTLED, Ssm, unknown
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
@@ -122,7 +122,7 @@ DAMAGES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def copies(settings: Settings, path: str, clock: Clock) -> Copies:
-    return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock).key_copies(path)
+    return Copies(Table(clients.dynamodb(settings), settings.table, clock=clock), path)
 
 
 @pytest.fixture

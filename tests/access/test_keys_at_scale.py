@@ -19,7 +19,8 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.key_copies import Copies
+from a2a_lambda.store.table import Table
 from tests.access.conftest import unknown
 from tests.helpers.simulation import Simulation
 
@@ -85,10 +86,10 @@ class Deployment:
     """Containers as Lambda has them: each takes one request at a time, and a request that finds none free
     gets a new one."""
 
-    def __init__(self, simulation: Simulation, parameters: ParameterStore, store: Store) -> None:
+    def __init__(self, simulation: Simulation, parameters: ParameterStore, table: Table) -> None:
         self._simulation = simulation
         self._parameters: Any = parameters
-        self._store = store
+        self._table = table
         self.path = f"/scale/{uuid.uuid4()}"
         self._free: list[Keys] = []
         self.containers = 0
@@ -103,7 +104,7 @@ class Deployment:
 
     def cold(self) -> Keys:
         self.containers += 1
-        copies = self._store.key_copies(self.path)
+        copies = Copies(self._table, self.path)
         clock, sleep = self._simulation.clock, self._simulation.sleep
         return Keys(self._parameters, self.path, copies, clock=clock, sleep=sleep)
 
@@ -130,8 +131,8 @@ class Deployment:
 
 @pytest.fixture
 def deployed(settings: Settings, simulation: Simulation) -> Callable[[ParameterStore], Deployment]:
-    store = Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=simulation.clock)
-    return lambda parameters: Deployment(simulation, parameters, store)
+    table = Table(clients.dynamodb(settings), settings.table, clock=simulation.clock)
+    return lambda parameters: Deployment(simulation, parameters, table)
 
 
 Deployed = Callable[[ParameterStore], Deployment]
@@ -225,8 +226,8 @@ def test_a_copy_of_the_future_is_not_trusted(
     secrets = [unknown(1)]
     deployment = deployed(ParameterStore(simulation, secrets))
     client = clients.dynamodb(settings)
-    ahead = Store(client, settings.table, ttl=3600, clock=lambda: simulation.now + 600)
-    copies = ahead.key_copies(deployment.path)
+    ahead = Table(client, settings.table, clock=lambda: simulation.now + 600)
+    copies = Copies(ahead, deployment.path)
 
     def act() -> None:
         load = copies.begin_load(seconds=1, resume=1)

@@ -13,13 +13,14 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError, TooManyRequests
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock
 
 
 @pytest.fixture
 def store(settings: Settings, clock: Clock) -> Store:
     clock.now -= clock.now % rate_limit.WINDOW_SECONDS
-    return Store(clients.dynamodb(settings), settings.table, ttl=3600, clock=clock)
+    return Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=3600)
 
 
 @pytest.fixture

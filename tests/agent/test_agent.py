@@ -1,7 +1,6 @@
 """The authoring interface, as the one who writes an agent meets it: without HTTP."""
 
 import asyncio
-import time
 from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,6 +20,7 @@ from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT
+from tests.helpers.clock import wait_until
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,7 @@ def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
     made = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):
         assert asyncio.run(made.run("hi")).text == "skill hello, threads: 1"
-        give_up = time.monotonic() + 60
-        while not agent_threads._idle_threads:
-            assert time.monotonic() < give_up, "the thread is not kept"
-            time.sleep(0.001)
+        wait_until(lambda: agent_threads._idle_threads)
 
 
 def test_a_router_chooses_where_no_intent_is_named(tmp_path: Path) -> None:

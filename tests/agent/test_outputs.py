@@ -2,13 +2,17 @@
 
 import asyncio
 import base64
+import uuid
 from pathlib import Path
 
 import pytest
 
 from a2a_lambda import Agent, Answer, File
+from a2a_lambda.agent.event_builder import EventBuilder
+from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.errors import AgentMistake
 from tests.agent.folders import CARD, run, write
+from tests.helpers.clock import cpu_seconds
 
 
 @pytest.mark.parametrize(
@@ -288,3 +292,14 @@ def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -
     """In the last artifact, or in the message that ends the turn."""
     answer = run(tmp_path, f"@skill\ndef hello(turn): return Command('flash'), {words}")
     assert answer.commands == [{"name": "flash"}]
+
+
+def test_100_000_chunks_are_composed_in_two_seconds_of_the_processor() -> None:
+    def compose(count: int) -> EventBuilder:
+        reply = EventBuilder(str(uuid.uuid4()), "c")
+        for _ in range(count):
+            reply.build(Batch(("word ",), last=False))
+        assert reply.parts == [{"text": "word " * count}]
+        return reply
+
+    assert cpu_seconds(lambda: compose(100_000)) < 2

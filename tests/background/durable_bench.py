@@ -1,7 +1,6 @@
 """A deployment with durable turns, on AWS's SDK, against AWS's own emulation of durable executions."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, suppress
@@ -28,11 +27,13 @@ from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, Ta
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import AGENTS, DAY, ROOT
 from tests.files.fake_s3 import FakeS3
+from tests.helpers.clock import wait_until
 from tests.helpers.rpc import intent
 from tools import template
 from tools.dev import emulator, event_sources
@@ -65,7 +66,7 @@ class DurableBench:
         self.agents = Agents.of(Agent.load(AGENTS / "traveler"))
         self.scope = Scope(f"owner-{uuid.uuid4()}", "traveler")
         self.table = clients.dynamodb(settings)
-        self.store = Store(self.table, settings.table, ttl=30 * DAY)
+        self.store = Store(Table(self.table, settings.table), ttl=30 * DAY)
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
         dispatcher = Dispatcher(executions=self.executions)
         self.s3 = FakeS3()
@@ -129,12 +130,9 @@ class DurableBench:
         assert head is not None
         return head
 
-    def wait(self, task_id: str, until: Callable[[Head], bool]) -> Task:
+    def wait(self, task_id: str, condition: Callable[[Head], bool]) -> Task:
         """The task, after its head is as wanted."""
-        give_up_at = time.monotonic() + SECONDS
-        while not until(self.head(task_id)):
-            assert time.monotonic() < give_up_at, (self.head(task_id), self.runs)
-            time.sleep(0.02)
+        wait_until(lambda: condition(self.head(task_id)))
         return self.get(task_id)
 
     def wait_for(self, task_id: str, state: TaskState) -> Task:
@@ -142,10 +140,7 @@ class DurableBench:
 
     def wait_for_runs(self, count: int) -> None:
         """Wait until the function has run so often; it has not run more often."""
-        give_up_at = time.monotonic() + SECONDS
-        while len(self.runs) < count:
-            assert time.monotonic() < give_up_at, self.runs
-            time.sleep(0.02)
+        wait_until(lambda: len(self.runs) >= count)
         assert len(self.runs) == count
 
     def follow(self, task_id: str, *, after: int = 0, stop_after: int = 1_000) -> list[Event]:

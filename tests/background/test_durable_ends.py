@@ -3,7 +3,6 @@ gone."""
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from a2a_lambda.store.store import Conflict
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import execution_of
 from tests.background.durable_bench import (
-    SECONDS,
     DurableBench,
     no_engine,
     text_of,
@@ -38,6 +36,7 @@ from tests.background.durable_bench import (
 )
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY
+from tests.helpers.clock import wait_until
 from tools.erasure import main as erase
 from tools.erasure.erasure import Erasure, Selection
 
@@ -59,10 +58,7 @@ def test_a_canceled_turn_that_runs_ends_within_seconds(bench: DurableBench) -> N
     task = bench.send(skill="stall")
     bench.wait(task["id"], lambda _: bool(bench.calls["stall"]))
     asyncio.run(bench.service.cancel(bench.scope, task["id"]))
-    give_up_at = time.monotonic() + SECONDS
-    while not bench.calls["stalled"]:
-        assert time.monotonic() < give_up_at
-        time.sleep(0.02)
+    wait_until(lambda: bench.calls["stalled"])
 
 
 def test_a_turn_is_started_once(bench: DurableBench) -> None:
@@ -170,10 +166,7 @@ def test_a_cancel_reaches_parallel_steps(bench: DurableBench) -> None:
     task = bench.send(skill="crowd")
     bench.wait(task["id"], lambda _: bench.calls["stall"] == 2)
     asyncio.run(bench.service.cancel(bench.scope, task["id"]))
-    give_up_at = time.monotonic() + SECONDS
-    while bench.calls["stalled"] < 2:
-        assert time.monotonic() < give_up_at
-        time.sleep(0.02)
+    wait_until(lambda: bench.calls["stalled"] == 2)
 
 
 def test_a_question_whose_execution_is_gone_fails_by_the_sweep(bench: DurableBench) -> None:
@@ -295,7 +288,9 @@ def test_an_execution_that_starts_while_its_task_is_erased_is_stopped(
 
 
 def test_an_execution_of_a_function_that_was_removed_ends_in_silence(bench: DurableBench) -> None:
-    asyncio.run(Sweep(bench.store, Dispatcher(FakeQueue())).end_execution("arn:of:an:execution"))
+    queue = FakeQueue()
+    asyncio.run(Sweep(bench.store, Dispatcher(queue)).end_execution("arn:of:an:execution"))
+    assert queue.waiting == []
 
 
 class Thief:

@@ -2,23 +2,19 @@
 
 import asyncio
 import json
-import threading
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from a2a_lambda.aws.queue import QueuedTurn
-from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.protocol.model import Part, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
+from tests.helpers.clock import until
 from tests.helpers.rest import user_texts
 from tests.processes.death import die_after_context, dying_before_write
 
@@ -156,150 +152,6 @@ def test_the_third_death_ends_it(bench: WorkerBench) -> None:
     assert "could not be run" in ended["status"]["message"]["parts"][0]["text"]
 
 
-def test_the_sweep_heals_a_crash_between_head_and_queue(bench: WorkerBench) -> None:
-    bench.queue.broken = True
-    task = bench.send("echo")
-    bench.queue.broken = False
-    assert bench.queue.waiting == []
-    bench.clock.now += 120
-    asyncio.run(bench.sweep.run())
-    assert bench.ticket(task["id"]) in bench.queue.waiting
-    bench.work()
-    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
-
-
-def test_the_sweep_does_not_grow_a_backlog(bench: WorkerBench) -> None:
-    task = bench.send("echo")
-    mine = bench.ticket(task["id"])
-    bench.clock.now += 120
-    for minute in range(REQUEUE_MINUTES):
-        asyncio.run(bench.sweep.run())
-        assert bench.queue.waiting.count(mine) == 2, minute
-        bench.clock.now += 50
-    bench.clock.now += 120
-    asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(mine) == 3
-    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
-    bench.clock.now += QUEUED_TURN_SECONDS
-    asyncio.run(bench.sweep.run())
-    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-
-
-def test_a_turn_that_waits_after_a_death_fails_in_time_too(bench: WorkerBench) -> None:
-    """SQS has deleted its message by then."""
-    task = bench.send("echo")
-    bench.died(task["id"])
-    bench.clock.now += 90
-    for _ in range(10):
-        asyncio.run(bench.sweep.run())
-        assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
-        bench.clock.now += 0.05 * QUEUED_TURN_SECONDS
-    waiting = bench.queue.waiting.count(bench.ticket(task["id"]))
-    for _ in range(16):
-        bench.clock.now += 0.05 * QUEUED_TURN_SECONDS
-        asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(bench.ticket(task["id"])) > waiting, "again, before that"
-    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-
-
-def test_sweeps_that_overlap_queue_a_turn_once(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = bench.send("echo")
-    bench.clock.now += 120
-    send = bench.queue.send
-
-    def sweep_meanwhile(turn: QueuedTurn) -> None:
-        monkeypatch.setattr(bench.queue, "send", send)
-        thread = threading.Thread(target=lambda: asyncio.run(bench.sweep.run()))
-        thread.start()
-        thread.join()
-        send(turn)
-
-    monkeypatch.setattr(bench.queue, "send", sweep_meanwhile)
-    asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2, "of the client, and of one sweep"
-
-
-def test_a_sweep_that_lasts_long_keeps_the_pause(bench: WorkerBench) -> None:
-    """It lists what is due, and comes to a task minutes later."""
-    task = bench.send("echo")
-    bench.clock.now += 120
-    began = int(bench.clock()) // 60
-    bench.clock.now += 60 * REQUEUE_MINUTES
-    asyncio.run(bench.sweep.look_at(bench.scope, task["id"], began))
-    assert bench.head(task["id"]).due >= int(bench.clock()) // 60 + REQUEUE_MINUTES
-
-
-def test_a_sweep_ends_in_time(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
-    task = bench.send("echo")
-    bench.clock.now += 120
-    assert asyncio.run(bench.sweep.run(time.monotonic() - 1)) == 0
-    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 1
-    assert "left for the next sweep" in caplog.text
-
-
-def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It listed what was due before another looked at it."""
-    task = bench.send("echo")
-    bench.clock.now += 120
-    minute = int(bench.clock()) // 60
-    listed = bench.store.list_due(minute)
-    asyncio.run(bench.sweep.run())
-    monkeypatch.setattr(bench.store, "list_due", lambda _: listed)
-    asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2
-
-
-def test_a_task_no_one_can_read_holds_up_no_other(
-    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
-    bench.clock.now += 120
-    read = bench.store.get_head
-
-    def head(scope: Scope, task_id: str) -> Head | None:
-        if task_id == broken:
-            raise KeyError("artifacts")
-        return read(scope, task_id)
-
-    monkeypatch.setattr(bench.store, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)])
-    monkeypatch.setattr(bench.store, "get_head", head)
-    asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(bench.ticket(whole)) == 2
-
-
-def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: WorkerBench) -> None:
-    task = bench.send("echo")
-    for _ in range(60):  # a backlog of an hour
-        bench.clock.now += 60
-        asyncio.run(bench.sweep.run())
-    waiting = bench.queue.waiting.count(bench.ticket(task["id"]))
-    assert waiting < 8
-    bench.died(task["id"])
-    bench.clock.now += 90  # its lease, and the minute in which the sweep comes by
-    asyncio.run(bench.sweep.run())
-    assert bench.queue.waiting.count(bench.ticket(task["id"])) == waiting + 1
-
-
-def test_the_sweep_ends_an_inline_turn_that_died(bench: WorkerBench) -> None:
-    call, request = bench.sent("echo")
-    request["configuration"]["returnImmediately"] = False
-    claim: Any = asyncio.run(bench.messages.intake.start(call, request))
-    bench.clock.now += 91
-    asyncio.run(bench.sweep.run())
-    head = bench.head(claim.head.task_id)
-    assert head.state == TaskState.FAILED
-    assert bench.queue.waiting == []
-
-
-def test_dead_letters_end_their_tasks(bench: WorkerBench) -> None:
-    task = bench.send("echo")
-    ticket = bench.ticket(task["id"])
-    asyncio.run(bench.worker.fail_turn(ticket))
-    assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-    asyncio.run(bench.worker.fail_turn(ticket))
-    asyncio.run(bench.worker.fail_turn(replace(ticket, task_id="nobody's")))
-
-
 def test_an_old_message_is_none_of_a_later_turns(bench: WorkerBench) -> None:
     asked = bench.send("question")
     old = bench.ticket(asked["id"])
@@ -405,8 +257,7 @@ def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
 
     async def go() -> None:
         running = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
-        while bench.head(task["id"]).state != TaskState.WORKING:
-            await asyncio.sleep(0.01)
+        await until(lambda: bench.head(task["id"]).state == TaskState.WORKING)
         await bench.service.cancel(bench.scope, task["id"])
         await asyncio.wait_for(running, 60)
 

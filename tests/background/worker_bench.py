@@ -17,6 +17,7 @@ from a2a_lambda.protocol.model import Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
@@ -31,7 +32,9 @@ class WorkerBench:
         self.agents = agents = Agents.of(Agent.load(AGENTS / "probe"))
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
-        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.store = Store(
+            Table(clients.dynamodb(settings), settings.table, clock=self.clock), ttl=30 * 86_400
+        )
         self.queue = FakeQueue()
         dispatcher = Dispatcher(self.queue)
         self.messages = Messages(self.store, agents, dispatcher=dispatcher, repeat_seconds=60)

@@ -3,77 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import pytest
 
-from a2a_lambda.aws.signing import Signer
-from a2a_lambda.client import AgentError, Client, Refused, Undiscovered, discovery, sse
-from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.http.app import create_app
+from a2a_lambda.client import AgentError, Client, Refused, discovery
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from a2a_lambda.settings import Settings
 from a2a_lambda.wire import v0_3
-from tests.aws.fake_kms import Kms
 from tests.client.served import CARDS, Served
-from tests.conftest import BASE_URL, new_key
+from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
-
-
-@pytest.fixture
-def kms() -> Kms:
-    return Kms("ECC_NIST_P256")
-
-
-@pytest.mark.parametrize("change", ["", "description", "signatures", "keys", "none"])
-def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
-    """By keys that the caller has, and not by those that the card names."""
-    kit = Kit(settings)
-    key = new_key(kit)
-    signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
-    kit.signer = signer
-    keys = {"keys": [signer.fetch_jwk()]}
-    other = Signer(cast(Any, Kms("RSA_2048")), "arn:aws:kms:us-east-1:1:key/k")
-    if change == "keys":
-        keys = {"keys": [other.fetch_jwk()]}
-
-    class Changed(httpx2.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            answer = await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
-            if not request.url.path.endswith(".json"):
-                return answer
-            card = json.loads(await answer.aread())
-            if change == "description":
-                card["description"] = "Something else."
-            if change == "signatures":
-                card["signatures"] = [{"protected": "e30", "signature": ""}, 7, {"protected": None}]
-            if change == "none":
-                del card["signatures"]
-            return httpx2.Response(200, json=card)
-
-    async def send() -> Any:
-        async with Client(f"{BASE_URL}/a2a/probe", key=key, transport=Changed(), verify=keys) as agent:
-            return await agent.send("hi")
-
-    if change:
-        with pytest.raises(Undiscovered, match="none of the keys in `verify` has signed the card"):
-            asyncio.run(send())
-    else:
-        assert asyncio.run(send())["status"]["state"] == TaskState.COMPLETED
-
-
-def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:
-    async def discover(verify: Json) -> None:
-        async with Client(BASE_URL, transport=httpx2.ASGITransport(create_app(kit)), verify=verify) as agent:
-            await agent.discover()
-
-    wrong: list[Json] = [{}, {"keys": [{}]}, {"keys": 7}]
-    for verify in wrong:
-        with pytest.raises(ConfigurationError, match="verify is not a set of public keys"):
-            asyncio.run(discover(verify))
-
 
 Talk = Callable[[Callable[[Client], Coroutine[Any, Any, Any]]], Any]
 
@@ -172,19 +113,6 @@ def test_our_own_cards(kit: Kit, key: str) -> None:
     asyncio.run(go())
 
 
-@pytest.mark.parametrize(
-    "card",
-    [
-        {"url": "https://evil.example.org/", "protocolVersion": "0.3.0"},
-        {"url": "https://agents.example.com:8443/", "protocolVersion": "0.3.0"},
-        {"url": "http://agents.example.com/", "protocolVersion": "0.3.0"},
-    ],
-)
-def test_a_card_that_sends_its_callers_elsewhere(card: Json) -> None:
-    with pytest.raises(Refused):
-        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
-
-
 def test_an_agent_of_this_machine_must_be_allowed() -> None:
     async def go() -> None:
         async with Client("http://127.0.0.1:1/") as agent:
@@ -192,17 +120,6 @@ def test_an_agent_of_this_machine_must_be_allowed() -> None:
 
     with pytest.raises(Refused, match=r"if you trust it, write Client\(…, private=True\)"):
         asyncio.run(go())
-
-
-def test_the_key_stays_at_home() -> None:
-    source = f"{BASE_URL}/.well-known/agent-card.json"
-    card = {"url": "https://partner.example.org/", "protocolVersion": "0.3.0"}
-    assert discovery.agent_of_card(card, source, "key", ["partner.example.org"]).headers == {}
-    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
-    assert discovery.agent_of_card(card, source, "key").headers == {"Authorization": "Bearer key"}
-    schemes: Json = {"k": {"type": "apiKey", "in": "header", "name": "X-Its-Own"}}
-    asks = card | {"securitySchemes": schemes}
-    assert discovery.agent_of_card(asks, source, "key").headers == {"X-Its-Own": "key"}
 
 
 def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
@@ -218,82 +135,6 @@ def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
             assert (await agent.get(task["id"]))["artifacts"][1]["name"] == "report"
 
     asyncio.run(go())
-
-
-HOSTILE_CARDS: list[Json] = [
-    {"url": f"{BASE_URL}/\x00", "protocolVersion": "0.3.0"},
-    {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "preferredTransport": "GRPC"},
-    {"url": 5, "protocolVersion": [], "additionalInterfaces": 5, "preferredTransport": "GRPC"},
-]
-
-
-@pytest.mark.parametrize("card", HOSTILE_CARDS)
-def test_a_hostile_card_is_none(card: Json) -> None:
-    with pytest.raises(Undiscovered):
-        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
-
-
-@pytest.mark.parametrize("name", ["X-K\xe9y", "Host", "Content-Length", "a b", "", 5])
-def test_the_key_goes_in_no_odd_header(name: Json) -> None:
-    schemes: Json = {
-        "a": {"apiKeySecurityScheme": "x"},
-        "k": {"type": "apiKey", "in": "header", "name": name},
-    }
-    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "securitySchemes": schemes}
-    found = discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
-    assert found.headers == {"Authorization": "Bearer key"}
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_events_however_they_come(end: bytes, size: int) -> None:
-    told = b"\xef\xbb\xbf" + end.join(
-        [
-            b"id: 0",
-            b"data: first",
-            b"",
-            b": alive",
-            b"id: 1",
-            b'data: {"a":',
-            b'data: "\xe2\x80\xa8"}',
-            b"",
-            b"data:",
-            b"",
-            b"data:x",
-            b"",
-            b"data: cut",
-        ]
-    )
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for start in range(0, len(told), size):
-            yield told[start : start + size]
-
-    async def go() -> list[bytes]:
-        return [found async for found in sse.data(chunks(), 100)]
-
-    assert asyncio.run(go()) == [b"first", b'{"a":\n"\xe2\x80\xa8"}', b"x"]
-
-
-def test_an_event_without_end_is_given_up() -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        while True:
-            yield b"data: " + b"x" * 50
-
-    async def go() -> None:
-        with pytest.raises(sse.TooLarge):
-            async for _ in sse.data(chunks(), 1000):
-                pass
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize(
-    "card", [[], {}, {"url": f"{BASE_URL}/", "protocolVersion": "7.0"}, {"supportedInterfaces": [1]}]
-)
-def test_a_card_no_one_can_go_by(card: Json) -> None:
-    with pytest.raises(Undiscovered):
-        discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", None)
 
 
 class Answering(httpx2.AsyncBaseTransport):

@@ -29,8 +29,6 @@ import json
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -285,12 +283,3 @@ def interpreter() -> str:
         [str(MINISTACK.parent / "python"), "-c", code], capture_output=True, text=True, check=True
     )
     return found.stdout.strip()
-
-
-def eventually(what: Callable[[], Any]) -> Any:
-    """Its first true value."""
-    give_up = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.2)
-    return found

@@ -13,7 +13,8 @@ import pytest
 
 from a2a_lambda.catalog.agents import read_cards
 from tests.conftest import ROOT
-from tests.e2e.stack import CommandFailed, EmulatedStack, eventually
+from tests.e2e.stack import CommandFailed, EmulatedStack
+from tests.helpers.clock import wait_until
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 from tools.agents.stages import default_stage, read_stages
@@ -93,6 +94,6 @@ def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
         name = str(task["status"]["state"]).removeprefix("TASK_STATE_")
         return name if name in ENDED else ""
 
-    ended = eventually(state).lower()
+    ended = wait_until(state, pause=0.2).lower()
     note = " (it may need a secret or a service that the emulator does not have)" if ended == "failed" else ""
     print(f"{agent}: {ended}{note}")

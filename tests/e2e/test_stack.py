@@ -38,8 +38,9 @@ from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.e2e.calls import Recorder
 from tests.e2e.proof import Proof
-from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped, eventually
+from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped
 from tests.helpers.builds import building
+from tests.helpers.clock import wait_until
 from tests.helpers.rest import message_1_0
 from tests.interop.provider import NODE_MODULES, RESOURCE, Provider, run_client
 from tests.lambda_.observability.collector import Collector
@@ -195,7 +196,9 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
             headers = {"Authorization": f"Bearer {secret}", "A2A-Version": "1.0"}
             return stack.call("POST", "/message:send", message, **headers)
 
-        eventually(lambda: send(token).status_code == 200)  # issuers reach a container within a minute
+        wait_until(
+            lambda: send(token).status_code == 200, pause=0.2
+        )  # issuers reach a container within a minute
         assert send(token[:-6] + "AAAAAA").status_code == 401
         poor = send(provider.token_of_program(scope="agents.admin")["access_token"])
         assert poor.status_code == 403
@@ -227,7 +230,7 @@ def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
     """What a webhook did not accept, and a change that was not relayed, are sent again."""
     webhook = Webhook()
     task = rest.send("What is 1 plus 2?", taskPushNotificationConfig={"url": webhook.url, "id": "a"})
-    eventually(lambda: [body for _, body, _ in webhook.seen if "statusUpdate" in body])
+    wait_until(lambda: [body for _, body, _ in webhook.seen if "statusUpdate" in body], pause=0.2)
     sqs, streams = stack.client("sqs"), stack.client("dynamodbstreams")
     table, dynamodb = stack.outputs["TableName"], stack.client("dynamodb")
     [push] = [
@@ -247,7 +250,7 @@ def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
     )
     redrive = ("make", "--silent", "redrive", f"STACK={NAME}")
     assert "1 sent again" in stack.run(*redrive, "QUEUE=notices")
-    eventually(lambda: len(webhook.seen) > seen)
+    wait_until(lambda: len(webhook.seen) > seen, pause=0.2)
 
     arn = streams.list_streams(TableName=table)["Streams"][0]["StreamArn"]
     [shard, *_] = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
@@ -288,7 +291,7 @@ def test_the_playground_calls_it_and_reads_its_log(
     [result] = [record["result"] for record in records if record["kind"] == "result"]
     assert result["task"]["artifacts"][0]["parts"][0]["text"] == "1 plus 2 is 3."
     log = logs.log_of(NAME)
-    eventually(lambda: [entry for entry in log.read() if entry["level"] == "INFO"])
+    wait_until(lambda: [entry for entry in log.read() if entry["level"] == "INFO"], pause=0.2)
 
 
 def test_the_doctor_is_content(stack: EmulatedStack, key: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,7 +329,7 @@ def test_a_background_run(rest: Rest) -> None:
     """Through SQS and the worker."""
     task = rest.send("What is 1 plus 2?", returnImmediately=True)
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
-    eventually(lambda: rest.state(task["id"]) == "TASK_STATE_COMPLETED")
+    wait_until(lambda: rest.state(task["id"]) == "TASK_STATE_COMPLETED", pause=0.2)
 
 
 def test_a_push(rest: Rest) -> None:
@@ -334,7 +337,7 @@ def test_a_push(rest: Rest) -> None:
     webhook = Webhook()
     config = {"url": webhook.url, "token": "t-1"}
     task = rest.send("What is 1 plus 2?", taskPushNotificationConfig=config)
-    eventually(lambda: webhook.seen)
+    wait_until(lambda: webhook.seen, pause=0.2)
     headers, told, _ = webhook.seen[-1]
     assert headers["x-a2a-notification-token"] == "t-1"
     [update] = told.values()
@@ -344,7 +347,7 @@ def test_a_push(rest: Rest) -> None:
 
 def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     """A turn whose message never came to the queue is run all the same."""
-    store = Store(stack.client("dynamodb"), stack.outputs["TableName"], ttl=86_400)
+    store = Store(Table(stack.client("dynamodb"), stack.outputs["TableName"]), ttl=86_400)
     scope = Scope("alice", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
@@ -356,7 +359,7 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     head: Head = store.update_head(replace(begun.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
     stack.sweep()  # the schedule may be first
-    eventually(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED")
+    wait_until(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED", pause=0.2)
 
 
 def publish_layer(stack: EmulatedStack, name: str) -> str:

@@ -20,6 +20,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.agents.probe.agent import drawing
 from tests.conftest import AGENTS
@@ -78,7 +79,7 @@ class Deployment:
         label = f"k{uuid.uuid4().hex[:8]}"
         self.key = KeyRegister(clients.ssm(ministack), self.settings.keys_path).create(label, local=True)
         self.scope = Scope(label, "probe")
-        self.store = Store(clients.dynamodb(ministack), ministack.table, ttl=86_400)
+        self.store = Store(Table(clients.dynamodb(ministack), ministack.table), ttl=86_400)
         self.environment = {
             f"A2A_{name.upper()}": str(value)
             for name, value in self.settings.model_dump().items()

@@ -21,6 +21,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from tests.conftest import BASE_URL, DAY, new_key
 from tests.store.calls import Calls
 
@@ -150,7 +151,7 @@ def test_no_mistake_of_a_client_is_a_fault(
 ) -> None:
     calls = Calls(clients.dynamodb(settings))
     kit = Kit(settings)
-    kit.store = Store(calls, settings.table, ttl=DAY)  # type: ignore[arg-type]
+    kit.store = Store(Table(calls, settings.table), ttl=DAY)  # type: ignore[arg-type]
     client = TestClient(create_app(kit), base_url=BASE_URL)
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 0.2)
     owner = f"fuzz-{uuid.uuid4()}"

@@ -26,6 +26,7 @@ from a2a_lambda.operations import intake
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks import head
 from a2a_lambda.turns import journal, lease
 from tests.background.worker_bench import WorkerBench
@@ -99,7 +100,7 @@ def faulty(settings: Settings) -> Faulty:
 def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
     kit = Kit(settings)
     client: Any = faulty
-    kit.store = Store(client, settings.table, ttl=86_400)
+    kit.store = Store(Table(client, settings.table), ttl=86_400)
     with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as made:
         yield Rest(made, new_key(kit))
 
@@ -191,7 +192,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
     """A message that could not be worked off comes again; the turn is run to its end, and once."""
     bench = WorkerBench(settings)
     client: Any = faulty
-    store = Store(client, settings.table, ttl=86_400, clock=bench.clock)
+    store = Store(Table(client, settings.table, clock=bench.clock), ttl=86_400)
     agents = Agents.of(Agent.load(AGENTS / "probe"))
     worker, sweep = Worker(store, agents), Sweep(store, Dispatcher(bench.queue))
     for at in range(1, 40):

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import threading
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from tests.files.fake_s3 import FakeS3
+from tests.helpers.clock import wait_until
 
 MB = 2**20
 
@@ -181,9 +181,7 @@ def test_a_file_that_is_aborted_while_a_part_is_on_its_way_leaves_nothing(s3: Fa
     assert begun.wait(60)
     abort = threading.Thread(target=file.abort)
     abort.start()
-    end = time.monotonic() + 60
-    while not file._is_aborted:
-        assert time.monotonic() < end
+    wait_until(lambda: file._is_aborted)
     may_go_on.set()
     for thread in (flush, abort):
         thread.join()

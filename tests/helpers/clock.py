@@ -1,4 +1,12 @@
-"""A clock tests turn by hand."""
+"""Clocks of tests, which a busy machine does not turn, and waits for what takes its time."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 120.0
+"""Seconds after which a test fails that waits for something. A busy machine is not there yet."""
 
 
 class Clock:
@@ -12,3 +20,26 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time that a call takes in its thread, for tests of linear work."""
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
+def wait_until(condition: Callable[[], Any], *, pause: float = 0.02) -> Any:
+    """Wait until a condition holds; returns its first true value."""
+    give_up_at = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < give_up_at, "it did not happen in time"
+        time.sleep(pause)
+    return value
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """The same on an event loop."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.02)

@@ -246,7 +246,7 @@ def test_a_client_of_mcp_that_leaves_cancels_its_call(
         await asyncio.wait_for(wait_for_turns(), PATIENCE)
 
     asyncio.run(go())
-    [(task_id, _)] = own_kit.store.list_tasks(Scope(owner, "probe"), TaskQuery(size=5)).tasks
+    [(task_id, _)] = own_kit.store.indexes.list_tasks(Scope(owner, "probe"), TaskQuery(size=5)).tasks
     head = own_kit.store.get_head(Scope(owner, "probe"), task_id)
     assert head is not None
     assert head.state == TaskState.CANCELED

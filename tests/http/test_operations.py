@@ -124,7 +124,7 @@ def test_a_fault_says_nothing_of_its_cause(
     assert answer.json()["error"]["code"] == -32603
     assert "a secret" not in answer.text
     assert "a secret" in caplog.text
-    monkeypatch.setattr("a2a_lambda.http.rest.call", fail)
+    monkeypatch.setattr("a2a_lambda.http.rest.handle", fail)
     broken = TestClient(rest.client.app, base_url=BASE_URL, raise_server_exceptions=False).get("/tasks")
     assert broken.status_code == 500
     assert "a secret" not in broken.text

@@ -20,7 +20,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.background.durable_bench import DurableBench, texts
 from tests.conftest import AGENTS
-from tests.lambda_.runtime_api import RuntimeApi
+from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 from tools.dev import event_sources
 from tools.dev.event_sources import LambdaContext

@@ -22,7 +22,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
-from tests.lambda_.runtime_api import RuntimeApi
+from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tests.store.calls import Calls
 from tests.store.counted import Counted
 from tools.build.built_functions import Built

@@ -16,7 +16,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT
 from tests.helpers.builds import build
 from tests.helpers.rpc import message, request
-from tests.lambda_.runtime_api import RuntimeApi, event, streamed
+from tests.lambda_.runtime.runtime_api import RuntimeApi, event, streamed
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import image, lint
 from tools.build.built_functions import HOST, Built, interpreter

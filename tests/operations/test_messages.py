@@ -33,7 +33,8 @@ from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
 from tests.agent.folders import CARD, write
 from tests.files.fake_s3 import FakeS3
-from tests.turns.run_bench import RunBench, until, within
+from tests.helpers.clock import until
+from tests.turns.run_bench import RunBench, within
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import asyncio
 import base64
 import json
 import threading
-import time
 import uuid
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from a2a_lambda.background import takeover
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import (
     NotWaiting,
@@ -31,6 +31,7 @@ from tests.background.durable_bench import (
     waits_of,
 )
 from tests.conftest import DAY
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rpc import intent
 from tests.processes.death import Died
 
@@ -201,15 +202,23 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reply is stored in several writes, and the timeout comes between them."""
-    append = Store.append
+    append, load_head = Store.append, takeover.load_head_of_execution
+    has_seen_reply = threading.Event()
+
+    async def load_and_notice(*args: Any) -> Head | None:
+        head = await load_head(*args)
+        if head is not None and head.is_replying:
+            has_seen_reply.set()
+        return head
 
     def append_late(store: Store, head: Head, events: list[Event], *, after: int) -> int:
         if head.holder == REPLYING:
-            time.sleep(1.5)
+            assert has_seen_reply.wait(PATIENCE), "the run after the timeout has met the reply"
         return append(store, head, events, after=after)
 
+    monkeypatch.setattr(takeover, "load_head_of_execution", load_and_notice)
     monkeypatch.setattr(Store, "append", append_late)
-    task = bench.send('{"seconds": 1}', "cash")
+    task = bench.send('{"seconds": 4}', "cash")
     bench.wait_until_open(task["id"])
     bench.send("c" * 10_000, taskId=task["id"])
     done = bench.wait_for(task["id"], TaskState.COMPLETED)

@@ -18,7 +18,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, service
 from a2a_lambda.protocol.model import Published, TaskState
 from a2a_lambda.settings import Settings
-from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
+from tests.helpers.clock import until
+from tests.turns.run_bench import PATIENCE, RunBench, states, within
 
 
 @pytest.fixture
@@ -81,8 +82,9 @@ def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: R
         task_id = call.request.task_id()
         async with aclosing(await bench.messages.stream(call, request)) as stream:
             await anext(stream)
+            bench.calls.during()
             following = asyncio.ensure_future(bench.follow(task_id, after=500))
-            await asyncio.sleep(2 * follow.FOLLOW_POLL_SECONDS)
+            await until(lambda: bench.calls.count["get_item"] >= 2)  # it has looked, and looks again
             assert not following.done()
             await bench.cancel(task_id)
             seen = await following

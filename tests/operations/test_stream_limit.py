@@ -23,11 +23,12 @@ from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import BASE_URL, new_key
-from tests.helpers.clock import Clock
+from tests.helpers.clock import Clock, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent
 
@@ -39,7 +40,7 @@ def owner() -> str:
 
 def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock), 3)
+    caps = StreamLimit(Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400), 3)
 
     async def go() -> None:
         async with AsyncExitStack() as held:
@@ -66,7 +67,7 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
 
 def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     caps = StreamLimit(store, 1)
     keep, renewals = store.slots.keep, 0
 
@@ -94,7 +95,7 @@ def test_one_whose_client_leaves_is_free_at_once(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its task is cancelled then, and cancelled again while it cleans up."""
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
     caps = StreamLimit(store, 1)
     free = store.slots.free
 
@@ -110,13 +111,11 @@ def test_one_whose_client_leaves_is_free_at_once(
 
     async def go() -> None:
         holding = asyncio.create_task(hold())
-        while not store.slots.list(owner):
-            await asyncio.sleep(0.01)
+        await until(lambda: store.slots.list(owner))
         for _ in range(3):
             holding.cancel()
             await asyncio.sleep(0.01)
-        while store.slots.list(owner):
-            await asyncio.sleep(0.01)
+        await until(lambda: not store.slots.list(owner))
 
     asyncio.run(asyncio.wait_for(go(), 120))
 
@@ -124,7 +123,7 @@ def test_one_whose_client_leaves_is_free_at_once(
 def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
     caps = StreamLimit(store, 1)
     take = store.slots.take
     begun, left = threading.Event(), threading.Event()
@@ -142,21 +141,19 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
     async def go() -> None:
         holding = asyncio.create_task(hold())
-        while not begun.is_set():
-            await asyncio.sleep(0.01)
+        await until(begun.is_set)
         holding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await holding
         left.set()
-        while threads._kept:
-            await asyncio.sleep(0.01)
+        await until(lambda: not threads._kept)
         assert store.slots.list(owner) == set()
 
     asyncio.run(asyncio.wait_for(go(), 120))
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
-    caps = StreamLimit(Store(clients.dynamodb(settings), settings.table, ttl=86_400), 5)
+    caps = StreamLimit(Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400), 5)
     most = now = refused = 0
 
     async def one(full: asyncio.Event) -> None:
@@ -219,8 +216,7 @@ def owner_of(kit: Kit, key: str) -> str:
 
 
 async def slots_taken(kit: Kit, owner: str, count: int) -> None:
-    while len(kit.store.slots.list(owner)) != count:
-        await asyncio.sleep(0.05)
+    await until(lambda: len(kit.store.slots.list(owner)) == count)
 
 
 def test_a_send_can_be_refused_before_its_answer_begins() -> None:
@@ -348,7 +344,7 @@ def test_an_owner_with_many_streams_gets_the_slot_that_is_free(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chance always meets the one that is taken, so all of them are looked at."""
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400)
+    store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
     limit = StreamLimit(store, 2)
     monkeypatch.setattr("a2a_lambda.operations.stream_limit.random.randrange", lambda _: 0)
 

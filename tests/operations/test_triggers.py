@@ -48,7 +48,9 @@ class Containers:
         self.clock = Clock()
         self.clock.now = NOON + 20
         self.owner = owner
-        self.store = Store(clients.dynamodb(settings), settings.table, ttl=30 * 86_400, clock=self.clock)
+        self.store = Store(
+            Table(clients.dynamodb(settings), settings.table, clock=self.clock), ttl=30 * 86_400
+        )
         self.queue = FakeQueue()
         self.messages = Messages(
             self.store,

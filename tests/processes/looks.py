@@ -27,7 +27,7 @@ def main(folder: str, emulator: str, start: str, minutes: str) -> None:
     settings = Settings(table="shared", local=True, emulator=emulator)
     clock = Clock()
     client = clients.dynamodb(settings)
-    store = Store(client, settings.table, ttl=30 * 86_400, clock=clock)
+    store = Store(Table(client, settings.table, clock=clock), ttl=30 * 86_400)
     agents = Agents.of(Agent.load(Path(folder)))
     messages = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60)
     triggers = Triggers(store, ScheduleMarks(Table(client, settings.table, clock=clock)), agents, messages)

@@ -13,6 +13,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.operations.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.agent.folders import CARD, write
 from tests.helpers.clock import Clock
@@ -52,7 +53,7 @@ def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path
     assert [process.wait() for process in containers[2:]] == [0, 0]
     clock = Clock()
     clock.now = NOON + 60 * MINUTES
-    store = Store(clients.dynamodb(ministack), ministack.table, ttl=30 * 86_400, clock=clock)
+    store = Store(Table(clients.dynamodb(ministack), ministack.table, clock=clock), ttl=30 * 86_400)
     page = asyncio.run(Service(store).list(Scope(owner, "hello"), {"pageSize": 100}))
     times = [task["history"][0]["metadata"]["schedule"]["time"] for task in page["tasks"]]
     assert sorted(times) == [f"2026-03-02T12:{minute:02}:00.000Z" for minute in range(MINUTES)]

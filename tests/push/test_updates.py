@@ -26,6 +26,7 @@ from a2a_lambda.push.updates import MAX_EVENTS, list_updates
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire import negotiation
@@ -227,7 +228,7 @@ def test_a_config_of_an_earlier_release_gets_the_task_once(
 
 @pytest.fixture
 def store(settings: Settings, clock: Clock) -> Store:
-    return Store(clients.dynamodb(settings), settings.table, ttl=1000, clock=clock)
+    return Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=1000)
 
 
 def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(store: Store, scope: Scope) -> None:

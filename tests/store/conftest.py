@@ -7,6 +7,7 @@ import pytest
 from a2a_lambda.aws import hot_path
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
@@ -22,7 +23,7 @@ def calls(settings: Settings, request: pytest.FixtureRequest) -> Calls:
 
 @pytest.fixture
 def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
-    return Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
+    return Store(Table(calls, settings.table, clock=clock), ttl=1000)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from a2a_lambda.protocol.model import Message, Part, Published, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.store.calls import Calls
@@ -22,7 +23,7 @@ class Counted:
 
     def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
         self.calls = Calls(clients.dynamodb(settings))
-        store = Store(self.calls, settings.table, ttl=1000)  # type: ignore[arg-type]
+        store = Store(Table(self.calls, settings.table), ttl=1000)  # type: ignore[arg-type]
         self.messages = Messages(store, kit.agents, repeat_seconds=60)
         self.service = Service(store)
         self.scope = scope

@@ -13,6 +13,7 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.journal import FLUSH_SECONDS
 from tests.store.counted import Counted
@@ -106,7 +107,7 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
     client.meta.events.register(
         "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
     )
-    store = Store(client, settings.table, ttl=1000)
+    store = Store(Table(client, settings.table), ttl=1000)
     counted.messages = Messages(store, kit.agents, repeat_seconds=60)
     asyncio.run(counted.send("What is 1 plus 2?"))
     listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]

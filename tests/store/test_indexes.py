@@ -20,7 +20,7 @@ TASKS = 40
 
 def store_with(settings: Settings, scope: Scope, list_shards: int) -> tuple[Store, list[str]]:
     """A store, and the ids of its tasks, newest first. Every fifth is in a context of its own."""
-    store = Store(clients.dynamodb(settings), settings.table, ttl=1_000, list_shards=list_shards)
+    store = Store(Table(clients.dynamodb(settings), settings.table), ttl=1_000, list_shards=list_shards)
     now = store.clock()
     ids = [f"task-{number}" for number in range(TASKS)]
     for number, task_id in enumerate(ids):
@@ -33,7 +33,7 @@ def walk(store: Store, scope: Scope, query: TaskQuery) -> tuple[list[str], int]:
     """Ids on all pages of a list, and the number of pages."""
     task_ids: list[str] = []
     for pages in range(1, 10 * TASKS):
-        page = store.list_tasks(scope, query)
+        page = store.indexes.list_tasks(scope, query)
         assert len(page.tasks) <= query.size
         task_ids += [task_id for task_id, _ in page.tasks]
         if not page.after:
@@ -52,7 +52,7 @@ def test_pages_have_every_task_once_and_in_order(settings: Settings, scope: Scop
     assert since is not None
     query = TaskQuery(size=4, since=since.status["timestamp"])
     assert walk(store, scope, query)[0] == ids[:10]
-    assert store.count_tasks(scope, query) == 10
+    assert store.indexes.count_tasks(scope, query) == 10
 
 
 @pytest.mark.parametrize("list_shards", [1, 3])
@@ -72,7 +72,7 @@ def test_a_page_reads_only_so_many_tasks(
 
     monkeypatch.setattr(Table, "query_page", counting)
     store, ids = store_with(settings, scope, list_shards)
-    first = store.list_tasks(scope, TaskQuery(size=30, context_id="rare"))
+    first = store.indexes.list_tasks(scope, TaskQuery(size=30, context_id="rare"))
     assert len(first.tasks) < len(ids[4::5])
     assert first.after
     assert sum(read) <= 9
@@ -81,7 +81,7 @@ def test_a_page_reads_only_so_many_tasks(
     assert pages > 3
     assert walk(store, scope, TaskQuery(size=30, context_id="absent"))[0] == []
     read.clear()
-    assert store.count_tasks(scope, TaskQuery(size=30)) == sum(read) == 9
+    assert store.indexes.count_tasks(scope, TaskQuery(size=30)) == sum(read) == 9
 
 
 @pytest.mark.parametrize(("query", "count"), [(TaskQuery(size=5), 6), (TaskQuery(5, context_id="rare"), 30)])
@@ -99,7 +99,7 @@ def test_a_list_of_everything_reads_one_task_more_than_a_page(
 
     monkeypatch.setattr(Table, "query_page", note)
     store, _ = store_with(settings, scope, 1)
-    store.list_tasks(scope, query)
+    store.indexes.list_tasks(scope, query)
     assert limits[0] == count
 
 
@@ -111,9 +111,9 @@ def test_a_page_is_full_if_there_are_enough_tasks(
     monkeypatch.setattr(indexes, "QUERY_LIMIT", 3)
     store, ids = store_with(settings, scope, list_shards)
     for size in range(1, len(ids[4::5])):
-        assert len(store.list_tasks(scope, TaskQuery(size=size, context_id="rare")).tasks) == size
+        assert len(store.indexes.list_tasks(scope, TaskQuery(size=size, context_id="rare")).tasks) == size
     for context, count in (("rare", len(ids[4::5])), ("usual", len(ids) - len(ids[4::5]))):
-        last = store.list_tasks(scope, TaskQuery(size=count, context_id=context))
+        last = store.indexes.list_tasks(scope, TaskQuery(size=count, context_id=context))
         assert (len(last.tasks), last.after) == (count, ""), "no other page follows"
 
 
@@ -131,7 +131,7 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
         return {**answer, "Items": [moved, *records]}
 
     monkeypatch.setattr(Table, "query_page", late)
-    listing = store.list_tasks(scope, TaskQuery(size=6))
+    listing = store.indexes.list_tasks(scope, TaskQuery(size=6))
     listed = [task_id for task_id, _ in listing.tasks]
     assert len(listed) == len(set(listed)) == 6
     assert store.get_heads(scope, [*listed, listed[0]]).keys() == set(listed)
@@ -140,7 +140,7 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
 def test_a_list_may_get_more_shards(settings: Settings, scope: Scope) -> None:
     """A task of before stays in its list, also after its next change."""
     _, ids = store_with(settings, scope, 1)
-    store = Store(clients.dynamodb(settings), settings.table, ttl=1_000, list_shards=4)
+    store = Store(Table(clients.dynamodb(settings), settings.table), ttl=1_000, list_shards=4)
     for task_id in ids[::4]:
         head = store.get_head(scope, task_id)
         assert head is not None
@@ -156,9 +156,9 @@ def test_a_place_that_is_none_is_refused(settings: Settings, scope: Scope) -> No
     time = head.status["timestamp"]
     for place in ("x", "x#", f"{time}#" + "x" * 2_000):
         with pytest.raises(ValueError, match="not a place"):
-            store.list_tasks(scope, TaskQuery(size=5, after=place))
+            store.indexes.list_tasks(scope, TaskQuery(size=5, after=place))
     with pytest.raises(ValueError, match="after the end"):
-        store.list_tasks(scope, TaskQuery(size=5, since=time, after="2000-01-01T00:00:00.000Z#task"))
+        store.indexes.list_tasks(scope, TaskQuery(size=5, since=time, after="2000-01-01T00:00:00.000Z#task"))
 
 
 def test_a_list_of_a_state_has_no_other_tasks(settings: Settings, scope: Scope) -> None:
@@ -167,18 +167,18 @@ def test_a_list_of_a_state_has_no_other_tasks(settings: Settings, scope: Scope) 
     store.create_head(working)
     for state, expected in ((TaskState.WORKING, ["working"]), (TaskState.COMPLETED, ids)):
         assert walk(store, scope, TaskQuery(size=50, state=state))[0] == expected
-        assert store.count_tasks(scope, TaskQuery(size=50, state=state)) == len(expected)
+        assert store.indexes.count_tasks(scope, TaskQuery(size=50, state=state)) == len(expected)
 
 
 def test_a_task_that_has_expired_is_not_listed(settings: Settings, scope: Scope) -> None:
     """DynamoDB deletes it days later."""
     clock = Clock()
-    store = Store(clients.dynamodb(settings), settings.table, ttl=10, clock=clock)
+    store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=10)
     store.create_head(store.new_head(scope, "task", "c", status(TaskState.COMPLETED, clock())))
-    assert store.count_tasks(scope, TaskQuery(size=5)) == 1
+    assert store.indexes.count_tasks(scope, TaskQuery(size=5)) == 1
     clock.now += 10
-    assert store.list_tasks(scope, TaskQuery(size=5)).tasks == []
-    assert store.count_tasks(scope, TaskQuery(size=5)) == 0
+    assert store.indexes.list_tasks(scope, TaskQuery(size=5)).tasks == []
+    assert store.indexes.count_tasks(scope, TaskQuery(size=5)) == 0
 
 
 def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) -> None:
@@ -187,7 +187,7 @@ def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) 
     for task_id, when in due.items():
         head = store.new_head(scope, task_id, "c", status(TaskState.SUBMITTED, store.clock()))
         store.create_head(replace(head, due=when))
-    ids = [task_id for found, task_id in store.list_due(minute) if found == scope]
+    ids = [task_id for found, task_id in store.indexes.list_due(minute) if found == scope]
     assert sorted(ids) == sorted(due.keys() - {"later"})
 
 
@@ -199,5 +199,5 @@ def test_an_agent_may_be_called_task(store: Store, scope: Scope) -> None:
     stored_head = store.get_head(scope, "task#1")
     assert stored_head is not None
     assert (stored_head.scope, stored_head.task_id) == (scope, "task#1")
-    assert (scope, "task#1") in list(store.list_due(minute))
-    assert [task_id for task_id, _ in store.list_tasks(scope, TaskQuery(size=5)).tasks] == ["task#1"]
+    assert (scope, "task#1") in list(store.indexes.list_due(minute))
+    assert [task_id for task_id, _ in store.indexes.list_tasks(scope, TaskQuery(size=5)).tasks] == ["task#1"]

@@ -80,7 +80,7 @@ def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: Issuer
     assert copies.read_fetch_state(IDP) == "failed"
     copies.finish_fetch(IDP, fetch, JWKS)
     assert copies.read_fetch_state(IDP) == "done", "it was late, but it has answered"
-    copies.fail_fetch(IDP, fetch)
+    copies.end_fetch(IDP, fetch, "failed")
     assert copies.read_fetch_state(IDP) == "failed"
 
 
@@ -92,7 +92,7 @@ def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock)
     assert quick is not None
     copies.finish_fetch(IDP, quick, JWKS)
     copies.finish_fetch(IDP, slow, [])
-    copies.fail_fetch(IDP, slow)
+    copies.end_fetch(IDP, slow, "failed")
     assert copies.read_copy(IDP) == IssuerCopy(clock.now, JWKS)
     assert copies.read_fetch_state(IDP) == "done"
 

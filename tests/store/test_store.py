@@ -23,6 +23,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -90,7 +91,7 @@ def test_a_context_outlives_its_longest_turn(
     settings: Settings, scope: Scope, calls: Calls, clock: Clock
 ) -> None:
     """And a count of requests its window, by less than two seconds."""
-    store = Store(calls, settings.table, ttl=1000, clock=clock, longest_turn_seconds=500)  # type: ignore[arg-type]
+    store = Store(Table(calls, settings.table, clock=clock), ttl=1000, longest_turn_seconds=500)  # type: ignore[arg-type]
     expiries: list[int] = []
 
     def note(operation: str, arguments: dict[str, Any]) -> None:
@@ -160,7 +161,7 @@ def test_heads_that_were_left_out_are_asked_for_again(
     monkeypatch.setattr(store_table, "time", SimpleNamespace(sleep=pauses.append))
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
-    store = Store(client, settings.table, ttl=1_000, clock=clock)
+    store = Store(Table(client, settings.table, clock=clock), ttl=1_000)
     made = {name: running(store, scope, name) for name in "abc"}
     for head in made.values():
         store.create_head(head)
@@ -319,7 +320,7 @@ def test_a_change_of_status_is_told_and_no_other() -> None:
 def test_a_slot_has_one_holder_until_its_time_ends(
     settings: Settings, calls: Calls, clock: Clock, scope: Scope
 ) -> None:
-    store = Store(calls, settings.table, ttl=1000, clock=clock)  # type: ignore[arg-type]
+    store = Store(Table(calls, settings.table, clock=clock), ttl=1000)  # type: ignore[arg-type]
     owner, now = scope.owner, int(clock.now)
     assert store.slots.take(owner, 3, "one", now + 10)
     assert not store.slots.take(owner, 3, "two", now + 10)

@@ -23,6 +23,7 @@ from a2a_lambda.tasks.event_log import (
     split,
     without_mark,
 )
+from tests.helpers.clock import cpu_seconds
 from tests.tasks.examples import NOW, chunk, head, status_event
 
 Json = Any
@@ -227,3 +228,32 @@ def test_a_task_is_told_again_by_its_artifacts() -> None:
         chunk("c", "other", append=False, last=True),
     ]
     assert restate(new_task()) == []
+
+
+def large_stream(megabytes: int) -> list[Event]:
+    """Two artifacts that take turns, 4 KB at a time."""
+    return [
+        Event(
+            artifactUpdate={
+                "taskId": "t",
+                "contextId": "c",
+                "artifact": {"artifactId": f"artifact-{number % 2}", "parts": [{"text": "x" * 4_000}]},
+                "append": number > 1,
+                "lastChunk": False,
+            }
+        )
+        for number in range(megabytes * 250)
+    ]
+
+
+@pytest.mark.parametrize("of", ["many", "one"])
+def test_a_task_of_40_mb_is_read_in_two_seconds_of_the_processor(of: str) -> None:
+    events = large_stream(40)
+    if of == "one":
+        events = events[:1]
+        events[0]["artifactUpdate"]["artifact"]["parts"] = [{"text": "x" * 40_000_000}]
+    entries = split(events, after=0, epoch=1)
+    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    assert cpu_seconds(lambda: apply(task, (event for _, event in join((), entries, after=0)))) < 2
+    texts = [part["text"] for artifact in task["artifacts"] for part in artifact["parts"]]
+    assert sum(map(len, texts)) == 40_000_000

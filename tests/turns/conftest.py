@@ -9,6 +9,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import ending, lease
@@ -18,7 +19,7 @@ from tests.turns.run_bench import RunBench
 
 @pytest.fixture
 def store(settings: Settings, clock: Clock) -> Store:
-    return Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    return Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, Task
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
@@ -30,7 +31,7 @@ class RunBench:
 
     def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
         self.calls = Calls(clients.dynamodb(settings))
-        self.store = Store(self.calls, settings.table, ttl=86_400)  # type: ignore[arg-type]
+        self.store = Store(Table(self.calls, settings.table), ttl=86_400)  # type: ignore[arg-type]
         self.messages = Messages(self.store, kit.agents, repeat_seconds=window)
         self.service = Service(self.store)
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
@@ -97,12 +98,6 @@ def within(what: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(what, PATIENCE)
 
     return asyncio.run(waited())
-
-
-async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not what():
-            await asyncio.sleep(0.02)
 
 
 def states(published: list[Published]) -> list[str]:

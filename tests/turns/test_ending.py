@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,23 +160,24 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
     assert waiting() == ""
 
 
-def test_a_flush_that_has_begun_is_waited_for(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_that_has_begun_is_waited_for(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The end of a turn does not store the same events beside it."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 0.05)
-    is_writing, puts = threading.Event(), []
+    gate, puts = tmp_path / "gate", list[str]()
 
     def slow(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
             puts.append(arguments["Item"]["sk"]["S"])
-            is_writing.set()
+            gate.touch()  # the skill ends while this is written
             time.sleep(0.5)
 
     bench.calls.before = slow
-    task = within(bench.send("pause", slots={"seconds": "0.3"}))
-    assert is_writing.is_set()
+    task = within(bench.send("gated", slots={"gate": str(gate)}))
     assert task["status"]["state"] == TaskState.COMPLETED
-    assert task["artifacts"][0]["parts"] == [{"text": "waiting done"}]
+    assert task["artifacts"][0]["parts"] == [{"text": "first second"}]
     assert len(puts) == len(set(puts))
 
 
@@ -204,21 +206,17 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(
 ) -> None:
     """What was being stored at the deadline is sent, and stored, all the same."""
 
-    stored: list[str] = []
+    deadline, puts = time.monotonic() + 5, list[str]()
 
     def slow(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
-            stored.append(operation)
-            time.sleep(0.8 if len(stored) == 1 else 0)
+            puts.append(operation)
+            if len(puts) == 1:
+                time.sleep(max(0.0, deadline - time.monotonic()) + 0.4)
 
     bench.calls.before = slow
     monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
-
-    async def go() -> Task:
-        deadline = asyncio.get_running_loop().time() + 0.4
-        return await bench.send("pieces", deadline=deadline)
-
-    task = within(go())
+    task = within(bench.send("pieces", deadline=deadline))
     assert task["status"]["state"] == TaskState.FAILED
     assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
     assert within(bench.get(task["id"])) == task

@@ -137,6 +137,7 @@ def test_a_renewal_ends_when_another_process_ends_the_task(
     beats = Beats(clock, 1, lambda: store.update_head(replace(head, holder="")))
     monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
     asyncio.run(held.renew_until_lost())
+    assert get(store, head).holder == "", "the renewal has not taken the task back"
 
 
 def test_a_table_that_does_not_answer_ends_no_renewal(

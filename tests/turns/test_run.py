@@ -17,7 +17,8 @@ from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.turns import journal, run
 from a2a_lambda.turns.claim import Claim
-from tests.turns.run_bench import PATIENCE, RunBench, states, until, within
+from tests.helpers.clock import until
+from tests.turns.run_bench import PATIENCE, RunBench, states, within
 
 pytestmark = pytest.mark.slow
 

@@ -4,11 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from a2a_lambda.errors import InvalidParams, InvalidRequest, MethodNotFound, VersionNotSupported
-from a2a_lambda.protocol.card import Card, CardSkill
+from a2a_lambda.errors import InvalidParams, MethodNotFound, VersionNotSupported
 from a2a_lambda.protocol.model import Task, TaskState, status
 from a2a_lambda.wire import negotiation, qianfan, v0_1, v0_3, v0_3_http, v1_0
-from a2a_lambda.wire.shared import card_json, fields, json_0x, jsonrpc, openapi, protojson
+from a2a_lambda.wire.shared import fields, json_0x, protojson
 
 Json = Any
 
@@ -274,31 +273,6 @@ def test_a_webhook_of_1_0_shows_no_unknown_field() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "identity", "words"),
-    [
-        ([], None, "batch"),
-        ("x", None, "object"),
-        ({"id": 1}, 1, "jsonrpc"),
-        ({"jsonrpc": "2.0", "id": True, "method": "m"}, None, "id must"),
-        ({"jsonrpc": "2.0", "id": 1.5, "method": "m"}, None, "id must"),
-        ({"jsonrpc": "2.0", "id": "x", "method": 7}, "x", "method"),
-        ({"jsonrpc": "2.0", "id": "x"}, "x", "method"),
-    ],
-)
-def test_an_envelope_that_is_refused(value: Json, identity: Json, words: str) -> None:
-    assert jsonrpc.read_id(value) == identity
-    with pytest.raises(InvalidRequest, match=words):
-        jsonrpc.decode(value)
-
-
-@pytest.mark.parametrize("identity", ["x", 0, 7, None])
-def test_an_envelope(identity: Json) -> None:
-    envelope = jsonrpc.decode({"jsonrpc": "2.0", "id": identity, "method": "m", "params": [1]})
-    assert envelope == jsonrpc.Envelope(identity, "m", [1])
-    assert jsonrpc.decode({"jsonrpc": "2.0", "method": "m"}) == jsonrpc.Envelope(None, "m", None)
-
-
 def test_the_wires_of_a_version() -> None:
     assert [wire.name for wire in negotiation.wires_for("", "1.0.9")] == ["1.0"]
     assert len(negotiation.wires_for("", "")) == len(negotiation.VERSIONS)
@@ -326,24 +300,6 @@ def test_the_wire_of_an_error() -> None:
     assert negotiation.wire_for_error(refused, wires) is v1_0.WIRE
     assert negotiation.wire_for_error(other, wires) is v0_3.WIRE
     assert negotiation.wire_for_error(other, [qianfan.WIRE]) is qianfan.WIRE
-
-
-def test_an_extension_says_that_it_is_required_and_not_that_it_is_none() -> None:
-    content = {
-        "name": "N",
-        "description": "D",
-        "version": "1",
-        "skills": [{"id": "s", "name": "S", "description": "D", "tags": ["t"]}],
-        "extensions": [{"uri": "urn:a", "required": True}, {"uri": "urn:b"}],
-    }
-    source = card_json.Description(
-        card=Card.model_validate(content), name="n", base="https://x", root=True, input_schemas={}
-    )
-    extensions = card_json.v1_0(source)["capabilities"]["extensions"]
-    assert [item for item in extensions if item["uri"] in ("urn:a", "urn:b")] == [
-        {"uri": "urn:a", "required": True},
-        {"uri": "urn:b"},
-    ]
 
 
 @pytest.mark.parametrize(
@@ -375,17 +331,6 @@ def test_1_0_shows_no_field_that_it_does_not_have() -> None:
     assert protojson.encode_message(cast(Any, kind_of_part)) == plain
 
 
-def test_a_list_without_items_has_an_empty_example() -> None:
-    number, text = {"type": "integer"}, {"type": "string"}
-    properties = {
-        "none": {"type": "array", "items": False},
-        "pair": {"type": "array", "items": False, "prefixItems": [number, text]},
-        "many": {"type": "array", "items": number},
-    }
-    schema = {"type": "object", "properties": properties, "required": [*properties]}
-    assert openapi._sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
-
-
 def test_the_parts_of_a_message_of_0_1_win_over_its_data() -> None:
     parts, data = ([{"type": "text", "text": text}] for text in ("parts", "data"))
     message = v0_1.decode_message({"role": "user", "parts": parts, "data": data}, "p")
@@ -408,39 +353,6 @@ def test_only_1_0_sends_webhooks_each_event() -> None:
 
 def test_only_clients_of_alibaba_name_no_tasks() -> None:
     assert [name for name, wire in WIRES.items() if not wire.names_tasks] == ["alibaba"]
-
-
-@pytest.mark.parametrize(
-    ("card_shows", "skills_show", "has_place"),
-    [(True, [True], True), (True, [False, True], True), (True, [False], False), (False, [True], False)],
-)
-def test_a_card_says_where_tools_are_if_it_shows_some(
-    card_shows: bool, skills_show: list[bool], has_place: bool
-) -> None:
-    skills = [
-        CardSkill(id=f"s{number}", name="S", description="D", mcp=shows)
-        for number, shows in enumerate(skills_show)
-    ]
-    card = Card(name="A", description="D", version="1", skills=skills, mcp=card_shows)
-    encoded = card_json.v1_0(card_json.Description(card, "a", "https://base", True, {}))
-    uris = [extension["uri"] for extension in encoded["capabilities"].get("extensions", [])]
-    assert (card_json.MCP_EXTENSION in uris) == has_place
-
-
-@pytest.mark.parametrize(("is_root", "url"), [(True, "https://base/"), (False, "https://base/a2a/a")])
-def test_the_url_of_the_default_agent_ends_with_a_slash(is_root: bool, url: str) -> None:
-    card = Card(name="A", description="D", version="1", skills=[CardSkill(id="s", name="S", description="D")])
-    description = card_json.Description(card, "a", "https://base", is_root, {})
-    assert card_json.v0_2_5(description)["url"] == url
-
-
-def test_a_skill_without_parameters_says_nothing_of_json() -> None:
-    skills = [CardSkill(id=identity, name="S", description="D") for identity in ("plain", "with-parameters")]
-    card = Card(name="A", description="D", version="1", skills=skills)
-    description = card_json.Description(card, "a", "https://base", True, {"with-parameters": {}})
-    encoded = {skill["id"]: skill for skill in card_json.v1_0(description)["skills"]}
-    assert "inputModes" not in encoded["plain"]
-    assert encoded["with-parameters"]["inputModes"] == [*card.defaultInputModes, "application/json"]
 
 
 @pytest.mark.parametrize(("mark", "other"), [("kind", "type"), ("type", "kind")])

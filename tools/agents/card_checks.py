@@ -16,7 +16,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "0.3": ("url", "protocolVersion", *COMMON),
     "qianfan": ("url", "provider", *COMMON),
 }
-"""Fields that a card must have, by the names of `a2a.VERSIONS`. The others must have a url."""
+"""Fields that a card must have, by the names of `a2a.VERSIONS`. The others must have a URL."""
 
 Finding = tuple[str, bool | None, str]
 """What was checked, whether it passed (None: neither), and what was found."""

@@ -45,6 +45,6 @@ def versions_of(path: Path) -> dict[str, str]:
 
 
 def versions_in(text: str) -> dict[str, str]:
-    """Versions of the packages in a lock's text, by name. That of a package from a url is the url."""
+    """Versions of the packages in a lock's text, by name. That of a package from a URL is the URL."""
     pairs = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?(?:==| @ )([^\s;\\]+)", text, re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pairs}

@@ -92,7 +92,7 @@ def _build(folder: Path) -> int:
 
 
 def _digest() -> str:
-    """Of everything that a build reads, and of its architecture."""
+    """Digest of everything that a build reads, and of its architecture."""
     digest = hashlib.sha256(HOST.encode())
     for place in SOURCES:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:

@@ -59,7 +59,7 @@ stage in samconfig.toml."""
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
     """add or remove what PACKAGE names, or sync: lock if the list has changed, and install here."""
-    # The url of a package may stand after its name, as in "name @ https://…".
+    # The URL of a package may stand after its name, as in "name @ https://…".
     words = re.sub(r"\s*@\s*(?=[a-z+]+://)", "@", os.environ.get("PACKAGE", ""))
     command, packages, agent = (
         argv[1],

@@ -1,6 +1,6 @@
 """Calls an agent as a client of one version would, and reports everything that is sent and received.
 
-    card ── discovery ── url, header of the key
+    card ── discovery ── URL, header of the key
     request of A2A 1.0 ── wire.encode ── HTTP ── wire.decode ── results and events of A2A 1.0
 
 The playground and `make chat` show what these records say.
@@ -30,8 +30,8 @@ from tools.callers.records import MAX_BYTES, Record, RecordingClient, error_text
 class Version:
     """How clients of a version, or of a platform, call an agent.
 
-    card: path of the card, with {agent} for "/a2a/<name>" or "". card_wire: finds the url in that card; it is
-    the wire itself, unless the card is of another version. stream_suffix: appended to the url for a stream.
+    card: path of the card, with {agent} for "/a2a/<name>" or "". card_wire: finds the URL in that card; it is
+    the wire itself, unless the card is of another version. stream_suffix: appended to the URL for a stream.
     key_header: header to send the key in, instead of the one that the card asks for.
     """
 
@@ -79,7 +79,7 @@ VERSIONS: Mapping[str, Version] = {
 class A2aCaller(RecordingClient):
     """A client of one version.
 
-    base: url of a deployment, or of another agent. name: name of the agent there; "" for the one at the base.
+    base: URL of a deployment, or of another agent. name: name of the agent there; "" for the one at the base.
     agent: what its card said, if it was read before.
     """
 

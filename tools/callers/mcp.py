@@ -60,7 +60,7 @@ MOST_PAGES = 20
 
 
 class McpCaller(RecordingClient):
-    """A host of MCP. base: url of a deployment. name: name of an agent there; "" for the default one."""
+    """A host of MCP. base: URL of a deployment. name: name of an agent there; "" for the default one."""
 
     agent = None
     """There is no card to remember."""

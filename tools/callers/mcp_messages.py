@@ -109,7 +109,7 @@ def text_part(value: Json) -> Part:
 
 
 def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: str = "") -> Task:
-    """The task of a result. params: of the call, to go on with if it asks."""
+    """The task of a result. params: the call's parameters, for the next call if it asks."""
     context_id = result.get("_meta", {}).get(CONTEXT_KEY, context_id)
     if result.get("resultType") == "input_required":
         resuming = {key: result[key] for key in ("inputRequests", "requestState") if key in result}

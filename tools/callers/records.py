@@ -24,7 +24,7 @@ HIDDEN = "…"
 Record = dict[str, Json]
 """What happened: an object with `kind`.
 
-request: method, url, headers (without the key), body, curl (with the key).
+request: method, URL, headers (without the key), body, curl (with the key).
 response: status, headers. body: text of an answer. frame: text of a server-sent event or comment.
 result: a task, or a message, of A2A 1.0; or a card, with `findings` (see `card_checks`). event: an event of
 A2A 1.0, and its id.
@@ -36,7 +36,7 @@ FAILURES = (KitError, httpx2.HTTPError, httpx2.InvalidURL, sse.TooLarge, Unicode
 
 
 class RecordingClient:
-    """A client that makes records. base: url of a deployment, or of another agent."""
+    """A client that makes records. base: URL of a deployment, or of another agent."""
 
     def __init__(self, http: httpx2.AsyncClient, base: str, key: str) -> None:
         self._http = http

@@ -24,7 +24,7 @@ UPLOAD_SECONDS = 600.0
 
 
 def upload_url(card: Mapping[str, Json], home: str) -> str:
-    """Where an agent takes uploads, or "" if it takes none. home: url at which the agent is called, whose key
+    """Where an agent takes uploads, or "" if it takes none. home: URL at which the agent is called, whose key
     goes nowhere else. Raises AgentError."""
     capabilities = card.get("capabilities")
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None

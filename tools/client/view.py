@@ -118,7 +118,7 @@ class View:
 
 
 def _places(parts: Sequence[Part]) -> list[Part]:
-    """Parts whose urls have no query: each answer signs the url of the same file anew."""
+    """Parts whose URLs have no query: each answer signs the URL of the same file anew."""
     return [{**part, "url": part["url"].partition("?")[0]} if "url" in part else part for part in parts]
 
 

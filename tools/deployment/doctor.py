@@ -76,7 +76,7 @@ class Visit:
         self.report = Report()
 
     async def alibaba(self, url: str) -> None:
-        """As Model Studio's console and its multimodal suite."""
+        """Call the agent as Model Studio's console and its multimodal suite do."""
         own, _, name = url.partition("/a2a/")
         place = f"/alibaba/{name}" if name else "/alibaba"
         agent = await self._agent("alibaba", _card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE)
@@ -84,20 +84,20 @@ class Visit:
             await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
-        """As a client of A2A 0.3."""
+        """Call the agent as a client of A2A 0.3 does."""
         agent = await self._agent("0.3", _card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE)
         if agent is not None:
             await self._calls(agent)
 
     async def v1_0(self, url: str) -> None:
-        """As a client of A2A 1.0."""
+        """Call the agent as a client of A2A 1.0 does."""
         headers = {"A2A-Version": "1.0"}
         agent = await self._agent("1.0", _card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers)
         if agent is not None:
             await self._calls(agent, first="task")
 
     async def mcp(self, url: str) -> None:
-        """As a host of MCP. An agent need not have tools."""
+        """Call the agent as a host of MCP does. An agent need not have tools."""
         if url.endswith(".json"):
             return
         base, _, name = url.partition("/a2a/")
@@ -262,7 +262,7 @@ def _card_url(url: str, path: str) -> str:
 
 
 def inspect(stack: str) -> tuple[str, int]:
-    """Print a table of a deployed stack; returns its url, and the number of failed checks. Raises
+    """Print a table of a deployed stack; returns its URL, and the number of failed checks. Raises
     ConfigurationError if there is no such stack."""
     outputs = outputs_of(stack)
     report = Report()

@@ -46,7 +46,7 @@ DURABLE_PATHS = ("/2015-03-31/functions/", "/2025-12-01/durable-execution", "/ru
 
 @contextmanager
 def running(longest_pause: str = "") -> Iterator[str]:
-    """Run an emulator; yields its url. Raises ConfigurationError.
+    """Run an emulator; yields its URL. Raises ConfigurationError.
 
     longest_pause: seconds that a pause of a durable turn takes at most; "" = as long as it says.
     """
@@ -56,7 +56,7 @@ def running(longest_pause: str = "") -> Iterator[str]:
 
 @contextmanager
 def run_apart(module: str, name: str, **environment: str) -> Iterator[str]:
-    """Run a server in a process of its own; yields its url. Raises ConfigurationError.
+    """Run a server in a process of its own; yields its URL. Raises ConfigurationError.
 
     module: a module that prints its port, and serves until its standard input ends. name: its name in the
     message if it does not start. environment: its further variables.

@@ -233,7 +233,7 @@ def unavailable_app(reason: str) -> FastAPI:
 
 
 def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:
-    """What the server prints when it starts: its urls, a key, and a call to paste. It streams an example of
+    """What the server prints when it starts: its URLs, a key, and a call to paste. It streams an example of
     the default agent's card. emulated: what is emulated for the agents."""
     skills = agents[default_of(agents)].skills if agents else []
     text = next((_quoted(skill.examples[0]) for skill in skills if skill.examples), "Hello")

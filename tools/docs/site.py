@@ -50,7 +50,7 @@ def chinese_sources(root: Path) -> dict[str, str]:
 def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:
     """A page's text with links that fit the site. A link to a file that is no page becomes plain text.
 
-    page: its path in the repository. pages: pages in this language. others: urls of pages that only the other
+    page: its path in the repository. pages: pages in this language. others: URLs of pages that only the other
         language has.
     """
     folder = PurePosixPath(page).parent

@@ -75,7 +75,7 @@ async def run_all(
         for agent, entries in cases.items():
             folder = AGENTS / agent
             judges = load_judges(folder, entries)
-            # The url of the server, or of an agent there, as clients have it.
+            # The URL of the server, or of an agent there, as clients have it.
             base = re.sub(r"/a2a/[^/]+$", "", url.rstrip("/"))
             client = Client(f"{base}/a2a/{agent}", key=key, private=True) if url else None
             asker: Asker = Here(folder) if client is None else There(client)

@@ -24,7 +24,7 @@ def rates_of(outcomes: Sequence[Outcome]) -> Rates:
 
 
 def read_rates(path: Path) -> Rates:
-    """Those of the last run; empty if there was none."""
+    """Pass rates of the last run; empty if there was none."""
     try:
         rates: Rates = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -243,7 +243,7 @@ def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
 
 class Recorder:
     """Records what models and other services answer, in an agent's tests/recordings, and replays it. A
-    request is the same if its url and its body are.
+    request is the same if its URL and its body are.
 
     mode: "record" replaces the recordings; "replay" uses them, and calls nothing else, if there are any;
     "live" ignores them.
@@ -301,7 +301,7 @@ def _secret_spellings() -> list[tuple[str, str]]:
 
 
 def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
-    """A url or a body without the values. A body may be text, bytes, or what becomes JSON; others stay."""
+    """A URL or a body without the values. A body may be text, bytes, or what becomes JSON; others stay."""
     if isinstance(content, dict):
         pairs = content.items()
         return {_without_values(name, spellings): _without_values(value, spellings) for name, value in pairs}

@@ -6,7 +6,7 @@ GET  /playground/config   what can be called
 GET  /playground/log      server-sent events: a line of the log each
 POST /playground/schedules  the agents' schedules; or, with `agent`, `id` and `key`, starts one
 POST /playground/upload   a file for the agent; answered with the part that names it
-GET  /playground/file     a file of the deployment's bucket, by the url that an answer has
+GET  /playground/file     a file of the deployment's bucket, by the URL that an answer has
 POST /playground/call     one call; answered with records, a line of JSON each (see `callers.records`)
 """
 
@@ -68,10 +68,10 @@ HEADERS = {
 class Target:
     """What the playground calls.
 
-    url: url of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is
-    the one at the url. key: the key that the page fills in. operate: asks the worker about schedules, or
+    url: URL of a deployment, or of an agent. title: what the page says it is. agents: names of agents; "" is
+    the one at the URL. key: the key that the page fills in. operate: asks the worker about schedules, or
     None; it blocks. log: lines from now on, after the last ones.
-    files: what the urls of the deployment's bucket begin with; "" = unknown, so that the page shows no file
+    files: what the URLs of the deployment's bucket begin with; "" = unknown, so that the page shows no file
     by itself. error: why nothing can be called.
     """
 

@@ -59,7 +59,7 @@ def target_of_stack(stack: str, key: str) -> Target:
 
 
 def url_of_bucket(name: str) -> str:
-    """What the urls of a bucket begin with."""
+    """What the URLs of a bucket begin with."""
     settings = Settings.of(os.environ)
     return Bucket(lambda: clients.s3(settings), name).link("x", "", "").partition("x?")[0]
 

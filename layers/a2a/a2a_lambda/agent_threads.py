@@ -176,12 +176,12 @@ def ping_agent_loop() -> "Future[None] | None":
 _loops: list[AgentLoop] = []
 """Agent loops of this process. The last one is in use; the others have ended."""
 
-_making = threading.Lock()
+_loops_lock = threading.Lock()
 
 
 def get_agent_loop() -> AgentLoop:
     """The loop in use. A new one, if there is none or the last has ended."""
-    with _making:
+    with _loops_lock:
         if not _loops or _loops[-1].has_ended:
             _loops.append(AgentLoop())
         return _loops[-1]

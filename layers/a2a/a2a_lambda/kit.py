@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from a2a_lambda.push.webhook import WebhookPolicy
     from a2a_lambda.store.shared_secret import SharedSecret
     from a2a_lambda.store.store import Store
+    from a2a_lambda.store.table import Table
 
 MANIFEST = "manifest.json"
 """File beside the folder of the agents in a deployed function, with their profiles."""
@@ -55,14 +56,19 @@ class Kit:
         return cls(Settings.of(os.environ))
 
     @cached_property
-    def store(self) -> "Store":
+    def table(self) -> "Table":
         from a2a_lambda.aws import hot_path
+        from a2a_lambda.store.table import Table
+
+        return Table(hot_path.dynamodb(self.settings), self.settings.table)
+
+    @cached_property
+    def store(self) -> "Store":
         from a2a_lambda.store.store import Store
 
         settings = self.settings
         return Store(
-            hot_path.dynamodb(settings),
-            settings.table,
+            self.table,
             ttl=int(settings.task_days * 86_400),
             list_shards=settings.list_shards,
             longest_turn_seconds=settings.execution_timeout,
@@ -73,17 +79,17 @@ class Kit:
         from a2a_lambda.files.bucket import Bucket
         from a2a_lambda.files.files import Files
 
+        def make_s3_client() -> "S3Client":
+            from a2a_lambda.aws import clients
+
+            return clients.s3(self.settings)
+
         name = self.settings.files_bucket
         return Files(
-            Bucket(self._make_s3_client, name) if name else None,
+            Bucket(make_s3_client, name) if name else None,
             repeat_seconds=self.settings.repeat_seconds,
             allow_loopback=self.settings.loopback_webhooks,
         )
-
-    def _make_s3_client(self) -> "S3Client":
-        from a2a_lambda.aws import clients
-
-        return clients.s3(self.settings)
 
     @cached_property
     def stream_limit(self) -> "StreamLimit":
@@ -145,7 +151,7 @@ class Kit:
             self.agents,
             dispatcher=self.dispatcher,
             repeat_seconds=self.settings.repeat_seconds,
-            webhooks=self._webhooks,
+            webhooks=self.webhook_policy,
             stream_limit=self.stream_limit,
             execution_seconds=self.settings.execution_timeout,
             files=self.files,
@@ -155,10 +161,10 @@ class Kit:
     def service(self) -> "Service":
         from a2a_lambda.operations.service import Service
 
-        return Service(self.store, dispatcher=self.dispatcher, webhooks=self._webhooks, files=self.files)
+        return Service(self.store, dispatcher=self.dispatcher, webhooks=self.webhook_policy, files=self.files)
 
     @cached_property
-    def _webhooks(self) -> "WebhookPolicy":
+    def webhook_policy(self) -> "WebhookPolicy":
         from a2a_lambda.push.webhook import WebhookPolicy
 
         return WebhookPolicy(self.settings.loopback_webhooks, bool(self.settings.signing_key))
@@ -194,22 +200,20 @@ class Kit:
 
     @cached_property
     def triggers(self) -> "Triggers":
-        from a2a_lambda.aws import hot_path
         from a2a_lambda.operations.triggers import Triggers
         from a2a_lambda.store.schedule_mark import ScheduleMarks
-        from a2a_lambda.store.table import Table
 
-        marks = ScheduleMarks(Table(hot_path.dynamodb(self.settings), self.settings.table))
         url = self.settings.base_url.rstrip("/")
-        return Triggers(self.store, marks, self.agents, self.messages, url)
+        return Triggers(self.store, ScheduleMarks(self.table), self.agents, self.messages, url)
 
     @cached_property
     def keys(self) -> "Keys":
         from a2a_lambda.access.keys import Keys
         from a2a_lambda.aws import hot_path
+        from a2a_lambda.store.key_copies import Copies
 
         path = self.settings.keys_path
-        copies = self.store.key_copies(path) if self.settings.table else None
+        copies = Copies(self.table, path) if self.settings.table else None
         return Keys(hot_path.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property
@@ -219,12 +223,9 @@ class Kit:
         from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
         from a2a_lambda.access.tokens.tokens import Tokens
         from a2a_lambda.agent.configuration import process_configuration
-        from a2a_lambda.aws import hot_path
         from a2a_lambda.store.issuer_copies import IssuerCopies
-        from a2a_lambda.store.table import Table
 
-        table = Table(hot_path.dynamodb(self.settings), self.settings.table)
-        copies = IssuerCopies(table, self.settings.keys_path)
+        copies = IssuerCopies(self.table, self.settings.keys_path)
         is_local = self.settings.local
         keys = IssuerKeys(copies, partial(fetch_keys, allow_loopback=is_local))
         ask = partial(introspect, find_secret=process_configuration().secret, allow_loopback=is_local)
@@ -233,12 +234,9 @@ class Kit:
     @cached_property
     def question_secret(self) -> "SharedSecret":
         """What the state of MCP's questions is signed with."""
-        from a2a_lambda.aws import hot_path
         from a2a_lambda.store.shared_secret import SharedSecret
-        from a2a_lambda.store.table import Table
 
-        table = Table(hot_path.dynamodb(self.settings), self.settings.table)
-        return SharedSecret(table, self.settings.keys_path, "questions")
+        return SharedSecret(self.table, self.settings.keys_path, "questions")
 
     @cached_property
     def signer(self) -> "Signer | None":

@@ -53,18 +53,18 @@ def of_import(error: BaseException, folder: Path) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename).is_relative_to(folder)
     ]
-    place, line = short_path(folder / "agent.py"), ""
+    location, line = short_path(folder / "agent.py"), ""
     if frames:
-        place = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
+        location = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
         line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0)
     if isinstance(error, KitError):
-        return f"{place}: {error}"
+        return f"{location}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"{place}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
+        return f"{location}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
     try:
-        return f"{place}: {type(error).__name__}: {error}{_quote(line)}"
+        return f"{location}: {type(error).__name__}: {error}{_quote(line)}"
     except Exception:  # the text of an agent's exception may raise, too
-        return f"{place}: {type(error).__name__}{_quote(line)}"
+        return f"{location}: {type(error).__name__}{_quote(line)}"
 
 
 def _missing_module(name: str, folder: Path) -> str:

@@ -14,7 +14,7 @@ EMULATOR_REGION = "us-east-1"
 """The emulator's region for all its callers, also the built functions. It keeps regions apart."""
 
 
-def _words(value: object) -> object:
+def split_words(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
@@ -25,8 +25,8 @@ class Settings(BaseModel):
     """The variables are the names of the fields in capitals, after `A2A_`.
 
     table: name of the DynamoDB table. keys_path: path of the API keys in Parameter Store.
-    base_url: public url of the deployment, if it has a custom domain, with its base path. Else it is the
-        API's own url.
+    base_url: public URL of the deployment, if it has a custom domain, with its base path. Else it is the
+        API's own URL.
     agents: folder of the agents. agent_names: agents that are served; empty = all.
     origin_digests: SHA-256, hex, of secrets. Every request must have one of the secrets as X-Origin-Secret.
         Empty = any caller.
@@ -39,20 +39,20 @@ class Settings(BaseModel):
     files_bucket: name of the bucket with the content of files. "" = every file stays in its task.
     upload_megabytes: megabytes of the largest file that a client may upload to it.
     signing_key: ARN of an asymmetric KMS key that signs the cards, or "".
-    queue: url of the SQS queue of background turns. "" = every turn runs in its request.
+    queue: URL of the SQS queue of background turns. "" = every turn runs in its request.
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
         skills are refused. execution_timeout: seconds that a durable turn may take.
-    dead_letters: ARN of the dead-letter queue of `queue`. notices: url of the FIFO queue of push
+    dead_letters: ARN of the dead-letter queue of `queue`. notices: URL of the FIFO queue of push
     notifications.
     iam_callers: a function URL lets in only callers whom AWS has authenticated; they need no key.
     service: name of the deployment, on log lines and metrics. log_level: level of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients.
-    tracing: whether there are spans. otlp_endpoint: base url that receives them; "" = the provider in a
+    tracing: whether there are spans. otlp_endpoint: base URL that receives them; "" = the provider in a
         layer sends them. trace_share: part of the traces that is recorded, from 0 to 1.
     agent_metrics: whether each agent has metrics of its own, besides those of the deployment.
     botocore: calls of DynamoDB, SQS and Parameter Store go through botocore, and not through `aws/lean`.
     loopback_webhooks: webhooks may be on this machine, and use http, for tests and `make run`.
-    local: the process is a development server; local keys are accepted. emulator: url of its emulator, or "".
+    local: the process is a development server; local keys are accepted. emulator: URL of its emulator, or "".
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,9 +61,9 @@ class Settings(BaseModel):
     keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
     base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
     agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
-    agent_names: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(_words)] = ()
-    cors_origins: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    agent_names: Annotated[tuple[str, ...], BeforeValidator(split_words)] = ()
+    origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(split_words)] = ()
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(split_words)] = ()
     task_days: float = Field(default=30, gt=0, le=3650)
     repeat_seconds: float = Field(default=60, ge=0)
     max_body_bytes: int = Field(default=4_500_000, gt=0)

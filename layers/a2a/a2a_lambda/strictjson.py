@@ -28,7 +28,11 @@ def loads(body: bytes) -> Any:
         raise ParseError("begins with a byte order mark")
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+            text,
+            object_pairs_hook=object_of_pairs,
+            parse_constant=refuse_constant,
+            parse_float=parse_float,
+            parse_int=parse_int,
         )
     except json.JSONDecodeError as error:
         raise ParseError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
@@ -54,7 +58,7 @@ def dumps_verified(value: Any) -> bytes:
     return text
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         keys: set[str] = set()
@@ -65,18 +69,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
     raise ParseError(f"{name} is not a JSON value")
 
 
-def _float(digits: str) -> float:
+def parse_float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         raise ParseError("number out of range")
     return number
 
 
-def _int(digits: str) -> int:
+def parse_int(digits: str) -> int:
     try:
         return int(digits)
     except ValueError:  # the interpreter's own limit against quadratic-time conversion

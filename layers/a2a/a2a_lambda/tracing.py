@@ -120,8 +120,16 @@ def span(
     if _tracer is None:
         return _OFF
     from opentelemetry import trace
+    from opentelemetry.context import get_current
+    from opentelemetry.propagate import extract
 
-    context = None if parent is None else _context_of(parent)
+    context = None
+    if parent is not None:
+        # By the process's propagators: W3C Trace Context's, unless a layer has set others. AWS's layer reads
+        # X-Ray's header, which Lambda keeps in a variable for each invocation.
+        segment = os.environ.get(X_RAY_VARIABLE)
+        carrier = {"X-Amzn-Trace-Id": segment, **parent} if segment else parent
+        context = extract(carrier, get_current())
     with suppress(Exception):
         otel_span = _tracer.start_span(
             name[:SPAN_NAME_CHARACTERS], context, trace.SpanKind[kind.upper()], attributes
@@ -139,13 +147,13 @@ def http_span(
     parent: Mapping[str, str] | None = None,
     is_current: bool = True,
 ) -> AbstractContextManager[Span]:
-    """A span of a call to another server. It names the host of the url alone, because the rest may be a
+    """A span of a call to another server. It names the host of the URL alone, because the rest may be a
     secret. Without a name, the method names it; `span` explains parent and is_current.
     """
     if _tracer is None:
         return _OFF
     address: dict[str, str | int] = {"http.request.method": method}
-    with suppress(ValueError):  # the caller refuses such a url by itself
+    with suppress(ValueError):  # the caller refuses such a URL by itself
         parts = urlsplit(url)
         address["server.address"] = parts.hostname or ""
         address["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
@@ -235,13 +243,3 @@ def _headers(context: Any) -> dict[str, str]:
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, context)
     return carrier
-
-
-def _context_of(carrier: Mapping[str, str]) -> Any:
-    """The context of a caller, by the process's propagators: W3C Trace Context's, unless a layer has set
-    others. AWS's layer reads X-Ray's header, which Lambda keeps in a variable for each invocation."""
-    from opentelemetry.context import get_current
-    from opentelemetry.propagate import extract
-
-    segment = os.environ.get(X_RAY_VARIABLE)
-    return extract({"X-Amzn-Trace-Id": segment, **carrier} if segment else carrier, get_current())

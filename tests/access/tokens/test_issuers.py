@@ -18,11 +18,11 @@ from a2a_lambda.access.tokens.issuer import (
     client_of,
     is_issuer_row,
     scopes_of,
-    text_in,
 )
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, TokenRefused
+from a2a_lambda.protocol.model import text_in
 from a2a_lambda.settings import Settings
 
 Json = Any

@@ -69,7 +69,7 @@ def test_a_key_that_the_other_one_did_not_find_is_refused(
 def test_it_hears_at_once_that_the_issuer_is_silent(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:
-    clock.events = [lambda: door.copies.fail_fetch(provider.issuer(), fetch)]
+    clock.events = [lambda: door.copies.end_fetch(provider.issuer(), fetch, "failed")]
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
     assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import random
 import tempfile
 import time
@@ -39,6 +40,15 @@ async def pieces(turn: Turn, count: int = 3, every: float = 0.0) -> AsyncIterato
     for number in range(count):
         yield f"{number} "
         await asyncio.sleep(every)
+
+
+@skill
+async def gated(turn: Turn, gate: str) -> AsyncIterator[str]:
+    """The second piece comes when there is a file at `gate`."""
+    yield "first "
+    while not os.path.exists(gate):  # noqa: ASYNC240
+        await asyncio.sleep(0.01)
+    yield "second"
 
 
 @skill

@@ -24,6 +24,7 @@ from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SUPPORTED, WITH_HANDSHAKE
 from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
 from tests.agents.probe.agent import drawing
 from tests.conftest import BASE_URL, new_key
+from tests.helpers.clock import wait_until
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
 
@@ -244,9 +245,7 @@ def test_a_client_that_leaves_cancels_its_call(client: TestClient, key: str) -> 
         await asyncio.wait_for(client.app(scope, receive, send), 60)
 
     client.portal.call(leave_after_progress)  # type: ignore[union-attr]
-    end = time.monotonic() + 60
-    while rest.call("GET", "tasks")["tasks"][0]["status"]["state"] != "TASK_STATE_CANCELED":
-        assert time.monotonic() < end
+    wait_until(lambda: rest.call("GET", "tasks")["tasks"][0]["status"]["state"] == "TASK_STATE_CANCELED")
 
 
 def test_a_conversation_needs_its_context(client: TestClient, key: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import io
 import json
-import logging
 import sys
 import threading
 import time
@@ -17,8 +16,6 @@ from mangum import Mangum
 
 from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import message_body
-from a2a_lambda.client import AgentError
-from a2a_lambda.errors import SkillError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import json_logs
@@ -131,60 +128,6 @@ def test_what_an_exception_says_is_for_debugging(tell: Tell, debug: bool) -> Non
     failure = next(line for line in lines if line.get("exception_name") == "RuntimeError")
     assert "agent.py" in failure["exception"]
     assert "RuntimeError" in failure["exception"]
-
-
-def raised(error: Exception, cause: Exception | None = None) -> Exception:
-    """An exception that was thrown, and led to by another."""
-    try:
-        raise error from cause
-    except Exception as thrown:
-        return thrown
-
-
-def quoting() -> Iterator[Exception]:
-    """Exceptions that quote a message, in every way there is to carry one."""
-    yield raised(ValueError(TEXT))
-    yield raised(RuntimeError("x"), raised(ValueError(TEXT)))
-    error = ValueError(TEXT)
-    yield raised(error, error)  # it caused itself
-    yield raised(ExceptionGroup(TEXT, [raised(KeyError(TEXT))]))
-    yield raised(AgentError(TEXT))
-    yield raised(SkillError(TEXT))
-
-
-@pytest.mark.parametrize("error", [*quoting()], ids=lambda error: type(error).__name__)
-def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_kept():
-        json_logs.install("my-stack", "DEBUG", debug=False)
-        logging.getLogger("agent").error("it failed", exc_info=error)
-        logging.getLogger("asyncio").error(f"Task exception was never retrieved\nfuture: {TEXT}")
-        logging.getLogger("asyncio").error(f"Exception in callback f({TEXT!r})", exc_info=error)
-        logging.getLogger("py.warnings").warning("%s", f"agent.py:1: UserWarning: {TEXT}\n  warn(x)")
-        thread = threading.Thread(target=throw, args=(error,))
-        thread.start()
-        thread.join()
-        dropped = holding(error)
-        next(dropped)
-        del dropped
-    told = capsys.readouterr()
-    assert TEXT not in told.out + told.err
-    lines = [json.loads(line) for line in told.out.splitlines()]
-    assert len(lines) == 6
-    for line in (lines[0], lines[2], lines[4], lines[5]):
-        assert type(error).__name__ in line["exception"]
-    assert lines[3]["message"] == "agent.py:1: UserWarning"
-    assert "test_observability.py" in lines[0]["exception"]
-
-
-def holding(error: BaseException) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        raise error
-
-
-def throw(error: BaseException) -> None:
-    raise error
 
 
 def test_the_lowest_level_tells_no_more_of_a_message(tell: Tell) -> None:

@@ -14,6 +14,7 @@ from a2a_lambda.protocol.model import Message, Part, Role, Task
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.helpers.clock import Clock
@@ -22,7 +23,7 @@ from tests.operations.intake.senders import WINDOW, Once, Send
 
 @pytest.fixture
 def messages(settings: Settings, kit: Kit, clock: Clock) -> Messages:
-    store = Store(clients.dynamodb(settings), settings.table, ttl=86_400, clock=clock)
+    store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     return Messages(store, kit.agents, repeat_seconds=WINDOW)
 
 

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.agent.folders import write
-from tests.helpers.clock import Clock
+from tests.helpers.clock import Clock, until
 from tests.operations.intake.senders import WINDOW, Once, Send, fails
 
 
@@ -28,8 +28,7 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
     async def go() -> None:
         call, request = once.asked("pause", body="first")
         first = asyncio.create_task(once.messages.send(call, request))
-        while once.messages.store.get_head(once.scope, call.request.task_id()) is None:
-            await asyncio.sleep(0.02)
+        await until(lambda: once.messages.store.get_head(once.scope, call.request.task_id()))
         with pytest.raises(InvalidParams, match="another request"):
             await once.messages.send(*once.asked("pause", body="second"))
         await once.service.cancel(once.scope, call.request.task_id())

@@ -8,6 +8,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
 from tests.store.counted import Counted
@@ -20,7 +21,7 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
         template.create_table(client, name, template.properties(ROOT / "template.yaml"))
-    backup, live = (Store(client, name, ttl=DAY) for name in tables)
+    backup, live = (Store(Table(client, name), ttl=DAY) for name in tables)
     counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
     lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))
     kept, _ = asyncio.run(counted.send("hi", contextId="kept"))

@@ -257,7 +257,13 @@ def test_idle_is_idle(server: DevServer) -> None:
     a core here, and on a slow one far from the 40 % it takes to poll."""
     tree = descendants(server.process.pid)
     assert len(tree) >= 3
-    time.sleep(4)  # what came before is over
+
+    def is_quiet() -> bool:
+        start = cpu_seconds(tree)
+        time.sleep(1)
+        return cpu_seconds(tree) - start < 0.1
+
+    server.until(is_quiet)  # what came before is over
     before, began = cpu_seconds(tree), time.monotonic()
     time.sleep(8)
     share = (cpu_seconds(tree) - before) / (time.monotonic() - began)

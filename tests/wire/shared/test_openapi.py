@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended
 from a2a_lambda.wire.shared.card_json import Description, SignIn
-from a2a_lambda.wire.shared.openapi import encode_agent, encode_deployment
+from a2a_lambda.wire.shared.openapi import _sample, encode_agent, encode_deployment
 
 Json = Any
 
@@ -236,3 +236,14 @@ def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> 
     assert "BuyArguments" in api["components"]["schemas"]
     assert {"ABBuyArguments", "ABBuyArguments_"} <= api["components"]["schemas"].keys()
     assert "openIdConnect-idp" in api["components"]["securitySchemes"]
+
+
+def test_a_list_without_items_has_an_empty_example() -> None:
+    number, text = {"type": "integer"}, {"type": "string"}
+    properties = {
+        "none": {"type": "array", "items": False},
+        "pair": {"type": "array", "items": False, "prefixItems": [number, text]},
+        "many": {"type": "array", "items": number},
+    }
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    assert _sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}

@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 
 @lru_cache(CALLERS)
-def accept(kind: str, owner: str, issuer: str, client: str) -> None:
+def log_accepted(kind: str, owner: str, issuer: str, client: str) -> None:
     """Log a sign-in, unless the caller is one of the last CALLERS that were logged. The cache, which has no
     result to keep, is what remembers them."""
     _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client)
 
 
-def refuse(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
+def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
     """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither."""
     _log("refused", f"{kind}, {reason}", kind=kind, reason=reason, issuer=issuer, client=client)
 

@@ -152,7 +152,7 @@ class Keys:
     def _match(self, digest: str) -> Key | None:
         """Compare with every key, in constant time, so that the time shows nothing."""
         match: Key | None = None
-        for key in self._known:
+        for key in self._keys:
             if hmac.compare_digest(key.digest, digest):
                 match = key
         return match
@@ -173,7 +173,7 @@ class Keys:
         except (ValueError, TypeError, KeyError) as error:
             logger.warning("a copy of the keys cannot be read: %r", error)
             return False
-        self._known, self._issuers, self._copy = keys, issuers, copy
+        self._keys, self._issuers, self._copy = keys, issuers, copy
         # Containers that started together must not ask again together.
         self._fresh_seconds = FRESH_SECONDS * random.uniform(0.75, 1.0)  # noqa: S311  # no secret
         self._reread_seconds = max(KEYS_REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
@@ -248,7 +248,7 @@ class Keys:
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
-        if not self._known and not self._issuers:
+        if not self._keys and not self._issuers:
             logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
         return True
 

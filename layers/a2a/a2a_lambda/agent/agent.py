@@ -48,9 +48,9 @@ class Agent:
         routes = _outermost([member for member in members if getattr(member, ROUTE, None) is True])
         self.skills = {skill.id: skill for skill in skills}
         self._route = routes[0] if routes else None
-        place = mistakes.short_path(module.__file__ or module.__name__)
+        location = mistakes.short_path(module.__file__ or module.__name__)
         if len(routes) > 1:
-            raise ConfigurationError(f"{place}: several functions have @route: remove it from all but one")
+            raise ConfigurationError(f"{location}: several functions have @route: remove it from all but one")
         for skill in skills:
             if skill is not self.skills[skill.id]:
                 other = mistakes.source_of(self.skills[skill.id].function)
@@ -58,7 +58,7 @@ class Agent:
                     f"{mistakes.source_of(skill.function)}: this function and the one at {other} are both the"
                     f" skill {skill.id!r}: give one of them another id"
                 )
-        self._check(place)
+        self._check(location)
         defaults = [skill for skill in self.skills.values() if skill.default] or list(self.skills.values())
         self._default = defaults[0]
 
@@ -206,15 +206,15 @@ class Agent:
                         exchanges.append(output)
                     if isinstance(output, Notice | Exchange):  # of a step or a wait of the router
                         continue
-                    identity = getattr(output, MARK, (output,))[0]
-                    if not isinstance(identity, str) or identity not in self.skills:
+                    skill_id = getattr(output, MARK, (output,))[0]
+                    if not isinstance(skill_id, str) or skill_id not in self.skills:
                         # The text itself may be the user's, and must not reach a log.
                         hint = mistakes.did_you_mean(output, self.skills) if isinstance(output, str) else "."
                         raise AgentMistake(
                             f"@route must return a skill, or the id of one ({', '.join(self.skills)}). It"
                             f" returned another value, of type {type(output).__name__}{hint}"
                         )
-                    return self.skills[identity], tuple(exchanges)
+                    return self.skills[skill_id], tuple(exchanges)
         return self._default, tuple(exchanges)
 
     def source_of(self, turn: Turn) -> str:
@@ -224,45 +224,47 @@ class Agent:
             skill.function if skill is not None else self._route or self._default.function
         )
 
-    def _check(self, place: str) -> None:
+    def _check(self, location: str) -> None:
         ids = {skill.id for skill in self.card.all_skills}
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
             hyphenated_id = missing_ids[0].replace("_", "-")
             if hyphenated_id in candidates:
                 raise ConfigurationError(
-                    f"{place}: card.yaml has the skill {missing_ids[0]!r}, but its function has the id"
+                    f"{location}: card.yaml has the skill {missing_ids[0]!r}, but its function has the id"
                     f" {hyphenated_id!r}: write `id: {hyphenated_id}`, or @skill({missing_ids[0]!r})"
                 )
             raise ConfigurationError(
-                f"{place}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
+                f"{location}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
                 f" add @skill to `def {missing_ids[0].replace('-', '_')}(turn)`"
                 f"{mistakes.did_you_mean(missing_ids[0], candidates)}"
             )
         if unlisted_ids := sorted(self.skills.keys() - ids):
             raise ConfigurationError(
-                f"{place}: the skill {unlisted_ids[0]!r} is not in card.yaml; describe it there"
+                f"{location}: the skill {unlisted_ids[0]!r} is not in card.yaml; describe it there"
             )
         for skill in self.skills.values():
             if skill.id in self.card.durable_skills and not skill.is_async:
                 raise ConfigurationError(
-                    f"{place}: skill {skill.id} is durable, so it must be asynchronous: write"
+                    f"{location}: skill {skill.id} is durable, so it must be asynchronous: write"
                     f" `async def {skill.function.__name__}`"
                 )
         if sum(skill.default for skill in self.skills.values()) > 1:
-            raise ConfigurationError(f"{place}: several skills have default=True: remove it from all but one")
+            raise ConfigurationError(
+                f"{location}: several skills have default=True: remove it from all but one"
+            )
         for schedule in self.card.schedules:
             # A schedule without a skill has no arguments. A message that is a JSON object has others.
             called = self.skills.get(schedule.skill or "")
             is_complete = not schedule.message.lstrip().startswith("{")
             if called and (problem := called.problem_of(schedule.arguments, is_complete=is_complete)):
-                card = place.removesuffix("agent.py") + "card.yaml"
+                card = location.removesuffix("agent.py") + "card.yaml"
                 raise ConfigurationError(f"{card}: schedule {schedule.id}: {problem}")
 
 
 def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
-    """Those that no other one wraps. `functools.wraps` gives a wrapper the mark, too; one with a mark of its
-    own is another skill."""
+    """The functions that no other one in the list wraps. `functools.wraps` gives a wrapper the mark, too;
+    one with a mark of its own is another skill."""
     inner_ids: set[int] = set()
     for function in functions:
         mark = getattr(function, MARK, None)
@@ -278,10 +280,10 @@ _packages_lock = threading.Lock()
 """Held while the packages of an agent are made. Agents are imported in several threads."""
 
 
-def _package(name: str, place: Path) -> ModuleType:
+def _package(name: str, folder: Path) -> ModuleType:
     """A package whose `__init__.py`, which need not exist, does not run. `importlib.resources` and
     `pkgutil.get_data` read its files."""
-    spec = importlib.util.spec_from_file_location(name, place / "__init__.py")
+    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
     assert spec is not None
     package = sys.modules[name] = importlib.util.module_from_spec(spec)
     return package

@@ -154,33 +154,34 @@ def _check_schedules(path: Path, card: Card) -> None:
     timezones = files("tzdata").joinpath("zones").read_text("utf-8").split()
     schedule_ids: set[str] = set()
     for schedule in card.schedules:
-        place = f"{short_path(path)}: schedule {schedule.id}"
+        location = f"{short_path(path)}: schedule {schedule.id}"
         if schedule.id in schedule_ids:
-            raise ConfigurationError(f"{place}: two schedules have this id")
+            raise ConfigurationError(f"{location}: two schedules have this id")
         schedule_ids.add(schedule.id)
         if schedule.timezone not in timezones:
             raise ConfigurationError(
-                f"{place}: {schedule.timezone!r} is not a time zone: write one such as Asia/Shanghai or UTC"
+                f"{location}: {schedule.timezone!r} is not a time zone: write one such as Asia/Shanghai or"
+                " UTC"
             )
         try:
             cron.check(schedule.cron)
         except ValueError as error:
-            raise ConfigurationError(f"{place}: {error}") from None
+            raise ConfigurationError(f"{location}: {error}") from None
         if schedule.skill is not None and schedule.skill not in skill_ids:
             hint = did_you_mean(schedule.skill, skill_ids)
-            raise ConfigurationError(f"{place}: there is no skill {schedule.skill!r}{hint}")
+            raise ConfigurationError(f"{location}: there is no skill {schedule.skill!r}{hint}")
         if schedule.arguments and schedule.skill is None:
             raise ConfigurationError(
-                f"{place}: arguments are for a skill: write `skill: {skill_ids[0]}`, too"
+                f"{location}: arguments are for a skill: write `skill: {skill_ids[0]}`, too"
             )
         # make run also calls this machine by http.
         if schedule.webhook and not re.match(
             r"https://|http://(localhost|127\.|\[::1\])", schedule.webhook, re.I
         ):
-            raise ConfigurationError(f"{place}: its webhook must be a URL that begins with https://")
+            raise ConfigurationError(f"{location}: its webhook must be a URL that begins with https://")
         if schedule.webhook is not None and not card.capabilities.pushNotifications:
             raise ConfigurationError(
-                f"{place}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"
+                f"{location}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"
             )
 
 

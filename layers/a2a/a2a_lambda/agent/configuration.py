@@ -69,8 +69,8 @@ class Configuration:
         return secret
 
     def setting(self, name: str, default: str | None = None) -> str:
-        """A setting. default: if it is not set. Raises ConfigurationError if there is neither, and says how
-        to set it. Raises ConfigurationUnavailable."""
+        """A setting. default: the value if it is not set. Raises ConfigurationError if there is neither,
+        and says how to set it. Raises ConfigurationUnavailable."""
         value = self._find("setting", name)
         if value is None:
             value = default

@@ -113,9 +113,9 @@ class _Channel:
         if not self._is_signaled:
             self._is_signaled = True
             with suppress(RuntimeError):  # the reader's loop is closed: no one reads any more
-                self._reader.call_soon_threadsafe(self._signal)
+                self._reader.call_soon_threadsafe(self.signal)
 
-    def _signal(self) -> None:
+    def signal(self) -> None:
         self._is_signaled = False  # before the reader looks: what is posted from now on signals again
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
@@ -123,20 +123,20 @@ class _Channel:
     def post_blocking(self, item: Batch, turn: Turn) -> None:
         """Hand an item over, and wait for room or for the end of the turn."""
         self.post(item)
-        if self._fill() >= 1:
+        if self.fill() >= 1:
             with self._room:
                 self._is_blocked = True
-                self._room.wait_for(lambda: turn.cancelled or self._fill() < 1)
+                self._room.wait_for(lambda: turn.cancelled or self.fill() < 1)
 
     async def post_waiting(self, item: Batch) -> None:
-        """The same on the agent loop."""
+        """Hand an item over, and wait for room without blocking the agent loop."""
         if self._is_closed:  # a generator that never awaits would not notice its cancellation
             await asyncio.sleep(0)
         self.post(item)
-        if self._fill() >= 1:
+        if self.fill() >= 1:
             with self._room:
                 self._is_blocked = True
-                if self._fill() < 1:
+                if self.fill() < 1:
                     return
                 self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
@@ -154,23 +154,23 @@ class _Channel:
         item, size = self._items.popleft()
         self._taken = (self._taken[0] + 1, self._taken[1] + size)
         # At half, not sooner: else a fast skill and a slow table would alternate at every output.
-        if self._is_blocked and self._fill() < 0.5:
-            self._wake()
+        if self._is_blocked and self.fill() < 0.5:
+            self.wake()
         return item
 
     def close(self) -> None:
         """Nothing is read any more. Code that waits for room continues, and notices its cancellation."""
         self._is_closed = True
-        self._wake()
+        self.wake()
 
-    def _fill(self) -> float:
+    def fill(self) -> float:
         """Share of the allowed amount that waits to be read. A closed channel has room for everything."""
         if self._is_closed:
             return 0.0
         (posts, post_bytes), (reads, read_bytes) = self._posted, self._taken
         return max((posts - reads) / AHEAD_OUTPUTS, (post_bytes - read_bytes) / AHEAD_BYTES)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         with self._room:
             self._is_blocked = False
             self._room.notify_all()

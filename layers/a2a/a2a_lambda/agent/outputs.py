@@ -19,7 +19,7 @@ skill."""
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: its content, or a url to get it from.
+    """A file: its content, or a URL to get it from.
 
     File("sum.csv", b"1,2", media_type="text/csv")
     File("film.mp4", Path("/tmp/film.mp4"))

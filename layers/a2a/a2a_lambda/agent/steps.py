@@ -240,7 +240,7 @@ class Steps:
 
     def callback_url(self, name: str) -> str:
         """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
-        secret. Raises ConfigurationError if the deployment does not know its url."""
+        secret. Raises ConfigurationError if the deployment does not know its URL."""
         engine = self._engine(name)
         url = engine.callback_url(engine.keys.next(name))
         if url.startswith("/"):  # no request has named it: a schedule, or an event, has started the turn

@@ -153,9 +153,20 @@ async def run(
     replies: Mapping[str, Any],
     configuration: Configuration,
 ) -> Answer:
-    """See `Agent.run`."""
-    if after is not None and after.suspension is not None:
-        return await _continue(agent, message["parts"], after.suspension, replies)
+    """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
+    and nothing ends one of its waits."""
+    if after is not None and (suspension := after.suspension) is not None:
+        record = suspension.record.copy()  # a test may continue from the same answer in several ways
+        replies = {**suspension.replies, **replies}
+        if wait := next((wait for wait in record.open if wait.takes_messages), None):
+            replies.setdefault(wait.key, Reply(message["parts"]))
+        elif not {wait.key for wait in record.open} & replies.keys():
+            key = record.open[0].key
+            raise ValueError(
+                f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
+                f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
+            )
+        return await _run_until_suspended(agent, Suspension(suspension.make_turn, record, replies))
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
         Turn,
@@ -169,23 +180,6 @@ async def run(
         configuration=configuration,
     )
     return await _run_until_suspended(agent, Suspension(make_turn, KeptResults(), dict(replies)))
-
-
-async def _continue(
-    agent: Performer, parts: list[Part], suspension: Suspension, replies: Mapping[str, Any]
-) -> Answer:
-    """Continue a turn that waits. Raises ValueError if nothing ends one of its waits."""
-    record = suspension.record.copy()  # a test may continue from the same answer in several ways
-    replies = {**suspension.replies, **replies}
-    if wait := next((wait for wait in record.open if wait.takes_messages), None):
-        replies.setdefault(wait.key, Reply(parts))
-    elif not {wait.key for wait in record.open} & replies.keys():
-        key = record.open[0].key
-        raise ValueError(
-            f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
-            f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
-        )
-    return await _run_until_suspended(agent, Suspension(suspension.make_turn, record, replies))
 
 
 async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
@@ -221,7 +215,9 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
                     raise ValueError(
                         f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
                     ) from None
-        waits = {kept.name for place in record.results.values() for kept in place if kept.kind == "wait"}
+        waits = {
+            kept.name for operations in record.results.values() for kept in operations if kept.kind == "wait"
+        }
         unused_names = sorted(start.replies.keys() - waits)
         if unused_names and not is_suspended:
             hint = mistakes.did_you_mean(unused_names[0], waits)

@@ -4,7 +4,6 @@ Sources: A2A 1.0 section 8.4 (a card is signed as RFC 8785 JSON, in a JWS of RFC
 algorithms, https://docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html.
 """
 
-import base64
 import hashlib
 import time
 from functools import cached_property
@@ -15,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, encode_base64url
 from a2a_lambda.protocol.signed_card import signed_forms
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Signer:
 
     def sign_card(self, card: Json, jku: str) -> list[Json]:
         """AgentCardSignatures of a strict 1.0 card, one for each of its forms. They are the same for the life
-        of the process. jku: url where the public key is served."""
+        of the process. jku: URL where the public key is served."""
         forms = list(signed_forms(card))
         for payload in forms:
             if payload not in self._signed:
@@ -56,10 +55,10 @@ class Signer:
     def sign(self, payload: bytes, header: dict[str, str]) -> Jws:
         """A detached JWS."""
         algorithm, jwk = self._public
-        protected_header = _base64url(
+        protected_header = encode_base64url(
             strictjson.dumps({"alg": JWS_ALGORITHMS[algorithm], "kid": jwk["kid"], **header})
         )
-        signing_input = f"{protected_header}.{_base64url(payload)}".encode()
+        signing_input = f"{protected_header}.{encode_base64url(payload)}".encode()
         digest = hashlib.sha256(signing_input).digest()
         try:
             answer = self._client.sign(
@@ -72,7 +71,7 @@ class Signer:
             # KMS answers in DER. A JWS has R and S side by side (RFC 7518 section 3.4).
             numbers = _elements(_elements(signature)[0])
             signature = b"".join(number.lstrip(b"\0").rjust(COORDINATE_BYTES, b"\0") for number in numbers)
-        return Jws(protected_header, _base64url(signature))
+        return Jws(protected_header, encode_base64url(signature))
 
     def sign_token(self, body: bytes) -> str:
         """A JWT for the receiver of a body, as the samples of A2A 0.1 check it: with `iat`, `exp`, and the
@@ -82,7 +81,7 @@ class Signer:
         claims = {"iat": now, "exp": now + TOKEN_SECONDS, "request_body_sha256": digest}
         payload = strictjson.dumps(claims)
         protected_header, signature = self.sign(payload, {"typ": "JWT"})
-        return f"{protected_header}.{_base64url(payload)}.{signature}"
+        return f"{protected_header}.{encode_base64url(payload)}.{signature}"
 
     def fetch_jwk(self) -> dict[str, str]:
         """The public key (RFC 7517)."""
@@ -101,7 +100,7 @@ class Signer:
                 " Make a key of type RSA_2048 or ECC_NIST_P256 for SIGN_VERIFY"
             )
         jwk = _jwk(answer["PublicKey"])
-        kid = _base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
+        kid = encode_base64url(hashlib.sha256(rfc8785.dumps(jwk)).digest())  # the thumbprint of RFC 7638
         return algorithms[0], {**jwk, "kid": kid, "use": "sig", "alg": JWS_ALGORITHMS[algorithms[0]]}
 
 
@@ -113,9 +112,13 @@ def _jwk(der: bytes) -> dict[str, str]:
     key = bits[1:]
     if key[0] == 4:  # an uncompressed point
         x, y = key[1 : 1 + COORDINATE_BYTES], key[1 + COORDINATE_BYTES :]
-        return {"kty": "EC", "crv": "P-256", "x": _base64url(x), "y": _base64url(y)}
+        return {"kty": "EC", "crv": "P-256", "x": encode_base64url(x), "y": encode_base64url(y)}
     modulus, exponent = _elements(_elements(key)[0])
-    return {"kty": "RSA", "n": _base64url(modulus.lstrip(b"\0")), "e": _base64url(exponent.lstrip(b"\0"))}
+    return {
+        "kty": "RSA",
+        "n": encode_base64url(modulus.lstrip(b"\0")),
+        "e": encode_base64url(exponent.lstrip(b"\0")),
+    }
 
 
 def _elements(der: bytes) -> list[bytes]:
@@ -129,7 +132,3 @@ def _elements(der: bytes) -> list[bytes]:
         contents.append(der[start : start + length])
         der = der[start + length :]
     return contents
-
-
-def _base64url(value: bytes) -> str:
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")

@@ -45,7 +45,7 @@ class Dispatcher:
         return ""
 
     async def try_dispatch(self, head: Head) -> None:
-        """The same for a turn that the sweep dispatches later if AWS does not answer now."""
+        """Dispatch a turn. If AWS does not answer, the sweep dispatches it later."""
         try:
             await self.dispatch(head)
         except StoreError:

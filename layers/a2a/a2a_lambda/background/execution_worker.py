@@ -46,7 +46,7 @@ Replies = Mapping[str, Reply]
 """Replies to waits, by the key of their wait."""
 
 MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
-"""Makes the engine of a run from the replies that are known, and from what makes the url of a wait."""
+"""Makes the engine of a run from the replies that are known, and from what makes the URL of a wait."""
 
 
 class ExecutionWorker:
@@ -63,7 +63,17 @@ class ExecutionWorker:
 
         arn: ARN of the execution. deadline: a `time.monotonic()` value, when this run must end.
         """
-        load, hold = partial(self._load_free, turn, arn), partial(resumed_head, arn)
+
+        async def load() -> Head | None:
+            """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
+            it."""
+            while (head := await takeover.load_head_of_execution(self._store, turn, arn)) is not None:
+                if not head.is_replying or not head.has_lease(self._store.clock()):
+                    return head
+                await asyncio.sleep(REPLY_POLL_SECONDS)
+            return None
+
+        hold = partial(resumed_head, arn)
         while taken_turn := await takeover.take(self._store, self._agents, load, hold, attempts=RUN_ATTEMPTS):
             with suppress(Conflict):  # the task changed while its context was stored: take it again
                 claim = await self._claim(taken_turn, make_engine, deadline)
@@ -80,15 +90,6 @@ class ExecutionWorker:
             raise StoreError("the run lost its task, which has not ended")
         if run.suspension is not None:
             raise run.suspension
-
-    async def _load_free(self, turn: QueuedTurn, arn: str) -> Head | None:
-        """Head of the task, if this execution has its turn. While a reply is stored, the turn waits for
-        it."""
-        while (head := await takeover.load_head_of_execution(self._store, turn, arn)) is not None:
-            if not head.is_replying or not head.has_lease(self._store.clock()):
-                return head
-            await asyncio.sleep(REPLY_POLL_SECONDS)
-        return None
 
     async def _claim(self, taken_turn: TakenTurn, make_engine: MakeEngine, deadline: float | None) -> Claim:
         head, sequence = taken_turn.head, taken_turn.sequence

@@ -1,4 +1,4 @@
-"""Replies to the waits of suspended turns: messages of the client, and calls of a wait's url.
+"""Replies to the waits of suspended turns: messages of the client, and calls of a wait's URL.
 
 reply to a wait ── head answered ── wake
 """

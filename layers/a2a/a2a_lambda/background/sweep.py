@@ -49,7 +49,7 @@ class Sweep:
         looked at. deadline: `time.monotonic()` value at which it stops; the next sweep continues."""
         telemetry.measure({"Sweeps": 1})
         minute = int(self._store.clock()) // 60
-        due_tasks = await threads.run(self._store.list_due, minute)
+        due_tasks = await threads.run(self._store.indexes.list_due, minute)
         for count, (scope, task_id) in enumerate(due_tasks):
             if time.monotonic() >= deadline:
                 logger.warning("%d due tasks are left for the next sweep", len(due_tasks) - count)

@@ -54,8 +54,8 @@ class ClientCredentials(httpx2.Auth):
     it, and renew it once.
 
     token_url: where the identity provider gives tokens. The other agent's card has no say in it: a card that
-    is not true would get the secret. scope: scopes, with spaces. audience: as Auth0 wants it. resource: as
-    RFC 8707 has it.
+    is not true would get the secret. scope: scopes, separated by spaces. audience: Auth0's parameter of this
+    name. resource: the parameter of RFC 8707.
     """
 
     def __init__(
@@ -132,7 +132,16 @@ class AwsSignature(httpx2.Auth):
         from botocore.auth import SigV4Auth  # only a client that signs needs it
         from botocore.awsrequest import AWSRequest
 
-        credentials, region = await asyncio.to_thread(_find_credentials, self._region)
+        def find_credentials() -> tuple[Any, str]:
+            """The process's credentials, or None, and the region, or ""."""
+            from a2a_lambda.aws import clients
+
+            credentials = clients.session().get_credentials()
+            frozen_credentials = None if credentials is None else credentials.get_frozen_credentials()
+            region = self._region or clients.session().get_config_variable("region") or ""
+            return frozen_credentials, region
+
+        credentials, region = await asyncio.to_thread(find_credentials)
         if credentials is None or not region:
             raise SignInFailed("there are no AWS credentials, or no region, to sign with")
         aws_request = AWSRequest(request.method, str(request.url), data=await request.aread())
@@ -142,12 +151,3 @@ class AwsSignature(httpx2.Auth):
         SigV4Auth(credentials, self._service, region).add_auth(aws_request)
         request.headers.update(dict(aws_request.headers.items()))
         yield request
-
-
-def _find_credentials(region: str) -> tuple[Any, str]:
-    """The process's credentials, or None, and the region: the given one, or the process's, or "". Blocks."""
-    from a2a_lambda.aws import clients
-
-    credentials = clients.session().get_credentials()
-    frozen_credentials = None if credentials is None else credentials.get_frozen_credentials()
-    return frozen_credentials, region or clients.session().get_config_variable("region") or ""

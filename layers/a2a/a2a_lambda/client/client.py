@@ -1,12 +1,12 @@
 """Calls another agent, in any version of A2A.
 
-url ── card ── discovery ── wire, url, header for the key
+URL ── card ── discovery ── wire, URL, header for the key
 message ── wire.encode ── POST ── wire.decode ── task, message, events of A2A 1.0
 """
 
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Self
 
 import httpx2
@@ -45,7 +45,7 @@ class AgentError(KitError):
 class Client:
     """Client of another agent.
 
-    url: url of the agent, or of its card. key: sent only to the origin of that url (scheme, host and port).
+    url: URL of the agent, or of its card. key: sent only to the origin of that URL (scheme, host and port).
     auth: signs in there instead, or too: `ClientCredentials`, `AwsSignature`.
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
@@ -98,7 +98,7 @@ class Client:
         credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
         refusal: AgentError | None = None
         for url in discovery.card_urls(self._url):
-            # All of these urls are of the host that the caller named, so they may get the key.
+            # All of these URLs are of the host that the caller named, so they may get the key.
             headers = {**credentials, **version_header, **tracing.headers()}
             async with self._open("GET", url, headers) as answer:
                 content, status = await read_whole(answer), answer.status_code
@@ -149,21 +149,14 @@ class Client:
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.
         with self._span(agent, is_current=False) as span:
-            async with aclosing(self._events(agent, body, span)) as events:
-                async for event in events:
-                    yield event
-
-    async def _events(
-        self, agent: discovery.DiscoveredAgent, body: bytes, span: tracing.Span
-    ) -> AsyncGenerator[Event, None]:
-        headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
-        async with self._open("POST", agent.url, headers, body) as answer:
-            span.set_status(answer.status_code)
-            if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
-                _result(await read_whole(answer), answer.status_code)
-                raise AgentError("the answer is not a stream of events", status=answer.status_code)
-            async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
-                yield agent.wire.decode_event(_result(data))
+            headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
+            async with self._open("POST", agent.url, headers, body) as answer:
+                span.set_status(answer.status_code)
+                if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
+                    _result(await read_whole(answer), answer.status_code)
+                    raise AgentError("the answer is not a stream of events", status=answer.status_code)
+                async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
+                    yield agent.wire.decode_event(_result(data))
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises what `discover` raises."""

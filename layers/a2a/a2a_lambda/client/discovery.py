@@ -9,7 +9,7 @@ import httpx2
 
 from a2a_lambda.errors import KitError, excerpt
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, objects_in, text_in
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 
@@ -40,7 +40,7 @@ class DiscoveredAgent:
 
 
 def card_urls(url: str) -> Sequence[str]:
-    """Urls at which the card of an agent may be: the url itself, if it is of a card."""
+    """URLs at which the card of an agent may be: the URL itself, if it is of a card."""
     if url.endswith(".json"):
         return (url,)
     return tuple(url.rstrip("/") + path for path in WELL_KNOWN)
@@ -55,7 +55,7 @@ def agent_of_card(
 ) -> DiscoveredAgent:
     """The agent that a card describes.
 
-    source: url of the card. hosts: other hosts at which the agent may be; the key is not sent there.
+    source: URL of the card. hosts: other hosts at which the agent may be; the key is not sent there.
     wires: what this client speaks, best first. Raises Undiscovered, Refused.
     """
     if not isinstance(card, dict):
@@ -75,22 +75,22 @@ def agent_of_card(
 
 
 def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
-    """Whether a key for one of two urls may be sent to the other."""
+    """Whether a key for one of two URLs may be sent to the other."""
     return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)
 
 
 def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
-    """Wire, url and tenant to call: JSON-RPC, in the best version that both sides speak."""
+    """Wire, URL and tenant to call: JSON-RPC, in the best version that both sides speak."""
     interfaces = [
-        (_text(item, "protocolVersion"), _text(item, "url"), _text(item, "tenant"))
-        for item in _objects(card, "supportedInterfaces")
-        if item.get("protocolBinding") == "JSONRPC" and _text(item, "url")
+        (text_in(item, "protocolVersion"), text_in(item, "url"), text_in(item, "tenant"))
+        for item in objects_in(card, "supportedInterfaces")
+        if item.get("protocolBinding") == "JSONRPC" and text_in(item, "url")
     ]
     # The first interface of a 0.x card may have another binding.
     others = [{**card, "transport": card.get("preferredTransport") or "JSONRPC"}]
-    others += _objects(card, "additionalInterfaces")
-    if url := next((_text(item, "url") for item in others if item.get("transport") == "JSONRPC"), ""):
-        interfaces.append((_text(card, "protocolVersion") or "0.1", url, ""))
+    others += objects_in(card, "additionalInterfaces")
+    if url := next((text_in(item, "url") for item in others if item.get("transport") == "JSONRPC"), ""):
+        interfaces.append((text_in(card, "protocolVersion") or "0.1", url, ""))
     for wire in wires:
         for version, url, tenant in interfaces:
             if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
@@ -108,17 +108,7 @@ def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
         details: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
         if not isinstance(details, dict) or details.get("location", details.get("in")) != "header":
             continue
-        name = _text(details, "name")
+        name = text_in(details, "name")
         if TOKEN.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
             return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
     return {"Authorization": f"Bearer {key}"}
-
-
-def _objects(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
-    value = source.get(name)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _text(source: Mapping[str, Json], name: str) -> str:
-    value = source.get(name)
-    return value if isinstance(value, str) else ""

@@ -21,7 +21,7 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
     """Raises Undiscovered if no signature of a card is by one of the keys, and ConfigurationError if the keys
     are no public keys.
 
-    source: url of the card. The urls in the headers of its signatures are not followed, because someone who
+    source: URL of the card. The URLs in the headers of its signatures are not followed, because someone who
     changes a card would name a key of their own.
     """
     from joserfc import errors, jwk, jws  # only a client with `verify` needs these

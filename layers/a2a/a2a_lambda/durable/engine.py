@@ -59,9 +59,9 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What ended a wait: a message of the client, or a call of the wait's url.
+    """What ended a wait: a message of the client, or a call of the wait's URL.
 
-    parts: the message's parts; the JSON of a call is one data part. is_callback: it came to the url.
+    parts: the message's parts; the JSON of a call is one data part. is_callback: it came to the URL.
     """
 
     parts: list[Part]
@@ -84,7 +84,7 @@ class Wait:
 
     key: unique in the turn. question: what the client is asked, or None. choices: answers to offer with it.
     is_sign_in: whether it asks for credentials.
-    takes_messages: a message of the client ends it. Otherwise only a call of its url does.
+    takes_messages: a message of the client ends it. Otherwise only a call of its URL does.
     seconds: until it times out; None = never.
     """
 

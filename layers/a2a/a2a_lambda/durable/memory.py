@@ -186,6 +186,6 @@ def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
         return TimeoutError("no reply came in time")
     if isinstance(reply, Reply):
         return reply
-    if not wait.takes_messages:  # it came to the url, where a text is JSON, too
+    if not wait.takes_messages:  # it came to the URL, where a text is JSON, too
         return Reply([Part(data=reply)], is_callback=True)
     return Reply([Part(text=reply) if isinstance(reply, str) else Part(data=reply)])

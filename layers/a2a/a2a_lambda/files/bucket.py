@@ -176,7 +176,7 @@ class Bucket:
 
 
 def _version_of(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> str:
-    """See `StoredObject`."""
+    """The version that `StoredObject` explains."""
     etag = answer["ETag"].strip('"')
     return f"{etag}-{int(answer['LastModified'].timestamp())}"
 

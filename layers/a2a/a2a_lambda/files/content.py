@@ -42,7 +42,7 @@ class _Content(io.RawIOBase):
             raise ValueError(f"there is no position {offset} of whence {whence}")
         if start + offset != self._position:
             self._position = start + offset
-            self._close_body()
+            self.close_body()
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -64,10 +64,10 @@ class _Content(io.RawIOBase):
         return len(chunk)
 
     def close(self) -> None:
-        self._close_body()
+        self.close_body()
         super().close()
 
-    def _close_body(self) -> None:
+    def close_body(self) -> None:
         if self._body is not None:
             self._body.close()
             self._body = None

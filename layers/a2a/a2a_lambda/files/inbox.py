@@ -40,18 +40,22 @@ class Inbox:
     async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
         """The message as it is stored. Raises InvalidParams for a reference that is not an upload of the
         caller for this agent, FilesUnavailable."""
-        parts = parts_of(message)
-        references = {part["url"]: index for index, part in enumerate(parts) if is_reference(part)}
-        if len(references) > UPLOADS:
+        parts, part_count = parts_of(message), len(message["parts"])
+        # The metadata's pictures are listed after the parts.
+        paths_by_reference = {
+            part["url"]: f"params.message.parts[{index}].url"
+            if index < part_count
+            else "params.message.metadata.images"
+            for index, part in enumerate(parts)
+            if is_reference(part)
+        }
+        if len(paths_by_reference) > UPLOADS:
             raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
         # All references first, so that nothing is written for a message that is refused.
         stored_references = await asyncio.gather(
-            *(
-                self._check_upload(scope, reference, _path(message, index))
-                for reference, index in references.items()
-            )
+            *(self._check_upload(scope, reference, path) for reference, path in paths_by_reference.items())
         )
-        uploads = dict(zip(references, stored_references, strict=True))
+        uploads = dict(zip(paths_by_reference, stored_references, strict=True))
         stored_parts = await asyncio.gather(
             *(self._store(scope, request, part, index) for index, part in enumerate(parts))
         )
@@ -92,9 +96,3 @@ class Inbox:
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_LIFE_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)
         return f"{reference}/{upload.version}"
-
-
-def _path(message: Message, index: int) -> str:
-    """Path of a part, or of the metadata's pictures, which `parts_of` lists after the parts."""
-    is_part = index < len(message["parts"])
-    return f"params.message.parts[{index}].url" if is_part else "params.message.metadata.images"

@@ -92,7 +92,7 @@ class _Answer:
         result = part.copy()
         media_type = part.get("mediaType", "")
         if matches_media_type(media_type, self._types_as_bytes):
-            content = self._read(key, version_of(part["url"]))
+            content = self.read_small(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]
                 result["raw"] = base64.b64encode(content).decode()
@@ -100,7 +100,7 @@ class _Answer:
         result["url"] = self._bucket.link(key, part.get("filename") or "file", media_type)
         return result
 
-    def _read(self, key: str, version: str) -> bytes | None:
+    def read_small(self, key: str, version: str) -> bytes | None:
         """The content, if the answer has room for it, and S3 answers: a URL is better than no answer."""
         try:
             with self._bucket.open(key, version) as body:

@@ -1,4 +1,4 @@
-"""The files of one turn: those that came with its message, and those that it puts out."""
+"""The files of one turn: those that came with its message, and those that it outputs."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
@@ -29,14 +29,14 @@ class TurnFiles:
         return self.bucket is None or size <= INLINE_BYTES
 
     def writer(self, number: int) -> "Writer":
-        """What takes the content of a file that the turn puts out. number: counts such files, from 1.
+        """What takes the content of a file that the turn outputs. number: counts such files, from 1.
 
         Another attempt of the worker at the turn writes to the same keys, and its artifacts replace the
         earlier ones. A durable turn is replayed with the same output, so a file that is there is not written
         again. A request that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys
         have the epoch. Raises FilesUnavailable.
         """
-        from a2a_lambda.files.writer import Writer  # few turns put out large files
+        from a2a_lambda.files.writer import Writer  # few turns output large files
 
         turn = self.head.turn_id
         if self.head.place is Place.REQUEST:

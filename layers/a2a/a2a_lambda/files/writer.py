@@ -34,7 +34,7 @@ class Writer:
         self._size = 0
         self._upload_id = ""
         self._parts: list[CompletedPartTypeDef] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # `finish` calls `flush`
         self._is_aborted = False
         self.is_stored = is_stored
 
@@ -49,13 +49,10 @@ class Writer:
     def flush(self) -> None:
         """Store the parts that are full."""
         with self._lock:
-            self._flush()
-
-    def _flush(self) -> None:
-        while self._bucket is not None and not self._is_aborted and len(self._buffer) >= PART_BYTES:
-            if not self._upload_id:
-                self._upload_id = self._bucket.begin_parts(self._key)
-            self._put_part(self._bucket, PART_BYTES)
+            while self._bucket is not None and not self._is_aborted and len(self._buffer) >= PART_BYTES:
+                if not self._upload_id:
+                    self._upload_id = self._bucket.begin_parts(self._key)
+                self._put_part(self._bucket, PART_BYTES)
 
     def finish(self) -> bytes | str:
         """The content, if it stays in the task; else its reference, when all of it is in the bucket."""
@@ -64,7 +61,7 @@ class Writer:
         if self._bucket is None or self._size <= INLINE_BYTES:
             return bytes(self._buffer)
         with self._lock:
-            self._flush()
+            self.flush()
             if self._is_aborted:
                 return self._reference
             if not self._upload_id:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ORIGIN_HEADER = "x-origin-secret"
 
 CALLBACKS = f"/{CALLBACK_PATH}/"
-"""Path of the urls of waits."""
+"""Path of the URLs of waits."""
 
 OPENAPI_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/openapi\.json")
 
@@ -74,10 +74,10 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     app = app or Starlette()
     app.state.kit = kit
     app.router.routes.extend(cards.routes)
-    app.router.default = request_response(_call)
+    app.router.default = request_response(route)
     app.router.redirect_slashes = False
     for kind in (HTTPException, ProtocolError, Exception):
-        app.add_exception_handler(kind, _refuse)
+        app.add_exception_handler(kind, refuse)
     if kit.settings.base_path:
         app.add_middleware(BasePath, path=kit.settings.base_path)
     app.add_middleware(SingleSlashes)
@@ -97,37 +97,37 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     return app
 
 
-async def _call(request: Request) -> Response:
+async def route(request: Request) -> Response:
     path: str = request.scope["path"]
     if path.startswith(CALLBACKS):
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
         from a2a_lambda.http import callbacks
 
-        return await callbacks.call(request, path.removeprefix(CALLBACKS))
+        return await callbacks.handle(request, path.removeprefix(CALLBACKS))
     if match := OPENAPI_PATH.fullmatch(path):
         if request.method not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         from a2a_lambda.http.discovery import openapi
 
-        return await openapi.answer(request, match["agent"])
+        return await openapi.handle(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
         from a2a_lambda.http.mcp import endpoint
 
-        return await endpoint.call(request, match["agent"])
+        return await endpoint.handle(request, match["agent"])
     if match := UPLOADS_PATH.fullmatch(path):
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
         from a2a_lambda.http import uploads
 
-        return await uploads.call(request, match["agent"])
+        return await uploads.handle(request, match["agent"])
     if (address := rpc.find_address(request, path)) is None:
-        return await rest.call(request, path.removeprefix("/"))
+        return await rest.handle(request, path.removeprefix("/"))
     if request.method != "POST":
         raise HTTPException(405, headers={"Allow": "POST"})
-    return await rpc.call(request, address)
+    return await rpc.handle(request, address)
 
 
 class OriginOnly:
@@ -156,7 +156,7 @@ class OriginOnly:
 
 
 class SingleSlashes:
-    """Makes repeated slashes in the path one: a client may append `/stream` to a url that ends with one."""
+    """Makes repeated slashes in the path one: a client may append `/stream` to a URL that ends with one."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self._app = app
@@ -219,7 +219,7 @@ class BasePath:
         await self._app(scope, receive, send)
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         methods = (error.headers or {}).get("Allow", "POST")
         refusal = InvalidRequest(f"{request.method} is not allowed here; use {methods}")

@@ -50,7 +50,7 @@ async def authenticate(request: Request) -> Grant:
         elif (iam_caller := _iam_caller(request)) is not None:
             grant = Grant(iam_caller)
         else:
-            audit.refuse("none", "absent")
+            audit.log_refused("none", "absent")
             raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
@@ -61,7 +61,7 @@ async def authenticate(request: Request) -> Grant:
         logger.error("a caller could not be checked: %s", error)
         raise Unavailable("keys and tokens cannot be checked at the moment") from None
     caller = grant.caller
-    audit.accept(caller.kind, caller.owner, caller.issuer, caller.client)
+    audit.log_accepted(caller.kind, caller.owner, caller.issuer, caller.client)
     telemetry.bind(owner=caller.owner)
     await kit.rate_limit.admit(caller.owner)
     return grant
@@ -90,7 +90,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     if key is None:
         if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
-        audit.refuse("key", "unknown")
+        audit.log_refused("key", "unknown")
         has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
     return Grant(Caller(key.owner), key.agents)
@@ -104,7 +104,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
             run = threads.run if kit.tokens.knows(token) else threads.run_for_keys
             grant = await run(kit.tokens.check, token)
     except TokenRefused as error:
-        audit.refuse("token", error.reason, issuer=error.issuer, client=error.client)
+        audit.log_refused("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
             # The agent that the request names, or the default one, may need more scopes.
             agent = kit.agents.get(_agent_of(request))

@@ -2,7 +2,7 @@
 
 200  the turn has the reply
 400  the body is not JSON
-404  no running turn made this url
+404  no running turn made this URL
 409  the turn does not wait for it yet: send it again after Retry-After
 410  the wait has had its reply, or its timeout
 503  send it again
@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
-from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
 
@@ -21,7 +21,7 @@ MAX_REPLY_BYTES = 256_000
 """Bytes of a reply."""
 
 
-async def call(request: Request, token_text: str) -> Response:
+async def handle(request: Request, token_text: str) -> Response:
     kit: Kit = request.app.state.kit
     try:
         if kit.waits is None:
@@ -32,6 +32,5 @@ async def call(request: Request, token_text: str) -> Response:
         data = strictjson.loads(body) if body.strip() else None
         await kit.waits.end(token, data)
     except (ProtocolError, StoreError) as cause:
-        error = to_protocol_error(cause)
-        return error_response(error, status=400 if error.status == 200 else None)
+        return failure_response(cause)
     return Response(b"{}", media_type=JSON)

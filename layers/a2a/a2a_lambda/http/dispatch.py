@@ -64,8 +64,8 @@ class Binding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperationCall:
-    """wires: those that the request may speak. If there are several, the task decides; else it is the first.
-    extensions: URIs that the client activates, of those that the agent has.
+    """wires: the wires that the request may speak. If there are several, the task decides; else it is the
+    first. extensions: URIs that the client activates, of those that the agent has.
     method: name of the operation in the binding. params, body: the request's parameters and bytes, as they
     came.
     """
@@ -312,8 +312,8 @@ async def _encode_stream(
                 for index, value in enumerate(values, 1):
                     # One event may become several. Only the last of them has the id: a client that has it
                     # has the whole event.
-                    identity = sequence if index == len(values) else None
-                    yield sse.encode(binding.result(value), identity)
+                    event_id = sequence if index == len(values) else None
+                    yield sse.encode(binding.result(value), event_id)
     except Exception as cause:
         error = to_protocol_error(cause)
         yield sse.encode(binding.error(wire, error), event=binding.error_event)

@@ -1,6 +1,6 @@
-"""Facts of a request: its body, its headers, its deadline, and the url of the deployment.
+"""Facts of a request: its body, its headers, its deadline, and the URL of the deployment.
 
-The url comes from a setting or from API Gateway. No header that a client can set has a say in it.
+The URL comes from a setting or from API Gateway. No header that a client can set has a say in it.
 """
 
 import time

@@ -65,7 +65,7 @@ class Rest:
         return Response(strictjson.dumps(body), status, error.headers, self.media_type)
 
 
-async def call(request: Request, path: str) -> Response:
+async def handle(request: Request, path: str) -> Response:
     wire = VERSIONS[0]
     binding = Rest(_media_type(request, wire))
     try:
@@ -82,7 +82,7 @@ async def call(request: Request, path: str) -> Response:
             )
             body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
             return Response(strictjson.dumps(body), 405, {"Allow": verbs}, binding.media_type)
-        accepted_request = await accept(request, partial(_check_version, wire))
+        accepted_request = await accept(request, partial(check_version, wire))
         params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")
         route = match.route
@@ -139,7 +139,7 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
     return {**params, **match.variables}
 
 
-def _check_version(wire: Wire, request: Request) -> None:
+def check_version(wire: Wire, request: Request) -> None:
     """Raises VersionNotSupported, and InvalidRequest for a version that has other paths."""
     version_name = version(request)
     wires = negotiation.wires_for("", version_name)

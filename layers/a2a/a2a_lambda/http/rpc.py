@@ -1,4 +1,4 @@
-"""JSON-RPC: one url for every operation. The same url with `/stream` appended works, too."""
+"""JSON-RPC: one URL for every operation. The same URL with `/stream` appended works, too."""
 
 import re
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class Rpc:
         return Response(body, error.status, error.headers, JSON)
 
 
-async def call(request: Request, address: Address) -> Response:
+async def handle(request: Request, address: Address) -> Response:
     wires: Sequence[Wire] = DIALECTS[address.dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
     is_streaming = False

@@ -32,9 +32,9 @@ Element = TypeVar("Element")
 Events = AsyncGenerator[Published, None]
 
 
-def encode(data: bytes, identity: int | None = None, *, event: str = "") -> bytes:
-    """Bytes of one event. data: JSON on one line. identity: number for Last-Event-ID."""
-    head = b"" if identity is None else b"id: %d\n" % identity
+def encode(data: bytes, event_id: int | None = None, *, event: str = "") -> bytes:
+    """Bytes of one event. data: JSON on one line. event_id: number for Last-Event-ID."""
+    head = b"" if event_id is None else b"id: %d\n" % event_id
     head += b"event: %s\n" % event.encode() if event else b""
     for separator, escape in LINE_SEPARATORS:
         data = data.replace(separator, escape)

@@ -4,7 +4,7 @@
     client ── the form's fields, then the file ───► the bucket
     client ── a message with a part {"url", …} ───► the agent
 
-The url is a reference. Whoever has the form may write that one file until it expires, and nobody but the
+The URL is a reference. Whoever has the form may write that one file until it expires, and nobody but the
 caller can send the reference. docs/files.md describes it.
 """
 
@@ -17,13 +17,13 @@ from a2a_lambda import strictjson, telemetry
 from a2a_lambda.errors import InvalidParams, ProtocolError, StoreError
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
-from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.wire.shared import fields
 
 
-async def call(request: Request, name: str | None) -> Response:
+async def handle(request: Request, name: str | None) -> Response:
     """name: name of the agent; None = the default agent."""
     try:
         accepted_request = await accept(request, check_media_type)
@@ -39,8 +39,7 @@ async def call(request: Request, name: str | None) -> Response:
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except (ProtocolError, StoreError) as cause:
-        error = to_protocol_error(cause)
-        return error_response(error, status=400 if error.status == 200 else None)
+        return failure_response(cause)
     body = {
         "url": upload.reference,
         "form": {"url": upload.form.url, "fields": upload.form.fields},

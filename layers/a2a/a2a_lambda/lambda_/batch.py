@@ -75,15 +75,15 @@ class TurnHandler:
             return self._start_all([event])[0]
         if "schedules" in event:
             return self._answer_operator(event["schedules"])
+        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - TURN_END_MARGIN_SECONDS
         match event.get("detail-type"):
             case "Scheduled Event":
-                return asyncio.run(self._run_minute(_deadline_of(context)))
+                return asyncio.run(self._run_minute(deadline))
             case detail if detail == EXECUTION_ENDED:
                 asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
                 return {}
         if "Records" not in event:
             raise ConfigurationError(NO_START)
-        deadline = _deadline_of(context)
 
         def work(record: LambdaEvent) -> None:
             try:
@@ -161,12 +161,6 @@ class NotificationHandler:
 
         # Their failures are counted as pushes.
         return _process(event, deliver, EventType.SQS, context, counts_failures=False)
-
-
-def _deadline_of(context: Any) -> float:
-    """`time.monotonic()` value at which an invocation should come to its end."""
-    milliseconds: int = context.get_remaining_time_in_millis()
-    return time.monotonic() + milliseconds / 1000 - TURN_END_MARGIN_SECONDS
 
 
 def _process(

@@ -64,16 +64,16 @@ def install(service: str, level: str, *, debug: bool) -> None:
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
-    threading.excepthook = _log_thread_exception
-    sys.unraisablehook = _log_unraisable
+    threading.excepthook = log_thread_exception
+    sys.unraisablehook = log_unraisable
 
 
-def _log_thread_exception(args: threading.ExceptHookArgs) -> None:
+def log_thread_exception(args: threading.ExceptHookArgs) -> None:
     if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
         logger.error("a thread ended with an exception", exc_info=args.exc_value)
 
 
-def _log_unraisable(args: Any) -> None:
+def log_unraisable(args: Any) -> None:
     if args.exc_value is not None:
         logger.error("an exception could not be raised", exc_info=args.exc_value)
 

@@ -81,7 +81,7 @@ class OutOfTime(Exception):
 
 @dataclass(slots=True)
 class RunState:
-    """What the places of a run share.
+    """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
     times: what suspended operations wait for, by their key. tell: takes the notices of the operations.
@@ -172,7 +172,9 @@ class OperationThread:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         semantics = StepSemantics.AT_MOST_ONCE_PER_RETRY if once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
         config = StepConfig(
-            retry_strategy=partial(_decide, retry, once), step_semantics=semantics, serdes=PassThroughSerDes()
+            retry_strategy=partial(decide_retry, retry, once),
+            step_semantics=semantics,
+            serdes=PassThroughSerDes(),
         )
 
         async def call_and_report() -> bytes:
@@ -330,15 +332,13 @@ def _submit(
     return context.copy().run(asyncio.run_coroutine_threadsafe, run(), loop)
 
 
-def _decide(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
+def decide_retry(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
         return RetryDecision.retry(Duration(seconds=1))
     pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
-    return (
-        RetryDecision.no_retry()
-        if pause is None
-        else RetryDecision.retry(Duration(seconds=max(1, int(pause))))
-    )
+    if pause is None:
+        return RetryDecision.no_retry()
+    return RetryDecision.retry(Duration(seconds=max(1, int(pause))))
 
 
 async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:

@@ -98,7 +98,7 @@ class Response:
         """
         self._write = write
         try:
-            await self._app(self._scope, self._receive, self._send)
+            await self._app(self._scope, self.receive, self.send)
         except Exception:
             if self._is_complete:
                 logger.exception("the application failed after its answer")
@@ -113,20 +113,20 @@ class Response:
                 "status": 500,
                 "headers": [(b"content-type", b"text/plain")],
             }
-            await self._send(start)
-            await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
         finally:
             self._ended.set()
             await self._settle()
 
-    async def _receive(self) -> Message:
+    async def receive(self) -> Message:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._ended.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Message) -> None:
+    async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             head = prelude(message["status"], message.get("headers", ()))
             self._start = message

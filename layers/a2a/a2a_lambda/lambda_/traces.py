@@ -89,6 +89,9 @@ def install(settings: Settings) -> Callable[[], object]:
 def _exporter(settings: Settings) -> "SpanExporter":
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.util.re import parse_env_headers
+
+    from a2a_lambda.aws.parameters import get_parameter  # it imports boto3
 
     class Exporter(SpanExporter):
         """Reads the headers when it has something to send: an import calls no service, and a header may
@@ -98,7 +101,9 @@ def _exporter(settings: Settings) -> "SpanExporter":
         _made: OTLPSpanExporter
 
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
-            headers = _read_headers(settings)
+            stack, _, _ = settings.keys_path.rpartition("/")
+            text = get_parameter(f"{stack}/{HEADERS_PARAMETER}") or ""
+            headers = dict(parse_env_headers(text, liberal=True))
             if headers != self._headers:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
                 self._made = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
@@ -106,13 +111,3 @@ def _exporter(settings: Settings) -> "SpanExporter":
             return self._made.export(spans)
 
     return Exporter()
-
-
-def _read_headers(settings: Settings) -> dict[str, str]:
-    """Raises ConfigurationUnavailable."""
-    from opentelemetry.util.re import parse_env_headers
-
-    from a2a_lambda.aws.parameters import get_parameter  # it imports boto3
-
-    stack, _, _ = settings.keys_path.rpartition("/")
-    return dict(parse_env_headers(get_parameter(f"{stack}/{HEADERS_PARAMETER}") or "", liberal=True))

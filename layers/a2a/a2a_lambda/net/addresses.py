@@ -1,4 +1,4 @@
-"""Which addresses a url from outside may lead to: public ones."""
+"""Which addresses a URL from outside may lead to: public ones."""
 
 import asyncio
 import ipaddress
@@ -23,11 +23,11 @@ _lookup = Pool("dns", 4).run
 
 
 class Refused(KitError):
-    """A url that must not be called: it is not https, or its address is not public."""
+    """A URL that must not be called: it is not https, or its address is not public."""
 
 
 class NotPublic(Refused):
-    """A url whose address is not public. `Client(…, private=True)` calls it."""
+    """A URL whose address is not public. `Client(…, private=True)` calls it."""
 
 
 class Unresolved(KitError):

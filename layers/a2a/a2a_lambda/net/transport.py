@@ -1,4 +1,4 @@
-"""Connections to urls from outside: only to public addresses, and only to the address that was checked.
+"""Connections to URLs from outside: only to public addresses, and only to the address that was checked.
 
 The name is resolved once, and the connection is made to that address. So a name gains nothing if it
 changes its address between the check and the call. httpx follows no redirects by itself, and a caller must

@@ -136,7 +136,10 @@ class Intake:
         if call.names_tasks or not self._placement.may_suspend(call.scope.agent):
             return None
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
-        ids = [task_id for task_id, _ in (await threads.run(self._store.list_tasks, call.scope, query)).tasks]
+        ids = [
+            task_id
+            for task_id, _ in (await threads.run(self._store.indexes.list_tasks, call.scope, query)).tasks
+        ]
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
@@ -215,8 +218,8 @@ class Intake:
     ) -> Started:
         """The next turn of a stopped task."""
         while True:
-            # A2A 0.1 can go on only by a send to the same task, which therefore opens again, also after its
-            # first turn was lost or stopped.
+            # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
+            # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
@@ -232,37 +235,38 @@ class Intake:
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 if head.is_stopped or head.is_suspended:
                     continue
-            if wait is not None:
-                with contextlib.suppress(Conflict):
-                    return await self._reply(call, request, head, wait)
-                head = await load_live_head(self._store, call.scope, head.task_id)
-                if self.repeats(call, head.requests):
-                    return head
-                continue
-            if not head.is_stopped:
+            if wait is None and not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and accepts no messages")
-            asker = head.pending["skill"] if head.pending else None
-            place = await self._placement.choose(call, request, asker)
-            task, _ = await threads.run(self._store.get_task, head)
-            turn_id, seen_context = await self._choose_turn(call, context, question_id=head.question_id)
-            message = call.message_event(request, head, turn_id, place)
-            # A new epoch, so that nothing which an earlier run may still write counts. The closing status
-            # before this turn, usually a question, becomes an event of the log.
-            base = replace(head.with_new_epoch(), artifact_count=len(task.get("artifacts", [])))
-            base = replace(base, reopened_at=base.committed + 1)
-            events = [head.closing_event(), message]
-            newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
             try:
-                if overflow:
-                    newer = await threads.run(self._store.write_ahead, newer, overflow)
-                newer = await threads.run(self._store.update_head, newer)
-                break
+                if wait is not None:
+                    return await self._reply(call, request, head, wait)
+                return await self._start_next_turn(call, request, head, context)
             except Conflict:
                 old_head, head = head, await load_live_head(self._store, call.scope, head.task_id)
-            if head.version == old_head.version:
+            # A message that another process wrote ahead is in the way of this one, but not of a reply.
+            if wait is None and head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
             if self.repeats(call, head.requests):
                 return head
+
+    async def _start_next_turn(
+        self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
+    ) -> Claim | Handover:
+        """The next turn of a task that stands still. Raises Conflict."""
+        asker = head.pending["skill"] if head.pending else None
+        place = await self._placement.choose(call, request, asker)
+        task, _ = await threads.run(self._store.get_task, head)
+        turn_id, seen_context = await self._choose_turn(call, context, question_id=head.question_id)
+        message = call.message_event(request, head, turn_id, place)
+        # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
+        # this turn, usually a question, becomes an event of the log.
+        base = replace(head.with_new_epoch(), artifact_count=len(task.get("artifacts", [])))
+        base = replace(base, reopened_at=base.committed + 1)
+        events = [head.closing_event(), message]
+        newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
+        if overflow:
+            newer = await threads.run(self._store.write_ahead, newer, overflow)
+        newer = await threads.run(self._store.update_head, newer)
         apply(task, [message])
         return self._claim_or_handover(call, request, newer, task, context=seen_context, old_head=head)
 
@@ -345,7 +349,7 @@ class Intake:
         """A turn that is stored, with its message.
 
         task: the task with the message in it. context: the context as the turn sees it. old_head: head of the
-        task before this turn; None = it is the first.
+        task before this turn; None = it is the first turn.
         """
         if head.place is not Place.REQUEST:
             return Handover(head, head.sequence)

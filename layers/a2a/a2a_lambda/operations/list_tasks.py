@@ -45,11 +45,15 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
         if "pageToken" in request:
             position, total = _read_token(request["pageToken"], page)
             page = replace(page, after=position)
-        task_page = await threads.run(store.list_tasks, scope, page)
+        task_page = await threads.run(store.indexes.list_tasks, scope, page)
     except ValueError:
         raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken") from None
     if total is None:
-        total = await threads.run(store.count_tasks, scope, page) if task_page.after else len(task_page.tasks)
+        total = (
+            await threads.run(store.indexes.count_tasks, scope, page)
+            if task_page.after
+            else len(task_page.tasks)
+        )
     tasks, last = await _read(store, scope, task_page.tasks, request)
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)

@@ -253,7 +253,7 @@ class _Sending:
                 if not run.has_diverged:
                     assert result.task is not None
                     apply(result.task, events)
-                    return await self._encode(run.head, result.task)
+                    return await self.encode(run.head, result.task)
                 head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
                 head = result
@@ -264,7 +264,7 @@ class _Sending:
                 options = self._request.get("configuration", {})
                 returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
                 if returns_at_once and head.place is not Place.REQUEST:
-                    return await self._respond_with_stored(head)
+                    break
             latest_head = await wait_until_stopped(store, head, deadline)
             old_head = result if isinstance(result, Head) else result.head
             find = self._call.request.find
@@ -272,14 +272,13 @@ class _Sending:
             is_forgotten = is_same_turn and find(old_head.requests) and not find(latest_head.requests)
             has_time = deadline is None or time.monotonic() + RESTART_SECONDS < deadline
             if not latest_head.is_lost and not (is_forgotten and has_time):
-                return await self._respond_with_stored(latest_head)
+                head = latest_head
+                break
             # The run died, so the request has no answer. It starts its turn again.
+        task, _ = await threads.run(store.get_task, head)
+        return await self.encode(head, task)
 
-    async def _respond_with_stored(self, head: Head) -> SendMessageResponse:
-        task, _ = await threads.run(self._messages.store.get_task, head)
-        return await self._encode(head, task)
-
-    async def _encode(self, head: Head, task: Task) -> SendMessageResponse:
+    async def encode(self, head: Head, task: Task) -> SendMessageResponse:
         task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
         modes = self._call.accepted_modes(self._request)
         task = await self._messages.files.links.show(self._call.scope, task, modes)

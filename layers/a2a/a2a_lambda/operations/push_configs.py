@@ -58,10 +58,10 @@ def push_config_id(call: CallContext, head: Head) -> str:
 
 def _config_id(head: Head, request: PushConfigRequest) -> str:
     """Id of the config that a request names, or ""."""
-    identity = request.get("id", "")
+    config_id = request.get("id", "")
     # Other servers give a config that came without an id the task's id, and their clients ask for it so.
-    is_default = identity == head.task_id and identity not in head.push_config_ids
-    return head.push_config_ids[0] if is_default and len(head.push_config_ids) == 1 else identity
+    is_default = config_id == head.task_id and config_id not in head.push_config_ids
+    return head.push_config_ids[0] if is_default and len(head.push_config_ids) == 1 else config_id
 
 
 class PushConfigs:
@@ -101,10 +101,10 @@ class PushConfigs:
         first."""
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
         ids = head.push_config_ids
-        identity = _config_id(head, request) or next(iter([default_id] if default_id in ids else ids), "")
+        config_id = _config_id(head, request) or next(iter([default_id] if default_id in ids else ids), "")
         push = None
-        if identity in head.push_config_ids:
-            push = await threads.run(self._store.get_push_config, scope, head.task_id, identity)
+        if config_id in head.push_config_ids:
+            push = await threads.run(self._store.get_push_config, scope, head.task_id, config_id)
         if push is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
         return push.config
@@ -125,13 +125,13 @@ class PushConfigs:
         """Delete a config. It is not an error if there is none."""
         while True:
             head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-            identity = _config_id(head, request)
-            if identity not in head.push_config_ids:
+            config_id = _config_id(head, request)
+            if config_id not in head.push_config_ids:
                 return
-            ids = tuple(name for name in head.push_config_ids if name != identity)
+            ids = tuple(name for name in head.push_config_ids if name != config_id)
             try:
                 # The config first. One that is set in between is not the one to delete.
-                await threads.run(self._store.delete_push_config, scope, head.task_id, identity)
+                await threads.run(self._store.delete_push_config, scope, head.task_id, config_id)
                 await threads.run(self._store.update_head, replace(head, push_config_ids=ids))
                 return
             except Conflict:

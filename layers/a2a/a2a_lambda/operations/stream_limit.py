@@ -25,30 +25,33 @@ RANDOM_TRIES = 2
 
 
 class Slot:
-    """A slot that a call holds. index: its number; -1 = there is no limit, and no item."""
+    """A slot that a call holds. number: its number; -1 = there is no limit, and no item."""
 
-    def __init__(self, store: Store, owner: str, index: int, holder: str) -> None:
+    def __init__(self, store: Store, owner: str, number: int, holder: str) -> None:
         self._store = store
-        self._owner, self._index, self._holder = owner, index, holder
+        self._owner, self._number, self._holder = owner, number, holder
         self._renewed_at = store.clock()
 
     async def renew(self) -> None:
         """Renew the slot, if it is time to. Called again and again while the call runs."""
         now = self._store.clock()
-        if self._index < 0 or now - self._renewed_at < SLOT_RENEWAL_SECONDS:
+        if self._number < 0 or now - self._renewed_at < SLOT_RENEWAL_SECONDS:
             return
         self._renewed_at = now
         with suppress(StoreError):
-            await threads.run(self._store.slots.keep, self._owner, self._index, self._holder, _until(now))
+            await threads.run(
+                self._store.slots.keep, self._owner, self._number, self._holder, now + SLOT_SECONDS
+            )
 
     async def release(self) -> None:
         """Release the slot, even if the caller is cancelled meanwhile."""
-        if self._index >= 0:
-            await asyncio.shield(threads.keep(asyncio.ensure_future(self._release())))
 
-    async def _release(self) -> None:
-        with suppress(StoreError):  # then it expires
-            await threads.run(self._store.slots.free, self._owner, self._index, self._holder)
+        async def free() -> None:
+            with suppress(StoreError):  # then it expires
+                await threads.run(self._store.slots.free, self._owner, self._number, self._holder)
+
+        if self._number >= 0:
+            await asyncio.shield(threads.keep(asyncio.ensure_future(free())))
 
 
 class StreamLimit:
@@ -62,26 +65,28 @@ class StreamLimit:
     async def hold_slot(self, owner: str) -> AsyncGenerator[Slot, None]:
         """Hold a slot. Raises TooManyStreams, StoreError."""
         holder = str(uuid.uuid4())
-        index = -1
+        number = -1
         if self._limit:
-            slot_future = asyncio.ensure_future(self._take(owner, holder, _until(self._store.clock())))
+            until = self._store.clock() + SLOT_SECONDS
+            slot_future = asyncio.ensure_future(self._take(owner, holder, until))
+
+            async def give_back() -> None:
+                with suppress(TooManyStreams, StoreError):
+                    await Slot(self._store, owner, await slot_future, holder).release()
+
             try:
-                index = await asyncio.shield(slot_future)
+                number = await asyncio.shield(slot_future)
             except asyncio.CancelledError:
                 # The write may be on its way. Its slot would be taken until it expires.
-                threads.keep(asyncio.ensure_future(self._give_back(slot_future, owner, holder)))
+                threads.keep(asyncio.ensure_future(give_back()))
                 raise
-        slot = Slot(self._store, owner, index, holder)
+        slot = Slot(self._store, owner, number, holder)
         try:
             yield slot
         finally:
             await slot.release()
 
-    async def _give_back(self, slot_future: "asyncio.Future[int]", owner: str, holder: str) -> None:
-        with suppress(TooManyStreams, StoreError):
-            await Slot(self._store, owner, await slot_future, holder).release()
-
-    async def _take(self, owner: str, holder: str, until: int) -> int:
+    async def _take(self, owner: str, holder: str, until: float) -> int:
         """Number of a slot that is now the holder's. Raises TooManyStreams."""
         # A random slot is usually free, and costs one write. Only an owner with many streams needs a look
         # at all of them.
@@ -94,7 +99,3 @@ class StreamLimit:
             if await threads.run(self._store.slots.take, owner, number, holder, until):
                 return number
         raise TooManyStreams(f"an owner may have at most {self._limit} streams and long sends at once")
-
-
-def _until(now: float) -> int:
-    return int(now + SLOT_SECONDS) + 1

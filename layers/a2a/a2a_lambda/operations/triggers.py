@@ -62,8 +62,8 @@ class AgentSchedule:
 
 
 class Triggers:
-    """marks: when each schedule was looked at last. url: base url of the deployment, for turns that give out
-    urls; "" = unknown."""
+    """marks: when each schedule was looked at last. url: base URL of the deployment, for turns that give out
+    URLs; "" = unknown."""
 
     def __init__(
         self, store: Store, marks: ScheduleMarks, agents: Agents, messages: Messages, url: str = ""
@@ -99,18 +99,18 @@ class Triggers:
         return count
 
     async def _run_schedule(self, entry: AgentSchedule, now: float) -> int:
-        schedule, place = entry.schedule, (entry.agent, entry.schedule.id)
-        last_look = await threads.run(self._marks.read, *place)
+        schedule, ids = entry.schedule, (entry.agent, entry.schedule.id)
+        last_look = await threads.run(self._marks.read, *ids)
         if last_look is None:
             # Stored before anything is started: if that fails, the next look begins at the same time.
             last_look = now - FIRST_LOOK_SECONDS
-            await threads.run(self._marks.advance, *place, last_look)
+            await threads.run(self._marks.advance, *ids, last_look)
         after = max(last_look, now - max(60 * schedule.catch_up_minutes, LATE_LOOK_SECONDS))
         times = cron.times_between(schedule.cron, schedule.timezone, after, now)
         for time in times:
             task_id = await self._start(entry, time, timestamp(time))
             logger.info("schedule %s of %s started task %s", schedule.id, entry.agent, task_id)
-        await threads.run(self._marks.advance, *place, now)
+        await threads.run(self._marks.advance, *ids, now)
         return len(times)
 
     async def fire(self, agent: str, schedule_id: str, key: str) -> str:

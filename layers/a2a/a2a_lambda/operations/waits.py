@@ -1,4 +1,4 @@
-"""Waits of durable turns, as other systems end them: at the urls that the turns gave to them."""
+"""Waits of durable turns, as other systems end them: at the URLs that the turns gave to them."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ class Waits:
         self._dispatcher = dispatcher
 
     def read_token(self, text: str) -> CallbackToken:
-        """The token of a url. Raises RouteNotFound for another text."""
+        """The token of a URL. Raises RouteNotFound for another text."""
         try:
             return CallbackToken.read(text)
         except ValueError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, objects_in
 
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
 INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"
@@ -80,7 +80,7 @@ def location(metadata: Metadata) -> Location:
 def images(metadata: Metadata) -> list[Image]:
     return [
         Image(kind, value)
-        for item in _mappings(metadata, "images")
+        for item in objects_in(metadata, "images")
         if (kind := text(item, "type")) and (value := text(item, "value"))
     ]
 
@@ -92,11 +92,11 @@ def intents(metadata: Metadata) -> list[Intent]:
             skill,
             {
                 name: tuple(v for key in ("normValue", "value") if (v := text(slot, key)) is not None)
-                for slot in _mappings(info, "slots")
+                for slot in objects_in(info, "slots")
                 if (name := text(slot, "name"))
             },
         )
-        for info in _mappings(metadata, "intentInfos")
+        for info in objects_in(metadata, "intentInfos")
         if (skill := text(info, "intent"))
     ]
 
@@ -123,8 +123,3 @@ def text(metadata: Metadata, key: str) -> str | None:
     if isinstance(value, int | float):
         return json.dumps(value)
     return value if isinstance(value, str) else None
-
-
-def _mappings(metadata: Metadata, key: str) -> list[dict[str, Json]]:
-    value = metadata.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

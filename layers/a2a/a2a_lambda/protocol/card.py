@@ -94,7 +94,7 @@ class Trigger(CardModel):
     """A message that no client sends.
 
     skill: id of the skill to call; None = as for any message. arguments: the skill's arguments.
-    owner: owner of the tasks, who can list them with a key of that owner. webhook: url that gets a push
+    owner: owner of the tasks, who can list them with a key of that owner. webhook: URL that gets a push
     notification of each task. token: what the webhook knows the caller by.
     """
 
@@ -198,12 +198,12 @@ class Card(CardModel):
             )
 
 
-def check_name(name: str, place: str) -> None:
-    """Raises ConfigurationError if a folder's name cannot be the name of an agent. place: path of the agent's
+def check_name(name: str, location: str) -> None:
+    """Raises ConfigurationError if a folder's name cannot be the name of an agent. location: path of its
     folder."""
     if not AGENT_NAME.fullmatch(name) or RESERVED.fullmatch(name):
         raise ConfigurationError(
-            f"{place}: {name!r} cannot be the name of an agent. Use at most 63 of a-z, A-Z, 0-9, - and _,"
+            f"{location}: {name!r} cannot be the name of an agent. Use at most 63 of a-z, A-Z, 0-9, - and _,"
             " begin with a letter or a digit, and do not use a word of the kit's paths (v1, a2a, alibaba,"
             " stream, tasks, message…)"
         )

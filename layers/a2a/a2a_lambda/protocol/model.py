@@ -7,7 +7,7 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 
 import base64
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -144,7 +144,7 @@ class RequestOptions(TypedDict):
 
 
 class Callback(TypedDict):
-    """What another system sent to the url of the wait with this key."""
+    """What another system sent to the URL of the wait with this key."""
 
     turn: str
     key: str
@@ -254,7 +254,7 @@ def text_message(
 
 
 def artifact_id(index: int) -> str:
-    """Id of an artifact by its place in the task. It is unique in the task, as section 4.1.7 requires."""
+    """Id of an artifact by its position in the task. It is unique in the task, as section 4.1.7 requires."""
     return f"artifact-{index + 1}"
 
 
@@ -291,6 +291,22 @@ def truncate_history(task: Task, length: int | None) -> Task:
     else:
         result.pop("history", None)
     return result
+
+
+def text_in(source: Mapping[str, Json], name: str) -> str:
+    """A member of an object that is a text, or ""."""
+    value = source.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def objects_in(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
+    """The objects in an array of an object; none if the member is not an array."""
+    value = source.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def parts_of_artifacts(task: Task) -> list[Part]:
+    return [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
 
 
 def encode_base64url(content: bytes) -> str:

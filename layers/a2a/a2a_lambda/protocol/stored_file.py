@@ -58,13 +58,13 @@ PartChange = Callable[[Part], Part]
 
 
 def output_folder(task_id: str) -> str:
-    """Prefix of the references of all files that a task's turns put out."""
+    """Prefix of the references of all files that a task's turns output."""
     # A client of A2A 0.1 chooses the ids of its tasks, and must not choose a key.
     return f"{SCHEME}tasks/{hashlib.sha256(task_id.encode()).hexdigest()[:32]}/"
 
 
 def output_reference(task_id: str, turn_id: str, number: int) -> str:
-    """Reference of a file that a turn puts out. number: counts the files of the turn, from 1."""
+    """Reference of a file that a turn outputs. number: counts the files of the turn, from 1."""
     return f"{output_folder(task_id)}{turn_id}/{number}"
 
 

@@ -14,7 +14,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -51,7 +51,7 @@ TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
 logger = logging.getLogger(__name__)
 
-for _name in ("httpx2", "httpcore2"):  # they log urls, and those may hold secrets
+for _name in ("httpx2", "httpcore2"):  # they log URLs, and those may hold secrets
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 
@@ -103,8 +103,8 @@ class PushNotifications:
         self._client.send_message(
             QueueUrl=self._url,
             MessageBody=json.dumps(ids),
-            MessageGroupId=_digest(ids),
-            MessageDeduplicationId=_digest([*ids, *cause]),
+            MessageGroupId=hashlib.sha256(strictjson.dumps(ids)).hexdigest(),
+            MessageDeduplicationId=hashlib.sha256(strictjson.dumps([*ids, *cause])).hexdigest(),
         )
 
     async def deliver(self, body: str) -> None:
@@ -187,7 +187,7 @@ class PushNotifications:
         self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str], trace: str
     ) -> str:
         """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
-        gone, or refused if the url must not be called. The call is in the trace, a `traceparent`, of the
+        gone, or refused if the URL must not be called. The call is in the trace, a `traceparent`, of the
         task's turn. Raises Undelivered."""
         try:
             with tracing.http_span("POST", url, parent={"traceparent": trace}) as span:
@@ -209,7 +209,3 @@ class PushNotifications:
         if status >= 300:
             raise Undelivered(f"a webhook answered with status {status}")
         return "delivered"
-
-
-def _digest(ids: Iterable[Json]) -> str:
-    return hashlib.sha256(strictjson.dumps(list(ids))).hexdigest()

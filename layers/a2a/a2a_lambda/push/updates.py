@@ -64,8 +64,8 @@ def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithC
 
 
 def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_WithCursor]:
-    """The same with the status of the head, unless the webhook has it already. It is not in the log: the
-    closing status comes last, and that of a running turn before the turn's events."""
+    """The news, with the head's status where it belongs, unless the webhook has it already. The log does not
+    have it: the closing status comes last, and that of a running turn before the turn's events."""
     last = news[-1][0] if news else cursor
     if head.is_stopped:
         if head.sequence <= last.sequence and head.state == last.state:
@@ -75,15 +75,15 @@ def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_W
         return news
     # A running turn's status was set when the turn began, so it belongs before the turn's events and after
     # the question that it answers.
-    place = len(news)
+    index = len(news)
     if head.state == TaskState.WORKING:
-        place = max((index for index, (_, event) in enumerate(news, 1) if "past" in event), default=0)
-    status_cursor = news[place - 1][0] if place else cursor
+        index = max((number for number, (_, event) in enumerate(news, 1) if "past" in event), default=0)
+    status_cursor = news[index - 1][0] if index else cursor
     rest = [
         (position if "statusUpdate" in event else position._replace(state=head.state), event)
-        for position, event in news[place:]
+        for position, event in news[index:]
     ]
-    return [*news[:place], (status_cursor._replace(state=head.state), head.closing_event()), *rest]
+    return [*news[:index], (status_cursor._replace(state=head.state), head.closing_event()), *rest]
 
 
 class _Encoder(NamedTuple):

@@ -1,4 +1,4 @@
-"""Checks a webhook that a client sets. Its url is hostile until proved otherwise, and its secrets must fit
+"""Checks a webhook that a client sets. Its URL is hostile until proved otherwise, and its secrets must fit
 a header."""
 
 import re
@@ -29,7 +29,7 @@ class WebhookPolicy:
 
 
 async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> None:
-    """Raises InvalidParams for a url that must not be called, or a secret that no header can hold.
+    """Raises InvalidParams for a URL that must not be called, or a secret that no header can hold.
 
     A name without an address may get one later. Each call checks it again.
     """

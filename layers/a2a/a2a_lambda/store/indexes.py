@@ -40,60 +40,75 @@ class TaskPage:
     after: str
 
 
-def list_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> TaskPage:
-    """A page of a scope's tasks, newest first. It has fewer than `page.size` tasks, even none, if READ_LIMIT
-    tasks had to be read for them. Raises ValueError if `page.after` is not a position in the list."""
-    if page.after and page.after < page.since:
-        raise ValueError("after the end of the list")
-    matches: list[Item] = []
-    end = ""  # up to here, every shard was read: the latest of the positions where one was not read further
-    for shard in range(shards):
-        arguments = _query(table, items.listing(scope, shard), page)
-        if page.after:
-            arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
-        first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
-        match_count = 0
-        for answer in _answers(table, arguments, first, READ_LIMIT // shards):
-            matches += answer["Items"]
-            match_count += len(answer["Items"])
-            if match_count > page.size:
-                break
-        if "LastEvaluatedKey" in answer:
-            # This shard may have older tasks than that. A page ends where the least-read shard ends, or tasks
-            # would be left out.
-            end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
-    # A task whose status changes may be in the index twice for a moment.
-    newest = {
-        items.listed_id(position): position for position in sorted(item["changed"]["S"] for item in matches)
-    }
-    positions = sorted((position for position in newest.values() if position >= end), reverse=True)
-    if len(positions) > page.size:
-        end = positions[page.size - 1]
-    return TaskPage([(items.listed_id(position), position) for position in positions[: page.size]], after=end)
+class Indexes:
+    """The indexes of a table. Calls block, and raise what `Table` raises.
 
+    shards: partitions over which an owner's list of tasks is spread.
+    """
 
-def count_tasks(table: Table, scope: Scope, page: TaskQuery, shards: int) -> int:
-    """Number of tasks in a list, on all its pages, which are those that match among the READ_LIMIT newest
-    ones."""
-    count = 0
-    for shard in range(shards):
-        arguments = {**_query(table, items.listing(scope, shard), page), "Select": "COUNT"}
-        limit = READ_LIMIT // shards
-        count += sum(answer["Count"] for answer in _answers(table, arguments, limit, limit))
-    return count
+    def __init__(self, table: Table, shards: int) -> None:
+        self._table = table
+        self._shards = shards
 
-
-def list_due(table: Table, minute: int) -> Iterator[tuple[Scope, str]]:
-    """Tasks that should be running, and are due for the sweep by a minute (Unix time / 60)."""
-    for shard in range(items.DUE_SHARDS):
-        query = {
-            "IndexName": "by-due",
-            "KeyConditionExpression": "#shard = :shard AND due <= :minute",
-            "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word of DynamoDB
-            "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
+    def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
+        """A page of a scope's tasks, newest first. It has fewer than `page.size` tasks, even none, if
+        READ_LIMIT tasks had to be read for them. Raises ValueError if `page.after` is not a position in the
+        list."""
+        if page.after and page.after < page.since:
+            raise ValueError("after the end of the list")
+        matches: list[Item] = []
+        # Up to here, every shard was read: the latest of the positions where one was not read further.
+        end = ""
+        for shard in range(self._shards):
+            arguments = _query(self._table, items.listing(scope, shard), page)
+            if page.after:
+                arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
+            first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
+            match_count = 0
+            for answer in _answers(self._table, arguments, first, READ_LIMIT // self._shards):
+                matches += answer["Items"]
+                match_count += len(answer["Items"])
+                if match_count > page.size:
+                    break
+            if "LastEvaluatedKey" in answer:
+                # This shard may have older tasks than that. A page ends where the least-read shard ends, or
+                # tasks would be left out.
+                end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
+        # A task whose status changes may be in the index twice for a moment.
+        newest = {
+            items.listed_id(position): position
+            for position in sorted(item["changed"]["S"] for item in matches)
         }
-        for answer in table.query_pages(query):
-            yield from map(items.task_of_item, answer["Items"])
+        positions = sorted((position for position in newest.values() if position >= end), reverse=True)
+        if len(positions) > page.size:
+            end = positions[page.size - 1]
+        return TaskPage(
+            [(items.listed_id(position), position) for position in positions[: page.size]], after=end
+        )
+
+    def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
+        """Number of tasks in a list, on all its pages, which are those that match among the READ_LIMIT newest
+        ones."""
+        count = 0
+        for shard in range(self._shards):
+            arguments = {**_query(self._table, items.listing(scope, shard), page), "Select": "COUNT"}
+            limit = READ_LIMIT // self._shards
+            count += sum(answer["Count"] for answer in _answers(self._table, arguments, limit, limit))
+        return count
+
+    def list_due(self, minute: int) -> list[tuple[Scope, str]]:
+        """Tasks that should be running, and are due for the sweep by a minute (Unix time / 60)."""
+        tasks: list[tuple[Scope, str]] = []
+        for shard in range(items.DUE_SHARDS):
+            query = {
+                "IndexName": "by-due",
+                "KeyConditionExpression": "#shard = :shard AND due <= :minute",
+                "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word of DynamoDB
+                "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
+            }
+            for answer in self._table.query_pages(query):
+                tasks += map(items.task_of_item, answer["Items"])
+        return tasks
 
 
 def _answers(table: Table, query: dict[str, Any], first: int, limit: int) -> Iterator[Mapping[str, Any]]:

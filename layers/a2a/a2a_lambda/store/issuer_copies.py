@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Named(Protocol):
-    """An issuer. url: its `iss`: with another url, it is another one."""
+    """An issuer. url: its `iss`: with another URL, it is another one."""
 
     @property
     def name(self) -> str: ...
@@ -100,13 +100,10 @@ class IssuerCopies:
             self._table.put(
                 item, NEWER_FETCH_CONDITION, {":fetched": item["fetched"], ":url": item["issuer_url"]}
             )
-        self._end(issuer, fetch, "done")
+        self.end_fetch(issuer, fetch, "done")
 
-    def fail_fetch(self, issuer: Named, fetch: Fetch) -> None:
-        """Tell the others that the issuer did not answer."""
-        self._end(issuer, fetch, "failed")
-
-    def _end(self, issuer: Named, fetch: Fetch, state: str) -> None:
+    def end_fetch(self, issuer: Named, fetch: Fetch, state: str) -> None:
+        """Tell the others that the issuer answered ("done"), or did not ("failed")."""
         item = self._item_of(issuer, fetch, state)
         with suppress(ConditionFailed):  # it took too long, and another container asks now
             self._table.put(item, "began = :began", {":began": item["began"]})

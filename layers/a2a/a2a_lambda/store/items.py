@@ -23,6 +23,7 @@ release on, names in the table do not change, because tables outlive releases.
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -78,8 +79,8 @@ def context_key(scope: Scope, context_id: str) -> dict[str, Any]:
     return _key(f"{scope.owner}#{scope.agent}#context#{context_id}", "context")
 
 
-def push_key(scope: Scope, task_id: str, identity: str) -> dict[str, Any]:
-    return _key(_task(scope, task_id), f"push#{identity}")
+def push_key(scope: Scope, task_id: str, config_id: str) -> dict[str, Any]:
+    return _key(_task(scope, task_id), f"push#{config_id}")
 
 
 def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
@@ -91,8 +92,8 @@ def slot_key(owner: str, index: int) -> dict[str, Any]:
     return _key(f"{owner}#slots", f"slot#{index:04d}")
 
 
-def from_slot(owner: str, index: int, holder: str, until: int) -> dict[str, Any]:
-    return {**slot_key(owner, index), "holder": {"S": holder}, "expires": number(until)}
+def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any]:
+    return {**slot_key(owner, slot), "holder": {"S": holder}, "expires": number(math.ceil(until))}
 
 
 def count_key(owner: str, window: int, item: int) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def secret_key(path: str, name: str) -> dict[str, Any]:
 
 
 def schedule_mark_key(agent: str, schedule_id: str) -> dict[str, Any]:
-    """As with `keys_key`, no owner has it."""
+    """No owner's name is empty, so no owner has this key."""
     return _key("#schedules", f"mark#{agent}#{schedule_id}")
 
 
@@ -122,21 +123,21 @@ def slot_number(item: Item) -> int:
 
 def listing(scope: Scope, shard: int) -> dict[str, str]:
     """Partition of the index that lists tasks. The first shard has all tasks of a deployment with one."""
-    place = f"{scope.owner}#{scope.agent}"
-    return {"S": f"{place}#{shard}" if shard else place}
+    partition = f"{scope.owner}#{scope.agent}"
+    return {"S": f"{partition}#{shard}" if shard else partition}
 
 
-def listed_id(place: str) -> str:
-    """Id of a task, from its place in the list."""
-    return place.split("#", 1)[1]
+def listed_id(position: str) -> str:
+    """Id of a task, from its position in the list."""
+    return position.split("#", 1)[1]
 
 
-def listing_key(scope: Scope, shard: int, place: str) -> dict[str, Any]:
-    """Key of a place in a list: right after the task whose `changed` it names. Raises ValueError."""
-    _, separator, task_id = place.partition("#")
-    if not separator or not task_id or len(place.encode()) > CHANGED_BYTES:
-        raise ValueError("not a place in a list")
-    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": place}}
+def listing_key(scope: Scope, shard: int, position: str) -> dict[str, Any]:
+    """Key of a position in a list: right after the task whose `changed` it names. Raises ValueError."""
+    _, separator, task_id = position.partition("#")
+    if not separator or not task_id or len(position.encode()) > CHANGED_BYTES:
+        raise ValueError("not a position in a list")
+    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": position}}
 
 
 def due_key(shard: int) -> dict[str, str]:

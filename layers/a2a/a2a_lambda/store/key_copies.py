@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from a2a_lambda import strictjson
 from a2a_lambda.store import items
 from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ConditionFailed, Table
@@ -124,7 +125,7 @@ class Copies:
             **items.keys_key(self._path, "copy"),
             "loaded": {"N": str(load.started_at)},
             "pages": number(load.pages),
-            "rows": {"B": _pack(load.rows)},
+            "rows": {"B": zlib.compress(strictjson.dumps(load.rows))},
             "card": {"BOOL": load.is_of_card},
             "version": number(ROWS_VERSION),
             "expires": number(int(now + COPY_KEPT_SECONDS)),
@@ -145,7 +146,7 @@ class Copies:
                 "pages": number(load.pages),
                 "token": {"S": load.token},
                 "part": number(load.part),
-                "rows": {"B": _pack(load.rows)},
+                "rows": {"B": zlib.compress(strictjson.dumps(load.rows))},
                 "version": number(ROWS_VERSION),
             }
         self._end(load, fields)
@@ -159,10 +160,6 @@ class Copies:
         }
         with suppress(ConditionFailed):  # it took too long, and another container loads now
             self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
-
-
-def _pack(rows: Rows) -> bytes:
-    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
 
 
 def _rows_of(item: Mapping[str, Any]) -> Rows:

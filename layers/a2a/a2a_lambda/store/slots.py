@@ -3,7 +3,6 @@
 from contextlib import suppress
 
 from a2a_lambda.store import items
-from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 
 
@@ -13,25 +12,25 @@ class Slots:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def take(self, owner: str, index: int, holder: str, until: int) -> bool:
+    def take(self, owner: str, number: int, holder: str, until: float) -> bool:
         """Take a slot of an owner until a Unix time; False if it is taken."""
-        item = items.from_slot(owner, index, holder, until)
+        item = items.from_slot(owner, number, holder, until)
         try:
-            self._table.put(item, ABSENT_CONDITION, {":now": number(int(self._table.clock()))})
+            self._table.put(item, ABSENT_CONDITION, {":now": items.number(int(self._table.clock()))})
         except ConditionFailed:
             return False
         return True
 
-    def keep(self, owner: str, index: int, holder: str, until: int) -> None:
+    def keep(self, owner: str, number: int, holder: str, until: float) -> None:
         """Hold a slot until a later Unix time, if the holder still has it."""
         with suppress(ConditionFailed):
-            item = items.from_slot(owner, index, holder, until)
+            item = items.from_slot(owner, number, holder, until)
             self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
 
-    def free(self, owner: str, index: int, holder: str) -> None:
+    def free(self, owner: str, number: int, holder: str) -> None:
         """Free a slot, if the holder still has it."""
         with suppress(ConditionFailed):
-            key = items.slot_key(owner, index)
+            key = items.slot_key(owner, number)
             self._table.delete_if(key, "holder = :holder", {":holder": {"S": holder}})
 
     def list(self, owner: str) -> set[int]:

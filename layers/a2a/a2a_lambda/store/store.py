@@ -23,7 +23,6 @@ late.
 """
 
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,10 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
-from a2a_lambda.store import indexes, items
-from a2a_lambda.store.indexes import TaskPage, TaskQuery
+from a2a_lambda.store import items
 from a2a_lambda.store.items import Cursor, PushRegistration, number
-from a2a_lambda.store.key_copies import Copies
 from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
@@ -43,8 +40,7 @@ from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
+    from a2a_lambda.store.indexes import Indexes
     from a2a_lambda.store.slots import Slots
 
 CONTEXT_MERGES = 20
@@ -76,19 +72,17 @@ class Store:
 
     def __init__(
         self,
-        client: "DynamoDBClient",
-        table: str,
+        table: Table,
         *,
         ttl: int,
         list_shards: int = 1,
         longest_turn_seconds: int = 0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._table = Table(client, table, clock=clock)
+        self._table = table
         self._ttl = ttl
         self._longest_turn_seconds = longest_turn_seconds
         self._list_shards = list_shards
-        self.clock = clock
+        self.clock = table.clock
 
     @cached_property
     def slots(self) -> "Slots":
@@ -96,9 +90,11 @@ class Store:
 
         return Slots(self._table)
 
-    def key_copies(self, path: str) -> Copies:
-        """Copies of the keys under a path of Parameter Store."""
-        return Copies(self._table, path)
+    @cached_property
+    def indexes(self) -> "Indexes":
+        from a2a_lambda.store.indexes import Indexes  # only lists and the sweep read them
+
+        return Indexes(self._table, self._list_shards)
 
     def count_requests(self, owner: str, window: int, item: int, requests: int, *, until: float) -> int:
         """Add requests to an owner's count in a window of time; returns the count.
@@ -241,10 +237,6 @@ class Store:
         last = self._put_seal(head)
         return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
 
-    def list_due(self, minute: int) -> list[tuple[Scope, str]]:
-        """See `indexes.list_due`."""
-        return list(indexes.list_due(self._table, minute))
-
     def _put_seal(self, head: Head) -> int:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
         Conflict, with the head that is there, if another process has changed it."""
@@ -289,14 +281,6 @@ class Store:
                 context = self.get_context(scope, context_id)
         raise StoreError("the context is changed by too many turns at once")
 
-    def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
-        """See `indexes.list_tasks`."""
-        return indexes.list_tasks(self._table, scope, page, self._list_shards)
-
-    def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
-        """See `indexes.count_tasks`."""
-        return indexes.count_tasks(self._table, scope, page, self._list_shards)
-
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
         not have been told all. A config without a cursor is stored only if there is none yet."""
@@ -310,18 +294,18 @@ class Store:
                 with suppress(ConditionFailed):  # it was deleted just now
                     self._table.update(key, REPLACE_PUSH, "attribute_exists(pk)", values)
 
-    def advance_push(self, scope: Scope, task_id: str, identity: str, cursor: Cursor) -> None:
+    def advance_push(self, scope: Scope, task_id: str, config_id: str, cursor: Cursor) -> None:
         """Store how far a config's notifications have come, unless it was deleted, or they have come further,
         in the meantime."""
         values = {f":{name}": value for name, value in items.from_cursor(cursor).items()}
         changes = ", ".join(f"{name[1:]} = {name}" for name in values)
         condition = "attribute_not_exists(told) OR told < :told OR (told = :told AND part <= :part)"
         with suppress(ConditionFailed):
-            key = items.push_key(scope, task_id, identity)
+            key = items.push_key(scope, task_id, config_id)
             self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({condition})", values)
 
-    def get_push_config(self, scope: Scope, task_id: str, identity: str) -> PushRegistration | None:
-        item = self._table.get(items.push_key(scope, task_id, identity))
+    def get_push_config(self, scope: Scope, task_id: str, config_id: str) -> PushRegistration | None:
+        item = self._table.get(items.push_key(scope, task_id, config_id))
         return None if item is None else items.to_push(item)
 
     def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
@@ -331,8 +315,8 @@ class Store:
         )
         return [items.to_push(item).config for item in rows]
 
-    def delete_push_config(self, scope: Scope, task_id: str, identity: str) -> None:
-        self._table.delete(items.push_key(scope, task_id, identity))
+    def delete_push_config(self, scope: Scope, task_id: str, config_id: str) -> None:
+        self._table.delete(items.push_key(scope, task_id, config_id))
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
         """Put an entry, if there is none, or one of an epoch below `over`."""

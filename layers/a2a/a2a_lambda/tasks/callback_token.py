@@ -1,4 +1,4 @@
-"""The token in the url of a wait. Whoever has it may end that wait, and do nothing else.
+"""The token in the URL of a wait. Whoever has it may end that wait, and do nothing else.
 
     <owner, agent, task and key of the wait, in base64>.<HMAC-SHA256 of the turn and the key>
 
@@ -22,7 +22,7 @@ MAX_TOKEN_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CallbackToken:
-    """The place of a wait, and the signature that its url has."""
+    """Where a wait is, and the signature that its URL has."""
 
     scope: Scope
     task_id: str
@@ -41,7 +41,7 @@ class CallbackToken:
             raise ValueError("not JSON in base64") from error
         is_list = isinstance(fields, list) and len(fields) == 4
         if not is_list or not all(isinstance(field, str) for field in fields):
-            raise ValueError("not a place")
+            raise ValueError("not a wait")
         owner, agent, task_id, key = fields
         return cls(Scope(owner, agent), task_id, key, signature)
 

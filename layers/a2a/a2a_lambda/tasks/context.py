@@ -150,7 +150,7 @@ class Context:
 
     @classmethod
     def of_seen(cls, document: Json) -> "Context":
-        """The same as a context. It cannot be stored in place of the context."""
+        """The context that `seen` described. It cannot be stored in place of the whole one."""
         return cls(memory=document["memory"], conversation=conversation_of(document))
 
 

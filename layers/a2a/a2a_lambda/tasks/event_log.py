@@ -171,7 +171,7 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
 
 
 def coalesce_numbered(pairs: Iterable[tuple[_Number, Event]]) -> list[tuple[_Number, Event]]:
-    """The same, each event with the number of its last chunk."""
+    """`coalesce` for numbered events: each keeps the number of its last chunk."""
     runs: list[list[tuple[_Number, Event]]] = []
     for number, event in pairs:
         chunk = event.get("artifactUpdate")

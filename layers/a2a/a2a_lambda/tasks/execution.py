@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CALLBACK_PATH = "callbacks"
-"""First part of the path in the url of a wait."""
+"""First part of the path in the URL of a wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class WaitState:
     """An open wait of a suspended turn.
 
     key: its name, unique in the turn. callback: id with which the execution is woken. is_question: the client
-    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its url.
+    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its URL.
     """
 
     key: str
@@ -25,7 +25,7 @@ class WaitState:
 class Execution:
     """A durable execution, which runs one turn.
 
-    url: base url of the deployment, as the client called it. secret: key that signs the urls of the turn's
+    url: base URL of the deployment, as the client called it. secret: key that signs the URLs of the turn's
     waits.
     arn: ARN of the execution; "" before its first run.
     is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or

@@ -1,6 +1,6 @@
 """Which outputs of a replayed turn are new.
 
-A durable skill runs again from its beginning and puts out again what it has put out before. Each stored event
+A durable skill runs again from its beginning and outputs again what it has output before. Each stored event
 of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay passes
 over as many events, and their digest must be the same.
 """

@@ -27,7 +27,7 @@ EXECUTION_LOOK_SECONDS = 86_400.0
 
 
 def new_execution(url: str) -> Execution:
-    """The execution of a turn that has not begun. url: base url of the deployment."""
+    """The execution of a turn that has not begun. url: base URL of the deployment."""
     return Execution(url, secrets.token_urlsafe(32))
 
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 
 from a2a_lambda import threads
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
@@ -80,23 +79,24 @@ class Ending:
 
     async def suspend(self, suspension: Suspended) -> None:
         """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
-        await self._retry_until_lease_ends(partial(self._suspend, suspension))
-
-    async def _suspend(self, suspension: Suspended) -> None:
-        await self._journal.flush()
-        head, question_head = self._lease.head, self._claim.question_head
+        question_head = self._claim.question_head
         question = question_of(suspension, question_head)
-        if question is not None:  # a message that names only the context is the reply
-            await wait_in_context(self._store, head)
-        sequence, now = self._journal.sequence, self._store.clock()
 
-        def change(head: Head) -> Head:
-            newer = suspended_head(suspension, question, sequence, now, head)
-            if question_head is None or sequence != self._claim.sequence:
-                return newer
-            return still_asking(newer, question_head)
+        async def store() -> None:
+            await self._journal.flush()
+            if question is not None:  # a message that names only the context is the reply
+                await wait_in_context(self._store, self._lease.head)
+            sequence, now = self._journal.sequence, self._store.clock()
 
-        await self._lease.update(change)
+            def change(head: Head) -> Head:
+                newer = suspended_head(suspension, question, sequence, now, head)
+                if question_head is None or sequence != self._claim.sequence:
+                    return newer
+                return still_asking(newer, question_head)
+
+            await self._lease.update(change)
+
+        await self._retry_until_lease_ends(store)
 
     async def _store_context_and_end(self) -> None:
         try:

@@ -59,7 +59,8 @@ class Journal:
         self.size_bytes = 0
 
     def add(self, events: Sequence[Event], size: int) -> bool:
-        """Add events; returns whether it is time to store them. size: by `size_of`."""
+        """Add events; returns whether it is time to store them. size: their
+        JSON bytes, as `size_of` counts them."""
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size
@@ -114,7 +115,7 @@ class Journal:
         head = self._head()
         if not head.has_lease(self._store.clock()):
             raise Conflict
-        if self._refusal:  # `flush_in_silence` may have met it, which tells nobody
+        if self._refusal:  # `flush_in_silence` may have met it, which reports it to no one
             raise WriteRefused(self._refusal)
         try:
             self.sequence = await threads.run(self._store.append, head, self._writing, after=self.sequence)

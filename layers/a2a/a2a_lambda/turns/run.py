@@ -47,7 +47,7 @@ time."""
 TIME_LIMIT = "The agent ran out of time."
 
 OUTPUT_BYTES = 50_000_000
-"""JSON bytes that a turn may put out. A task is read whole, in several forms at once, in 1 GB of memory."""
+"""JSON bytes that a turn may output. A task is read whole, in several forms at once, in 1 GB of memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class Run:
             async for batch in batches:
                 events = self._builder.build(batch)
                 size = self._builder.size_bytes
-                # A replay puts out again what an earlier run has stored. Notices of operations are always
+                # A replay outputs again what an earlier run has stored. Notices of operations are always
                 # new.
                 is_notice = any(isinstance(output, Notice) for output in batch.outputs)
                 if self._claim.replay is not None and not is_notice:

@@ -5,7 +5,7 @@ What differs from A2A 0.2.5:
 - It has no status messages. A question, or a final message, is sent as an artifact before the status.
 - A result is never a Message.
 - A state that it does not know is sent as the nearest one that it knows.
-- It takes text only. Structured values are sent as JSON text, and files as their urls. The bytes of a file
+- It takes text only. Structured values are sent as JSON text, and files as their URLs. The bytes of a file
   are left out.
 
 Source: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-agent and its extensions
@@ -107,8 +107,8 @@ def _plain(artifact: Artifact) -> Artifact:
 
 def _artifact(message: Message) -> Artifact:
     """A status message as an artifact. Its id is the same each time."""
-    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
-    artifact = Artifact(artifactId=identity, parts=message["parts"])
+    artifact_id = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
+    artifact = Artifact(artifactId=artifact_id, parts=message["parts"])
     if "metadata" in message:
         artifact["metadata"] = message["metadata"]
     return _plain(artifact)

@@ -24,7 +24,7 @@ class Codec(NamedTuple):
 
 
 class Route(NamedTuple):
-    """HTTP+JSON: a path below the interface's url, variables in braces, and the operation there."""
+    """HTTP+JSON: a path below the interface's URL, variables in braces, and the operation there."""
 
     verb: str
     path: str

@@ -105,9 +105,21 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         if "past" in event or OPERATION in event["statusUpdate"].get("metadata", {}):
             return []
         return [_encode_status_update(event["statusUpdate"], recipient)]
-    if "artifactUpdate" in event:
-        return [_chunk(event["artifactUpdate"], recipient)]
-    return []
+    if "artifactUpdate" not in event:
+        return []
+    update = event["artifactUpdate"]
+    result = json_0x.encode_event(Event(artifactUpdate=update))
+    artifact, parts = result["artifact"], update["artifact"]["parts"]
+    artifact["parts"] = _parts(artifact["parts"])
+    artifact["name"] = artifact.get("name", ANSWER_STAGE)
+    step = "done" if update["lastChunk"] else "running"
+    description = _describe(artifact["artifactId"], artifact["name"], parts, step)
+    artifact["metadata"] = {**description, **artifact.get("metadata", {})}
+    result["metadata"] = {
+        **_round(update, recipient, role="assistant", status="running"),
+        **update.get("metadata", {}),
+    }
+    return [result]
 
 
 def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
@@ -123,16 +135,16 @@ def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -
     if message is None or STAGE not in message.get("metadata", {}):
         return json_0x.encode_event(Event(statusUpdate=update))
     stage = message["metadata"][STAGE]
-    identity = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{update['taskId']}{stage}"))
+    artifact_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{update['taskId']}{stage}"))
     return {
         "kind": "artifact-update",
         "taskId": update["taskId"],
         "contextId": update["contextId"],
         "artifact": {
-            "artifactId": identity,
+            "artifactId": artifact_id,
             "name": stage,
             "parts": _parts([json_0x.encode_part(part) for part in message["parts"]]),
-            "metadata": _describe(identity, stage, message["parts"], "running"),
+            "metadata": _describe(artifact_id, stage, message["parts"], "running"),
         },
         "append": True,
         "lastChunk": False,
@@ -140,30 +152,17 @@ def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -
     }
 
 
-def _chunk(update: TaskArtifactUpdateEvent, recipient: Recipient) -> Json:
-    result = json_0x.encode_event(Event(artifactUpdate=update))
-    artifact, parts = result["artifact"], update["artifact"]["parts"]
-    artifact["parts"] = _parts(artifact["parts"])
-    artifact["name"] = artifact.get("name", ANSWER_STAGE)
-    step = "done" if update["lastChunk"] else "running"
-    description = _describe(artifact["artifactId"], artifact["name"], parts, step)
-    artifact["metadata"] = {**description, **artifact.get("metadata", {})}
-    result["metadata"] = {
-        **_round(update, recipient, role="assistant", status="running"),
-        **update.get("metadata", {}),
-    }
-    return result
-
-
 def _parts(parts: list[Json]) -> list[Json]:
     """Parts, with the media type of files under AppBuilder's name, too."""
-    for part in parts:
-        if "mimeType" in part.get("file", {}):
-            part["file"]["mime"] = part["file"]["mimeType"]
-    return parts
+    return [
+        {**part, "file": {**part["file"], "mime": part["file"]["mimeType"]}}
+        if "mimeType" in part.get("file", {})
+        else part
+        for part in parts
+    ]
 
 
-def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object:
+def _describe(artifact_id: str, stage: str, parts: list[Part], step: str) -> Object:
     """Metadata of an artifact."""
     media_types = [part.get("mediaType", "") for part in parts if "raw" in part or "url" in part]
     kind = "image" if all(name.startswith("image/") for name in media_types) else "files"
@@ -172,7 +171,7 @@ def _describe(identity: str, stage: str, parts: list[Part], step: str) -> Object
         "type": kind if media_types else "text",
         "name": "",
         "visible_scope": "all",
-        "event": {"create": "", "id": identity, "name": stage, "status": step},
+        "event": {"create": "", "id": artifact_id, "name": stage, "status": step},
         "is_end": is_done,
         "is_event_done": is_done,
         "metrics": {"begin_time_stamp": None, "current_time_stamp": None},

@@ -147,11 +147,12 @@ def decode_task(value: Json) -> Task:
             for n, item in enumerate(fields.array(source, "artifacts", "result"))
         ]
     if source.get("history"):
-        places = [
+        paths = [
             (item, f"result.history[{n}]") for n, item in enumerate(fields.array(source, "history", "result"))
         ]
         result["history"] = [
-            decode_message(fields.mapping(item, place), place, is_answer=True) for item, place in places
+            decode_message(fields.mapping(item, item_path), item_path, is_answer=True)
+            for item, item_path in paths
         ]
     return cast(Task, result)
 

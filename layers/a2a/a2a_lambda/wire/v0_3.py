@@ -109,8 +109,8 @@ def encode_config(config: TaskPushNotificationConfig) -> Json:
 def decode_push(params: Json) -> PushConfigRequest:
     source = fields.mapping(params, "params")
     result = PushConfigRequest(taskId=fields.identifier(source, "id", "params"))
-    if (identity := fields.optional_identifier(source, "pushNotificationConfigId", "params")) is not None:
-        result["id"] = identity
+    if (config_id := fields.optional_identifier(source, "pushNotificationConfigId", "params")) is not None:
+        result["id"] = config_id
     return result
 
 

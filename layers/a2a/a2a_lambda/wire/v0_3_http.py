@@ -165,20 +165,20 @@ def decode_send(params: Json) -> SendMessageRequest:
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
-        place = "params.configuration"
+        path = "params.configuration"
         configuration = protojson.canonical_fields(
-            fields.mapping(source["configuration"], place), CONFIGURATION_FIELDS_0_3
+            fields.mapping(source["configuration"], path), CONFIGURATION_FIELDS_0_3
         )
         options = SendMessageConfiguration()
-        if modes := fields.strings(configuration, "acceptedOutputModes", place):
+        if modes := fields.strings(configuration, "acceptedOutputModes", path):
             options["acceptedOutputModes"] = modes
-        if length := fields.count(configuration, "historyLength", place):
+        if length := fields.count(configuration, "historyLength", path):
             options["historyLength"] = length
         # A client that wants no wait leaves `blocking` out, because ProtoJSON omits what is false.
-        options["returnImmediately"] = not fields.flag(configuration, "blocking", place)
+        options["returnImmediately"] = not fields.flag(configuration, "blocking", path)
         if "pushNotification" in configuration:
-            config = fields.mapping(configuration["pushNotification"], f"{place}.pushNotification")
-            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{place}.pushNotification")
+            config = fields.mapping(configuration["pushNotification"], f"{path}.pushNotification")
+            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.pushNotification")
         request["configuration"] = options
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
@@ -200,8 +200,8 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
         name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer
     }
     config = json_0x.decode_config(config_fields, path)
-    if identity := next((name for name in names if isinstance(name, str) and name), ""):
-        config["id"] = identity
+    if config_id := next((name for name in names if isinstance(name, str) and name), ""):
+        config["id"] = config_id
     config["taskId"] = task_id
     return config
 

@@ -78,9 +78,9 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
     if (is_immediate := fields.flag(source, "returnImmediately", path)) is not None:
         result["returnImmediately"] = is_immediate
     if "taskPushNotificationConfig" in source:
-        place = f"{path}.taskPushNotificationConfig"
+        config_path = f"{path}.taskPushNotificationConfig"
         result["taskPushNotificationConfig"] = protojson.decode_config(
-            source["taskPushNotificationConfig"], place
+            source["taskPushNotificationConfig"], config_path
         )
     return result
 
@@ -229,12 +229,12 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     return [{"statusUpdate": event["statusUpdate"]}] if "past" in event else [event]
 
 
-def _same(value: Json) -> Json:
+def unchanged(value: Json) -> Json:
     return value
 
 
 SEND = Codec(decode_send, encode_send)
-TASK = Codec(decode_task_request, _same)
+TASK = Codec(decode_task_request, unchanged)
 RESULT_TASK = Codec(protojson.decode_task, protojson.encode_task)
 CONFIG = Codec(lambda value: protojson.decode_config(value, "result"), protojson.encode_config)
 
@@ -259,14 +259,14 @@ WIRE = Wire(
         "send": SEND,
         "stream": SEND,
         "get": TASK,
-        "list": Codec(decode_list, _same),
+        "list": Codec(decode_list, unchanged),
         "cancel": TASK,
         "subscribe": TASK,
         "set_push": Codec(decode_config, protojson.encode_config),
-        "get_push": Codec(decode_push, _same),
-        "list_push": Codec(decode_pushes, _same),
-        "delete_push": Codec(decode_push, _same),
-        "card": Codec(lambda params: fields.mapping(params or {}, "params"), _same),
+        "get_push": Codec(decode_push, unchanged),
+        "list_push": Codec(decode_pushes, unchanged),
+        "delete_push": Codec(decode_push, unchanged),
+        "card": Codec(lambda params: fields.mapping(params or {}, "params"), unchanged),
     },
     results={
         "send": Codec(decode_outcome, encode_outcome),
@@ -277,7 +277,7 @@ WIRE = Wire(
         "get_push": CONFIG,
         "list_push": Codec(decode_configs, encode_configs),
         "delete_push": Codec(lambda _: None, lambda _: None),
-        "card": Codec(_same, _same),
+        "card": Codec(unchanged, unchanged),
     },
     encode_card=card_json.v1_0,
     encode_event=encode_event,

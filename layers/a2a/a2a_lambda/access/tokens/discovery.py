@@ -14,7 +14,7 @@ from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.protocol.model import Json
 
 URL_CHARACTERS = 1_000
-"""Characters of a wrong url that are shown, so that it can be copied."""
+"""Characters of a wrong URL that are shown, so that it can be copied."""
 
 
 def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
@@ -33,21 +33,21 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
             raise documents.problem("its url must begin with https://")
         parts = urlsplit(issuer.url)
         root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        for place in (
+        for url in (
             f"{issuer.url.rstrip('/')}/.well-known/openid-configuration",
             f"{root}/.well-known/oauth-authorization-server{path}",
         ):
-            metadata = await documents.get(place)
+            metadata = await documents.get(url)
             if isinstance(metadata, dict):
                 break
         else:
             raise documents.problem("it has no .well-known/openid-configuration")
         if metadata.get("issuer") != issuer.url:
             name = str(metadata.get("issuer"))[:URL_CHARACTERS]
-            raise documents.problem(f"{place} names the issuer {name!r}: write it exactly so, as ISSUER")
+            raise documents.problem(f"{url} names the issuer {name!r}: write it exactly so, as ISSUER")
         jwks_uri = metadata.get("jwks_uri")
         if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
-            raise documents.problem(f"{place} has no jwks_uri that begins with https://")
+            raise documents.problem(f"{url} has no jwks_uri that begins with https://")
         content = await documents.get(jwks_uri)
         keys: Any = content.get("keys") if isinstance(content, dict) else None
         if not isinstance(keys, list):

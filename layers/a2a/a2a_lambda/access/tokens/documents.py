@@ -23,7 +23,7 @@ DOCUMENTS_SECONDS = 5.0
 
 
 class Documents:
-    """An issuer's documents. allow_http: a url may begin with http://, for a loopback address."""
+    """An issuer's documents. allow_http: a URL may begin with http://, for a loopback address."""
 
     def __init__(self, issuer: Issuer, http: httpx2.AsyncClient, *, allow_http: bool) -> None:
         self._issuer = issuer
@@ -34,7 +34,7 @@ class Documents:
         return url.startswith(self._schemes)
 
     async def get(self, url: str) -> Json:
-        """JSON at a url; None if there is none. Raises KeysUnavailable."""
+        """JSON at a URL; None if there is none. Raises KeysUnavailable."""
         status, content = await self._read("GET", url)
         return content if status == 200 else None
 

@@ -18,9 +18,9 @@ from urllib.parse import quote_plus
 import httpx2
 
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.access.tokens.issuer import DISPLAY_CLAIMS, Issuer, client_of, text_in
+from a2a_lambda.access.tokens.issuer import DISPLAY_CLAIMS, Issuer, client_of
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, text_in
 
 GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
 """Google's endpoint, which follows no standard."""
@@ -61,11 +61,11 @@ def introspect(
         login = (issuer.client, find_secret(issuer.secret)) if issuer.client else None
     except (ConfigurationError, ConfigurationUnavailable) as error:
         raise IssuerFails(f"issuer {issuer.name}: {error}") from None
-    ask = _ask_google if issuer.introspection == GOOGLE else _ask
+    ask = ask_google if issuer.introspection == GOOGLE else ask_issuer
     return asyncio.run(ask(issuer, token, login, allow_loopback=allow_loopback))
 
 
-async def _ask(
+async def ask_issuer(
     issuer: Issuer, token: str, login: tuple[str, str] | None, *, allow_loopback: bool
 ) -> dict[str, Json] | None:
     """Ask an issuer as RFC 7662 defines it."""
@@ -98,7 +98,7 @@ async def _ask(
     return claims
 
 
-async def _ask_google(
+async def ask_google(
     issuer: Issuer, token: str, _: tuple[str, str] | None, *, allow_loopback: bool
 ) -> dict[str, Json] | None:
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:

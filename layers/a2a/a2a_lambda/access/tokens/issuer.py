@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from a2a_lambda.errors import ConfigurationError, TokenRefused
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, text_in
 
 ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
@@ -58,7 +58,7 @@ class Issuer:
     agents: names of the agents that callers with its tokens may call; empty = all. claims: names of the
     claims that agents see.
     private: its servers may have private addresses.
-    introspection: url that says what its tokens allow, which then are not verified here; "" = they are JWTs
+    introspection: URL that says what its tokens allow, which then are not verified here; "" = they are JWTs
     that its keys verify. client, secret: id of the client that may ask there, and the name of its secret.
     """
 
@@ -178,7 +178,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
 
 
 def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
-    """Raises ConfigurationError for a url that no issuer may have (RFC 8414 section 2)."""
+    """Raises ConfigurationError for a URL that no issuer may have (RFC 8414 section 2)."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -209,9 +209,3 @@ def scopes_of(claims: Mapping[str, Json]) -> tuple[str, ...]:
         values = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
         scopes |= dict.fromkeys(item for item in values if isinstance(item, str) and item)
     return tuple(scopes)
-
-
-def text_in(claims: Mapping[str, Json], name: str) -> str:
-    """A claim that is a text, or ""."""
-    value: Any = claims.get(name)
-    return value if isinstance(value, str) else ""

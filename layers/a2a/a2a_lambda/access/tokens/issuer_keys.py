@@ -246,7 +246,7 @@ class IssuerKeys:
         except (KeysUnavailable, WriteRefused) as error:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; its keys that were read before still work", error)
-            self._copies.fail_fetch(issuer, fetch)
+            self._copies.end_fetch(issuer, fetch, "failed")
 
 
 def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"]]:

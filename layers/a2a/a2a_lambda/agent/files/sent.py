@@ -1,4 +1,4 @@
-"""Files that a skill puts out. A large one is sent to the bucket from the thread or loop of the skill's code,
+"""Files that a skill outputs. A large one is sent to the bucket from the thread or loop of the skill's code,
 so that the skill waits for it, and may close its stream or delete its file afterwards.
 """
 
@@ -50,7 +50,8 @@ def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same for asynchronous code, on the agent loop."""
+    """Outputs of asynchronous code, with what is stored in place of each file's content. For the agent
+    loop."""
     stored_files = {}
     for key, file in {id(file): file for file in _contents(turn, outputs)}.items():
         if isinstance(file.content, AsyncIterable):
@@ -117,7 +118,7 @@ def _open_writer(turn: Turn) -> "FileWriter":
 
 def _chunks(file: File) -> Iterator[bytes]:
     """The content, piece by piece."""
-    from a2a_lambda.agent.files.received import ReceivedFile  # few turns put out large files
+    from a2a_lambda.agent.files.received import ReceivedFile  # few turns output large files
 
     content: Any = file.content
     if isinstance(content, bytes | bytearray | memoryview):

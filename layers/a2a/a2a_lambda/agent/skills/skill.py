@@ -91,40 +91,42 @@ class Skill:
         self.is_async = is_async(function)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []
-        self._where = place = f"{mistakes.source_of(function)}: skill {self.id}"
+        self._where = location = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
             hints = get_type_hints(function, include_extras=True)
         except Exception as error:  # a type hint is code, so it may raise anything
             raise ConfigurationError(
-                f"{place}: its type hints raise {type(error).__name__}: {error}"
+                f"{location}: its type hints raise {type(error).__name__}: {error}"
             ) from None
         self._returns: Any = hints.get("return")
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
-                    f"{place}: parameter {name} must be a plain named parameter: remove the `*` before it,"
+                    f"{location}: parameter {name} must be a plain named parameter: remove the `*` before it,"
                     " or the `/` after it"
                 )
             if hints.get(name) is Turn or name == "turn":
                 self.turn_name = name
             elif name not in hints:
                 raise ConfigurationError(
-                    f"{place}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
+                    f"{location}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
                 )
             elif isinstance(parameter.default, FieldInfo):
                 raise ConfigurationError(
-                    f"{place}: the default of parameter {name} is Field(…), which would be its value: write"
-                    f" `{name}: Annotated[…, Field(…)] = …`"
+                    f"{location}: the default of parameter {name} is Field(…), which would be its value:"
+                    f" write `{name}: Annotated[…, Field(…)] = …`"
                 )
             else:
                 hint = hints[name]
                 extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
                 fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
                 if any(field.alias for field in fields):
-                    raise ConfigurationError(f"{place}: parameter {name} has an alias in Field(…): remove it")
+                    raise ConfigurationError(
+                        f"{location}: parameter {name} has an alias in Field(…): remove it"
+                    )
                 if parameter.default is parameter.empty and not all(field.is_required() for field in fields):
                     raise ConfigurationError(
-                        f"{place}: the default of parameter {name} is in Field(…): write it as"
+                        f"{location}: the default of parameter {name} is in Field(…): write it as"
                         f" `{name}: Annotated[…] = …`"
                     )
                 texts = (extra.description if isinstance(extra, FieldInfo) else extra for extra in extras)

@@ -71,7 +71,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 class Connections:
-    """Connections to the host of a url, kept open. Threads may share them."""
+    """Connections to the host of a URL, kept open. Threads may share them."""
 
     def __init__(self, url: str, timeouts: Timeouts) -> None:
         parts = urlsplit(url)
@@ -179,52 +179,48 @@ class _Reader:
         """The answer, and whether the connection stays open. Raises what `_Connection.ask` raises."""
         status = 100
         while 100 <= status < 200:  # an interim answer has no body
-            version, _, rest = self._read_line().partition(" ")
+            version, _, rest = self.read_line().partition(" ")
             status = int(rest[:3])
             headers: dict[str, str] = {}
-            while line := self._read_line():
+            while line := self.read_line():
                 name, _, value = line.partition(":")
                 headers[name.lower()] = value.strip()
         is_kept = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
         if status in {204, 304}:
             body = b""
         elif headers.get("transfer-encoding", "").lower() == "chunked":
-            body = b"".join(iter(self._read_chunk, b""))
-            while self._read_line():
+            body = b""
+            while size := int(self.read_line().partition(";")[0], 16):
+                body += self.read_bytes(size)
+                self.read_line()
+            while self.read_line():
                 pass  # trailers
         elif "content-length" in headers:
-            body = self._read_bytes(int(headers["content-length"]))
+            body = self.read_bytes(int(headers["content-length"]))
         else:
-            body, is_kept = b"".join(iter(partial(self._read_piece, PIECE_BYTES), b"")), False
+            body, is_kept = b"".join(iter(partial(self.read_piece, PIECE_BYTES), b"")), False
         return HttpAnswer(status, headers, body), is_kept
 
-    def _read_line(self) -> str:
+    def read_line(self) -> str:
         line = b""
         while not line.endswith(b"\n"):
             buffer = self._file.peek(1)
             self._give_up_at = min(self._give_up_at, time.monotonic() + AWS_ANSWER_SECONDS)
             if not buffer or len(line) >= LINE_BYTES:
                 raise ValueError("the answer's head is cut off")
-            line += self._read_piece(buffer.find(b"\n") + 1 or len(buffer))
+            line += self.read_piece(buffer.find(b"\n") + 1 or len(buffer))
         return line.decode("latin-1").rstrip("\r\n")
 
-    def _read_chunk(self) -> bytes:
-        size = int(self._read_line().partition(";")[0], 16)
-        chunk = self._read_bytes(size)
-        if size:
-            self._read_line()
-        return chunk
-
-    def _read_bytes(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         pieces: list[bytes] = []
         while count > 0:
-            if not (piece := self._read_piece(min(count, PIECE_BYTES))):
+            if not (piece := self.read_piece(min(count, PIECE_BYTES))):
                 raise ValueError("the answer's body is cut off")
             pieces.append(piece)
             count -= len(piece)
         return b"".join(pieces)
 
-    def _read_piece(self, limit: int) -> bytes:
+    def read_piece(self, limit: int) -> bytes:
         piece = self._file.read1(limit)
         self._room -= len(piece)
         if self._room < 0:

@@ -122,14 +122,14 @@ class JsonClient:
         return partial(self._call, "".join(word.capitalize() for word in method.split("_")))
 
     def _call(self, operation: str, **arguments: Any) -> Any:
-        body = json.dumps(arguments, separators=(",", ":"), default=_text_of_binary).encode()
+        body = json.dumps(arguments, separators=(",", ":"), default=text_of_binary).encode()
         cost = 0
         with tracing.aws_span(self._service.title, operation, self._attributes):
             for attempt in range(1, self._attempts + 1):
                 try:
                     answer = self._read(operation, self._post(operation, body))
                 except (ClientError, BotoCoreError) as error:
-                    cost = _retry_cost(error)
+                    cost, asked_pause = _retry_of(error)
                     if not cost or attempt == self._attempts or not self._quota.take(cost):
                         raise
                     is_throttled = cost == THROTTLED_COST
@@ -137,7 +137,7 @@ class JsonClient:
                     # come back together.
                     longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
                     pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_RETRY_PAUSE_SECONDS)  # noqa: S311  # no secret
-                    self._sleep(max(pause, min(_asked_pause(error), pause + MAX_LONGER_SECONDS)))
+                    self._sleep(max(pause, min(asked_pause, pause + MAX_LONGER_SECONDS)))
                 else:
                     self._quota.give(cost or 1)
                     return answer
@@ -169,7 +169,7 @@ class JsonClient:
         if (checksum := answer.headers.get("x-amz-crc32")) and checksum != str(zlib.crc32(answer.body)):
             raise HTTPClientError(error="the checksum of the answer is wrong")
         try:
-            document = json.loads(answer.body or b"{}", object_hook=_binary_of_text)
+            document = json.loads(answer.body or b"{}", object_hook=binary_of_text)
         except (ValueError, RecursionError) as error:
             if answer.status < 300:
                 raise HTTPClientError(error="the answer is not JSON") from error
@@ -214,33 +214,28 @@ class RetryQuota:
             self._left = min(self._capacity, self._left + amount)
 
 
-def _retry_cost(error: ClientError | BotoCoreError) -> int:
-    """What another try costs; 0 if there must be none."""
+def _retry_of(error: ClientError | BotoCoreError) -> tuple[int, float]:
+    """What another try costs, which is 0 if there must be none, and the seconds that the service asks for
+    before it."""
     if not isinstance(error, ClientError):
-        return RETRY_COST if isinstance(error, HTTPClientError | NotConnected) else 0
-    code = error.response["Error"]["Code"]
-    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return RETRY_COST if isinstance(error, HTTPClientError | NotConnected) else 0, 0.0
+    code, metadata = error.response["Error"]["Code"], error.response["ResponseMetadata"]
+    milliseconds = metadata["HTTPHeaders"].get("x-amz-retry-after", "")
+    pause = int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
+    status = metadata["HTTPStatusCode"]
     if code in THROTTLED or status == TOO_MANY_REQUESTS:
-        return THROTTLED_COST
-    return RETRY_COST if status in RETRIED_STATUSES or code in RETRIED_ERRORS else 0
+        return THROTTLED_COST, pause
+    return RETRY_COST if status in RETRIED_STATUSES or code in RETRIED_ERRORS else 0, pause
 
 
-def _asked_pause(error: ClientError | BotoCoreError) -> float:
-    """Seconds that the service asks for before the next try."""
-    if not isinstance(error, ClientError):
-        return 0.0
-    milliseconds = error.response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-retry-after", "")
-    return int(milliseconds) / 1000 if milliseconds.isdecimal() else 0.0
-
-
-def _text_of_binary(value: object) -> str:
+def text_of_binary(value: object) -> str:
     """A binary attribute, for json.dumps."""
     if not isinstance(value, bytes):
         raise TypeError(f"{type(value).__name__} is not JSON")
     return base64.b64encode(value).decode()
 
 
-def _binary_of_text(value: dict[str, Any]) -> dict[str, Any]:
+def binary_of_text(value: dict[str, Any]) -> dict[str, Any]:
     """An attribute's value {"B": <base64>}. A map's attribute named B has an object as its value, not a
     text."""
     if len(value) == 1 and isinstance(value.get("B"), str):

@@ -208,7 +208,7 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
 async def describe(
     request: Request, agent: Profile, *, root: bool, extended: bool = False
 ) -> card_json.Description:
-    """What cards and documents of an agent are made from. root: they name the deployment's own url."""
+    """What cards and documents of an agent are made from. root: they name the deployment's own URL."""
     card = agent.card.with_extended() if extended else agent.card
     schemas = agent.input_schemas
     ids = {skill.id for skill in card.skills}

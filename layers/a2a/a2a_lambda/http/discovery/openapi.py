@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.shared import openapi
 
 
-async def answer(request: Request, name: str | None) -> Response:
+async def handle(request: Request, name: str | None) -> Response:
     """The document of an agent, or of the deployment: the default agent, and others whose card is public.
 
     Raises as `find_agent` does.

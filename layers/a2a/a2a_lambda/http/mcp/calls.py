@@ -35,7 +35,7 @@ async def answer(call: McpCall) -> Response:
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
             raise
-        return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
+        return Response(call.encode(results.encode_mistake(str(error))), media_type=JSON)
 
 
 def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause: Exception) -> bytes:
@@ -120,7 +120,7 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
-    """The result that the client can take: a question to its user, a task, or what the turn put out."""
+    """The result that the client can take: a question to its user, a task, or what the turn output."""
     message, state = call.message, task["status"]["state"]
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
     if state not in STOPPED and message.has_extension(TASKS):

@@ -1,4 +1,4 @@
-"""MCP over HTTP: one url for each agent, `/mcp/<agent>`, and `/mcp` for the default one.
+"""MCP over HTTP: one URL for each agent, `/mcp/<agent>`, and `/mcp` for the default one.
 
 POST ── key or token ── envelope ── method ─┬─ initialize, server/discover, tools/list, ping
                                             ├─ tools/call ── calls
@@ -35,14 +35,14 @@ CACHE: Mapping[str, Json] = {"ttlMs": 300_000, "cacheScope": "private"}
 """How long a client may use what it read without asking again, in milliseconds."""
 
 
-async def call(request: Request, agent: str | None) -> Response:
+async def handle(request: Request, agent: str | None) -> Response:
     """The answer to a POST."""
-    revision, identity = STATELESS, None
+    revision, request_id = STATELESS, None
     try:
         _check_origin(request)
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)
-        identity = jsonrpc.read_id(value)
+        request_id = jsonrpc.read_id(value)
         message = envelope.decode(value, request.headers)
         if message is None or message.id is None:
             return Response(status_code=202)
@@ -65,11 +65,11 @@ async def call(request: Request, agent: str | None) -> Response:
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
         error = to_protocol_error(cause)
-        body = jsonrpc.error(identity, encode_error(error))
+        body = jsonrpc.error(request_id, encode_error(error))
         return Response(body, status_of(error, revision), error.headers, JSON)
 
 
-async def _initialize(call: McpCall) -> dict[str, Json]:
+async def initialize(call: McpCall) -> dict[str, Json]:
     return {
         "protocolVersion": call.message.revision,
         "capabilities": {"tools": {}},
@@ -78,11 +78,11 @@ async def _initialize(call: McpCall) -> dict[str, Json]:
     }
 
 
-async def _ping(_: McpCall) -> dict[str, Json]:
+async def ping(_: McpCall) -> dict[str, Json]:
     return {}
 
 
-async def _discover(call: McpCall) -> dict[str, Json]:
+async def discover(call: McpCall) -> dict[str, Json]:
     return {
         "supportedVersions": [*SUPPORTED],
         "capabilities": {"tools": {}, "extensions": {TASKS: {}}},
@@ -91,7 +91,7 @@ async def _discover(call: McpCall) -> dict[str, Json]:
     }
 
 
-async def _list(call: McpCall) -> dict[str, Json]:
+async def list_tools(call: McpCall) -> dict[str, Json]:
     page, cursor = tools.page_of(call.agent, call.message.params.get("cursor"))
     return {
         "tools": page,
@@ -103,14 +103,14 @@ async def _list(call: McpCall) -> dict[str, Json]:
 Method = Callable[[McpCall], Awaitable[dict[str, Json]]]
 
 STATELESS_METHODS: Mapping[str, Method] = {
-    "server/discover": _discover,
-    "tools/list": _list,
+    "server/discover": discover,
+    "tools/list": list_tools,
     "tasks/get": tasks.get,
     "tasks/update": tasks.update,
     "tasks/cancel": tasks.cancel,
 }
 
-SESSION_METHODS: Mapping[str, Method] = {"initialize": _initialize, "ping": _ping, "tools/list": _list}
+SESSION_METHODS: Mapping[str, Method] = {"initialize": initialize, "ping": ping, "tools/list": list_tools}
 """Methods of the revisions with a handshake, beside tools/call."""
 
 

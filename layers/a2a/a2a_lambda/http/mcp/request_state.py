@@ -30,7 +30,7 @@ class QuestionState:
 
 
 def seal(question: QuestionState, binding: Mapping[str, str], secret: bytes, now: float) -> str:
-    """State for a client. binding: of `binding_of`. now: Unix time."""
+    """State for a client. binding: what `binding_of` returned for the call. now: Unix time."""
     from joserfc import jwt
     from joserfc.jwk import OctKey
 

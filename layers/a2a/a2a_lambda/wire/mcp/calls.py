@@ -19,7 +19,7 @@ def arguments_of(params: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def task_of(tool: Tool, arguments: Mapping[str, Json]) -> str | None:
-    """Id of the task that a call goes on with. Raises InvalidParams."""
+    """Id of the task that a call continues. Raises InvalidParams."""
     if arguments.get(tool.task_argument) in (None, ""):
         return None
     return fields.identifier({**arguments}, tool.task_argument, "params.arguments")
@@ -40,7 +40,7 @@ def says_nothing(tool: Tool, arguments: Mapping[str, Json]) -> bool:
 
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
-    """The message that calls a tool, or goes on with its task. Raises InvalidParams."""
+    """The message that calls a tool, or continues its task. Raises InvalidParams."""
     names = tool.input_schema["properties"]
     if unknown_names := arguments.keys() - names.keys():
         name = excerpt(min(unknown_names))

@@ -128,17 +128,13 @@ def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str
     name_parameters = MUST_BE_NAMED if "mcp-name" not in headers else MUST_BE_NAMED | MAY_BE_NAMED
     if method in name_parameters:
         expected_headers["mcp-name"] = str(params.get(name_parameters[method], ""))
-    for name, value in expected_headers.items():
-        if _plain(headers.get(name, "").strip()) != value:
-            raise HeaderMismatch(f"the header {name.title()} must be {excerpt(value)!r}, as in the body")
-
-
-def _plain(value: str) -> str:
-    """A header's value, decoded if it is encoded."""
     begin, end = ENCODED
-    if not (value.startswith(begin) and value.endswith(end)):
-        return value
-    try:
-        return base64.b64decode(value[len(begin) : -len(end)], validate=True).decode()
-    except ValueError:
-        raise HeaderMismatch("a header has a value that is not base64") from None
+    for name, value in expected_headers.items():
+        header = headers.get(name, "").strip()
+        if header.startswith(begin) and header.endswith(end):
+            try:
+                header = base64.b64decode(header[len(begin) : -len(end)], validate=True).decode()
+            except ValueError:
+                raise HeaderMismatch(f"the value of the header {name.title()} is not base64") from None
+        if header != value:
+            raise HeaderMismatch(f"the header {name.title()} must be {excerpt(value)!r}, as in the body")

@@ -11,10 +11,10 @@ from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
     Json,
-    Part,
     Task,
     TaskState,
     decode_raw,
+    parts_of_artifacts,
     plain_media_type,
     text_of,
 )
@@ -62,8 +62,7 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         }
         is_error = has_output_schema
     else:
-        parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
-        values = [part["data"] for part in parts if "data" in part]
+        values = [part["data"] for part in parts_of_artifacts(task) if "data" in part]
         data = values[0] if len(values) == 1 else None
         result = {"content": [*_content(task, revision)]}
         if state == TaskState.CANCELED and not result["content"]:
@@ -131,28 +130,23 @@ def progress(update: str, count: int, token: str | int) -> dict[str, Json]:
 
 
 def _content(task: Task, revision: str, *, with_status: bool = True) -> Iterator[dict[str, Json]]:
-    parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    parts = parts_of_artifacts(task)
     if with_status and "message" in task["status"]:
         parts += task["status"]["message"]["parts"]
     for part in parts:
-        yield from _blocks(part, revision)
-
-
-def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
-    """Content of a part."""
-    media_type = part.get("mediaType") or "application/octet-stream"
-    name = part.get("filename") or "file"
-    if "text" in part:
-        if part["text"]:
-            yield _text(part["text"])
-    elif "data" in part:
-        yield _text(strictjson.dumps(part["data"]).decode())
-    elif "raw" in part:
-        plain_type = plain_media_type(media_type)
-        kind = plain_type.partition("/")[0]
-        if kind in ("image", "audio"):
-            yield {"type": kind, "data": part["raw"], "mimeType": media_type}
-        else:
+        media_type = part.get("mediaType") or "application/octet-stream"
+        name = part.get("filename") or "file"
+        if "text" in part:
+            if part["text"]:
+                yield _text(part["text"])
+        elif "data" in part:
+            yield _text(strictjson.dumps(part["data"]).decode())
+        elif "raw" in part:
+            plain_type = plain_media_type(media_type)
+            kind = plain_type.partition("/")[0]
+            if kind in ("image", "audio"):
+                yield {"type": kind, "data": part["raw"], "mimeType": media_type}
+                continue
             resource = {"uri": f"attachment:///{quote(name, safe='')}", "mimeType": media_type}
             # A client hands a text to its model, and can rarely do anything with a blob.
             is_text = kind == "text" or plain_type.endswith(TEXT_SUFFIXES)
@@ -161,10 +155,10 @@ def _blocks(part: Part, revision: str) -> Iterator[dict[str, Json]]:
             except ValueError:
                 content = {"blob": part["raw"]}
             yield {"type": "resource", "resource": {**resource, **content}}
-    elif "url" in part and revision == WITHOUT_LINKS:
-        yield _text(f"{name}: {part['url']}")
-    elif "url" in part:
-        yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
+        elif "url" in part and revision == WITHOUT_LINKS:
+            yield _text(f"{name}: {part['url']}")
+        elif "url" in part:
+            yield {"type": "resource_link", "uri": part["url"], "name": name, "mimeType": media_type}
 
 
 def _text(text: str) -> dict[str, Json]:

@@ -49,7 +49,7 @@ JSON_MODE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """An issuer whose tokens are accepted. url: the issuer's url. scopes: scopes that a token needs."""
+    """An issuer whose tokens are accepted. url: the issuer's URL. scopes: scopes that a token needs."""
 
     name: str
     url: str
@@ -70,7 +70,7 @@ class SignIn:
 class Description:
     """What a card is made from.
 
-    name: name of the agent. base: url of the deployment, without a trailing slash. root: the agent answers at
+    name: name of the agent. base: URL of the deployment, without a trailing slash. root: the agent answers at
     the base.
     input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
     they cannot be read now. upload_bytes: bytes of the largest file that may be uploaded; 0 = none may.

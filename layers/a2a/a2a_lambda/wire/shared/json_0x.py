@@ -166,11 +166,12 @@ def decode_task(source: Object, path: str) -> Task:
             for n, item in enumerate(fields.array(source, "artifacts", path))
         ]
     if source.get("history"):
-        places = [
+        paths = [
             (item, f"{path}.history[{n}]") for n, item in enumerate(fields.array(source, "history", path))
         ]
         result["history"] = [
-            decode_message(fields.mapping(item, place), place, is_answer=True) for item, place in places
+            decode_message(fields.mapping(item, item_path), item_path, is_answer=True)
+            for item, item_path in paths
         ]
     return cast(Task, result)
 
@@ -206,10 +207,10 @@ def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
     result = fields.optional(source, path, texts=("token",), ids=("id",))
     result["url"] = fields.text(source, "url", path)
     if (authentication := fields.optional_mapping(source, "authentication", path)) is not None:
-        place = f"{path}.authentication"
-        schemes = fields.strings(authentication, "schemes", place)
+        auth_path = f"{path}.authentication"
+        schemes = fields.strings(authentication, "schemes", auth_path)
         info = fields.optional(
-            fields.without(authentication, ("schemes",)), place, texts=("scheme", "credentials")
+            fields.without(authentication, ("schemes",)), auth_path, texts=("scheme", "credentials")
         )
         if schemes:
             info["scheme"] = schemes[0]

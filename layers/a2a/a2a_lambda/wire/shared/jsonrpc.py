@@ -41,20 +41,20 @@ def decode(value: Json) -> Envelope:
         raise InvalidRequest("a request must be an object")
     if value.get("jsonrpc") != "2.0":
         raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
-    identity = value.get("id")
-    if identity is not None and read_id(value) is None:
+    request_id = value.get("id")
+    if request_id is not None and read_id(value) is None:
         raise InvalidRequest(
             f"id must be null, or a string or an integer of at most {RPC_ID_BYTES} bytes", path="id"
         )
     method = value.get("method")
     if not isinstance(method, str):
         raise InvalidRequest("method must be a string", path="method")
-    return Envelope(identity, method, value.get("params"))
+    return Envelope(request_id, method, value.get("params"))
 
 
-def result(identity: Id, value: Json) -> bytes:
-    return strictjson.dumps({"jsonrpc": "2.0", "id": identity, "result": value})
+def result(request_id: Id, value: Json) -> bytes:
+    return strictjson.dumps({"jsonrpc": "2.0", "id": request_id, "result": value})
 
 
-def error(identity: Id, value: Json) -> bytes:
-    return strictjson.dumps({"jsonrpc": "2.0", "id": identity, "error": value})
+def error(request_id: Id, value: Json) -> bytes:
+    return strictjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": value})

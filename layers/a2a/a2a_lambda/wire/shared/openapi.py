@@ -98,15 +98,15 @@ def _offers(agent: Description, path: str) -> bool:
 
 
 def _operation(operation: Object, agent: Description, suffix: str, body: _Body) -> Object:
-    identity = operation["operationId"]
+    operation_id = operation["operationId"]
     result = {
         **operation,
         # Unique in the document, and a name of a function in most languages.
-        "operationId": identity + suffix,
+        "operationId": operation_id + suffix,
         "tags": [agent.name],
         "security": [{scheme: [*scopes]} for scheme, scopes in requirements(agent)],
     }
-    if identity in SENDS:
+    if operation_id in SENDS:
         content = {
             media_type: {**content, "examples": body.examples}
             for media_type, content in operation["requestBody"]["content"].items()

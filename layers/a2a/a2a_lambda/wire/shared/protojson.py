@@ -194,12 +194,12 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
     )
     result["url"] = fields.text(source, "url", path)
     if "authentication" in source:
-        place = f"{path}.authentication"
-        info = canonical_fields(fields.mapping(source["authentication"], place), AUTHENTICATION)
-        fields.identifier(info, "scheme", place)
+        auth_path = f"{path}.authentication"
+        info = canonical_fields(fields.mapping(source["authentication"], auth_path), AUTHENTICATION)
+        fields.identifier(info, "scheme", auth_path)
         # `schemes` is of earlier versions, whose configs have it in the table.
         result["authentication"] = fields.optional(
-            fields.without(info, ("schemes",)), place, texts=("scheme", "credentials")
+            fields.without(info, ("schemes",)), auth_path, texts=("scheme", "credentials")
         )
     return cast(TaskPushNotificationConfig, result)
 

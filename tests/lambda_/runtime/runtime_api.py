@@ -15,10 +15,14 @@ from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any
 
-from tests.conftest import ROOT
+from tests.conftest import AGENTS, ROOT
+from tests.helpers.clock import PATIENCE, wait_until
 from tests.helpers.rpc import events
 
 Json = Any
+
+PROBE = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "probe"}
+"""The tests' agent, instead of the one that is in the build."""
 
 
 @dataclass
@@ -31,7 +35,6 @@ class Invocation:
     deadline: float = field(default_factory=lambda: time.time() + 60)
     status: int = 202
     close_after: int | None = None
-    begun: float = 0.0
     headers: dict[str, str] = field(default_factory=dict)
     chunks: list[tuple[float, bytes]] = field(default_factory=list)
     trailers: dict[str, str] = field(default_factory=dict)
@@ -57,8 +60,12 @@ class Invocation:
     @property
     def fault(self) -> Json:
         """The error in the trailers, or None."""
-        found = self.trailers.get("lambda-runtime-function-error-body")
-        return None if found is None else json.loads(base64.b64decode(found))
+        error = self.trailers.get("lambda-runtime-function-error-body")
+        return None if error is None else json.loads(base64.b64decode(error))
+
+    def wait_for(self, text: bytes, count: int = 1) -> None:
+        """Wait until a text has arrived that many times."""
+        wait_until(lambda: self.content.count(text) >= count)
 
 
 class RuntimeApi:
@@ -96,7 +103,7 @@ class RuntimeApi:
         self._server.shutdown()
         self._server.server_close()
 
-    def invoke(self, event: Json, *, patience: float = 120.0, **options: Any) -> Invocation:
+    def invoke(self, event: Json, *, patience: float = PATIENCE, **options: Any) -> Invocation:
         """Give an event to the function; returns once it has answered."""
         invocation = self.start(event, **options)
         assert invocation.done.wait(patience), "the function did not answer"
@@ -141,7 +148,6 @@ class RuntimeApi:
 
     def _next(self, target: BufferedIOBase) -> None:
         invocation = self._waiting.get()
-        invocation.begun = time.monotonic_ns() / 1e9
         extra = {
             "Lambda-Runtime-Aws-Request-Id": invocation.id,
             "Lambda-Runtime-Deadline-Ms": str(int(invocation.deadline * 1000)),
@@ -171,11 +177,11 @@ class RuntimeApi:
 
 
 def _headers(source: BufferedIOBase) -> dict[str, str]:
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     while line := source.readline().decode().strip():
         name, _, value = line.partition(":")
-        found[name.lower()] = value.strip()
-    return found
+        headers[name.lower()] = value.strip()
+    return headers
 
 
 def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json = None) -> bool:
@@ -187,8 +193,8 @@ def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json 
 
 
 def event(body: Json, path: str = "/", **fields: Json) -> Json:
-    made = json.loads((ROOT / "events" / "send.json").read_text())
-    return made | {"body": body and json.dumps(body), "path": path} | fields
+    example = json.loads((ROOT / "events" / "send.json").read_text())
+    return example | {"body": body and json.dumps(body), "path": path} | fields
 
 
 def streamed(invocation: Invocation) -> list[Json]:

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.lambda_.clock.clock import CHUNKS, app
-from tests.lambda_.runtime_api import RuntimeApi
+from tests.helpers.clock import PATIENCE
+from tests.lambda_.runtime.clock.clock import CHUNKS, app
+from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 
 pytestmark = pytest.mark.slow
 
+
+FAST_SECONDS = 0.1
 
 COLD_START_MODULES = 5
 """Modules that the streaming runtime imports beside what the same code imports under AWS's own."""
@@ -28,14 +31,12 @@ COLD_START_MODULES = 5
 MOST_MODULES = {"rpc": 506, "api": 472}
 """Modules that a function imports. a2a-sdk's hello world imports 544."""
 
-PATIENCE = 120.0
-
 
 @contextmanager
 def clock(built: Built) -> Iterator[RuntimeApi]:
-    """The Runtime API of a function that runs tests/lambda_/clock."""
+    """The Runtime API of a function that runs tests/lambda_/runtime/clock."""
     api = RuntimeApi()
-    folder = str(ROOT / "tests" / "lambda_" / "clock")
+    folder = str(ROOT / "tests" / "lambda_" / "runtime" / "clock")
     variables = {
         "AWS_LAMBDA_RUNTIME_API": api.address,
         "LAMBDA_TASK_ROOT": folder,
@@ -74,7 +75,8 @@ def test_how_long_a_byte_takes(built: Built) -> None:
     direct = asyncio.run(called_directly())
     later = statistics.median(streamed) - statistics.median(direct)
     print(f"\nfirst byte: {later * 1000:.2f} ms after the same application called directly (median)")
-    assert len(streamed) == CHUNKS
+    # Far more than it takes, and far less than a byte that waits for others would take.
+    assert statistics.median(streamed) < FAST_SECONDS
 
 
 def test_a_cold_start_imports_little_more(built: Built, tmp_path: Path) -> None:

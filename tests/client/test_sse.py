@@ -1,0 +1,69 @@
+"""Events of a stream, however their bytes arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from a2a_lambda.client import sse
+from tests.helpers.clock import cpu_seconds
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_events_however_they_come(end: bytes, size: int) -> None:
+    told = b"\xef\xbb\xbf" + end.join(
+        [
+            b"id: 0",
+            b"data: first",
+            b"",
+            b": alive",
+            b"id: 1",
+            b'data: {"a":',
+            b'data: "\xe2\x80\xa8"}',
+            b"",
+            b"data:",
+            b"",
+            b"data:x",
+            b"",
+            b"data: cut",
+        ]
+    )
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(told), size):
+            yield told[start : start + size]
+
+    async def go() -> list[bytes]:
+        return [found async for found in sse.data(chunks(), 100)]
+
+    assert asyncio.run(go()) == [b"first", b'{"a":\n"\xe2\x80\xa8"}', b"x"]
+
+
+def test_an_event_without_end_is_given_up() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        while True:
+            yield b"data: " + b"x" * 50
+
+    async def go() -> None:
+        with pytest.raises(sse.TooLarge):
+            async for _ in sse.data(chunks(), 1000):
+                pass
+
+    asyncio.run(go())
+
+
+def test_an_event_of_40_mb_is_parsed_in_two_seconds_of_the_processor() -> None:
+    body = b"data: " + b"x" * 40_000_000 + b"\n\n"
+
+    async def pieces() -> Any:
+        for start in range(0, len(body), 4_096):
+            yield body[start : start + 4_096]
+
+    async def read() -> list[bytes]:
+        return [data async for data in sse.data(pieces(), 10**9)]
+
+    messages: list[bytes] = []
+    assert cpu_seconds(lambda: messages.extend(asyncio.run(read()))) < 2
+    assert [len(data) for data in messages] == [40_000_000]

@@ -1,0 +1,71 @@
+"""Whether a card is signed by those whom its client trusts."""
+
+import asyncio
+import json
+from typing import Any, cast
+
+import httpx2
+import pytest
+
+from a2a_lambda.aws.signing import Signer
+from a2a_lambda.client import Client, Undiscovered
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Json, TaskState
+from a2a_lambda.settings import Settings
+from tests.aws.fake_kms import Kms
+from tests.conftest import BASE_URL, new_key
+
+
+@pytest.fixture
+def kms() -> Kms:
+    return Kms("ECC_NIST_P256")
+
+
+@pytest.mark.parametrize("change", ["", "description", "signatures", "keys", "none"])
+def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
+    """By keys that the caller has, and not by those that the card names."""
+    kit = Kit(settings)
+    key = new_key(kit)
+    signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
+    kit.signer = signer
+    keys = {"keys": [signer.fetch_jwk()]}
+    other = Signer(cast(Any, Kms("RSA_2048")), "arn:aws:kms:us-east-1:1:key/k")
+    if change == "keys":
+        keys = {"keys": [other.fetch_jwk()]}
+
+    class Changed(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            answer = await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
+            if not request.url.path.endswith(".json"):
+                return answer
+            card = json.loads(await answer.aread())
+            if change == "description":
+                card["description"] = "Something else."
+            if change == "signatures":
+                card["signatures"] = [{"protected": "e30", "signature": ""}, 7, {"protected": None}]
+            if change == "none":
+                del card["signatures"]
+            return httpx2.Response(200, json=card)
+
+    async def send() -> Any:
+        async with Client(f"{BASE_URL}/a2a/probe", key=key, transport=Changed(), verify=keys) as agent:
+            return await agent.send("hi")
+
+    if change:
+        with pytest.raises(Undiscovered, match="none of the keys in `verify` has signed the card"):
+            asyncio.run(send())
+    else:
+        assert asyncio.run(send())["status"]["state"] == TaskState.COMPLETED
+
+
+def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:
+    async def discover(verify: Json) -> None:
+        async with Client(BASE_URL, transport=httpx2.ASGITransport(create_app(kit)), verify=verify) as agent:
+            await agent.discover()
+
+    wrong: list[Json] = [{}, {"keys": [{}]}, {"keys": 7}]
+    for verify in wrong:
+        with pytest.raises(ConfigurationError, match="verify is not a set of public keys"):
+            asyncio.run(discover(verify))

@@ -1,0 +1,167 @@
+"""Refusals: where they lead, what they name, and what the audit has of them."""
+
+import logging
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.access import audit
+from a2a_lambda.kit import Kit
+from tests.access.tokens.identity_provider import IdentityProvider
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rpc import message, request
+from tests.http.sign_in.calls import Accept, caller_of, send
+
+
+def test_an_unknown_secret_is_called_a_token_only_if_an_issuer_is_asked_about_tokens(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    refusal = send(client, "who-knows")
+    assert refusal.status_code == 401
+    assert "the key is not valid" in refusal.text
+    accept(provider.issuer(introspection=provider.introspect(lambda _: (200, {"active": False}))))
+    refusal = send(client, "who-knows")
+    assert "the token is not valid" in refusal.text
+
+
+def test_no_way_in_is_named_for_an_agent_that_no_issuer_may_call(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer(agents=("strict",)))
+    for agent, is_named in (("strict", True), ("who", False)):
+        path = f"/.well-known/oauth-protected-resource/a2a/{agent}"
+        challenge = client.get(f"/a2a/{agent}/tasks").headers["www-authenticate"]
+        assert (path in challenge) is is_named
+        assert (client.get(path).status_code == 200) is is_named
+
+
+def test_without_issuers_there_is_no_way_in_and_none_is_named(
+    client: TestClient, provider: IdentityProvider
+) -> None:
+    answer = send(client, provider.token())
+    assert answer.status_code == 401
+    assert "resource_metadata" not in answer.headers["www-authenticate"]
+    assert client.get("/.well-known/oauth-protected-resource").status_code == 404
+    schemes = client.get("/.well-known/agent-card.json").json()["securitySchemes"]
+    assert schemes.keys() == {"bearer", "apiKey"}
+
+
+@pytest.mark.parametrize("secret", ["", "a2a_" + "x" * 43, "eyJhbGciOiJub25lIn0.e30."])
+def test_a_refusal_leads_to_the_metadata(
+    client: TestClient, accept: Accept, provider: IdentityProvider, secret: str
+) -> None:
+    accept(provider.issuer(scopes=("agents.call",)))
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    for path, agent, body in (
+        ("/", "", request("message/send", {"message": message("hi")})),
+        ("/a2a/strict/message:send", "/a2a/strict", {}),
+    ):
+        answer = client.post(path, json=body, headers=headers)
+        assert answer.status_code == 401
+        challenge = answer.headers["www-authenticate"]
+        url = f"{BASE_URL}/.well-known/oauth-protected-resource{agent}"
+        assert f'resource_metadata="{url}"' in challenge
+        assert ('error="invalid_token"' in challenge) == secret.startswith("eyJ")
+        document = client.get(url.removeprefix(BASE_URL))
+        assert document.headers["cache-control"] == "public, max-age=60"
+        metadata = document.json()
+        assert metadata == client.get(f"{agent}/.well-known/oauth-protected-resource").json()
+        assert metadata["resource"] == BASE_URL + agent
+        assert metadata["authorization_servers"] == [provider.url]
+        assert metadata["scopes_supported"] == ["agents.call", *(["agents.admin"] if agent else [])]
+        assert metadata["bearer_methods_supported"] == ["header"]
+
+
+def test_a_client_of_mcp_is_led_to_the_issuers_of_its_agent(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer(agents=("strict",)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp/strict"
+    refused = client.post("/mcp/strict", json=body)
+    assert refused.status_code == 401
+    assert f'resource_metadata="{url}"' in refused.headers["www-authenticate"]
+    metadata = client.get(url.removeprefix(BASE_URL)).json()
+    assert metadata["resource"] == f"{BASE_URL}/mcp/strict"
+    assert (metadata["authorization_servers"], metadata["scopes_supported"]) == (
+        [provider.url],
+        ["agents.admin"],
+    )
+
+    def post(token: str) -> httpx2.Response:
+        return client.post("/mcp/strict", json=body, headers={"Authorization": f"Bearer {token}"})
+
+    without_scope = post(provider.token())
+    assert without_scope.status_code == 403
+    assert f'scope="agents.admin", resource_metadata="{url}"' in without_scope.headers["www-authenticate"]
+    assert "result" in post(provider.token(scope="agents.admin")).json()
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_the_tools_of_the_default_agent_have_metadata_of_their_own(
+    client: TestClient, accept: Accept, provider: IdentityProvider, path: str
+) -> None:
+    """A client takes it only if its resource is the url that it has called (RFC 9728 section 3.3)."""
+    accept(provider.issuer(scopes=("other",)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp"
+    assert f'resource_metadata="{url}"' in client.post(path, json=body).headers["www-authenticate"]
+    assert client.get(url.removeprefix(BASE_URL)).json()["resource"] == f"{BASE_URL}/mcp"
+    headers = {"Authorization": f"Bearer {provider.token()}"}
+    assert 'scope="other"' in client.post(path, json=body, headers=headers).headers["www-authenticate"]
+
+
+def test_a_missing_scope_is_403_and_named(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer())
+    answer = send(client, provider.token(), "strict")
+    assert answer.status_code == 403
+    challenge = answer.headers["www-authenticate"]
+    assert 'error="insufficient_scope", scope="agents.admin"' in challenge
+    assert f'resource_metadata="{BASE_URL}/.well-known/oauth-protected-resource/a2a/strict"' in challenge
+    assert caller_of(send(client, provider.token(scope=None, roles=["agents.admin"]), "strict"))
+    accept(provider.issuer(scopes=("other",)))
+    answer = send(client, provider.token())
+    assert answer.status_code == 403
+    assert 'scope="other"' in answer.headers["www-authenticate"]
+    for token in (provider.token(), provider.token(scope="other"), provider.token(scope="agents.admin")):
+        answer = send(client, token, "strict")
+        assert 'scope="other agents.admin"' in answer.headers["www-authenticate"], "with both it gets in"
+    assert caller_of(send(client, provider.token(scope="other agents.admin"), "strict"))
+
+
+def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
+    client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit.log_accepted.cache_clear()
+    assert audit.log_accepted.cache_info().maxsize == audit.CALLERS
+    accept(provider.issuer())
+    key, token, expired = new_key(kit, owner="team"), provider.token(), provider.token(exp=1)
+    with caplog.at_level(logging.INFO):
+        for secret in (token, token, key, key, expired, "a2a_" + "x" * 43, "", provider.token(iss="x")):
+            send(client, secret)
+    fields = ("sign_in", "kind", "owner", "issuer", "client", "reason")
+    lines = [
+        {name: value for name in fields if (value := getattr(record, name, None))}
+        for record in caplog.records
+        if hasattr(record, "sign_in")
+    ]
+    assert lines == [
+        {
+            "sign_in": "accepted",
+            "kind": "token",
+            "owner": "idp|client:robot",
+            "issuer": "idp",
+            "client": "robot",
+        },
+        {"sign_in": "accepted", "kind": "key", "owner": "team"},
+        {"sign_in": "refused", "kind": "token", "issuer": "idp", "client": "robot", "reason": "expired"},
+        {"sign_in": "refused", "kind": "key", "reason": "unknown"},
+        {"sign_in": "refused", "kind": "none", "reason": "absent"},
+        {"sign_in": "refused", "kind": "token", "reason": "issuer"},
+    ]
+    for secret in (token, expired, key):
+        assert secret not in caplog.text
+        assert not any(secret in str(vars(record)) for record in caplog.records)

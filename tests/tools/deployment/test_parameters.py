@@ -1,0 +1,221 @@
+"""The values with which a stack is deployed: whose counts, and which are mistakes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from tests.tools.deployment.deployments import CALL, NEW_ACCOUNT, SAMCONFIG, USUAL_ACCOUNT
+from tools import environments, template
+from tools.agents import stages
+from tools.build import sam
+from tools.deployment import deploy, stack
+from tools.deployment.account import Account
+
+pytestmark = pytest.mark.usefixtures("kit_folder")
+
+
+def parameters(account: Account = USUAL_ACCOUNT, **more: str) -> dict[str, str]:
+    """What sam would get."""
+    call = CALL | more
+    values = deploy.parameters_for(account, *deploy.named_parameters(call)) | {"Architecture": call["ARCH"]}
+    command = deploy.command(call, values)
+    overrides = command[command.index("--parameter-overrides") + 1 :]
+    pairs = [re.fullmatch(r'(\w+)="([^"]*)"', override) for override in overrides]
+    return {pair[1]: pair[2] for pair in pairs if pair}
+
+
+def test_every_parameter_is_given() -> None:
+    """CloudFormation keeps the value of one that is not."""
+    found = parameters()
+    assert set(found) == set(template.defaults(Path("template.yaml")))
+    assert found["LogDays"] == "90"
+    assert found["Tracing"] == "false"
+    assert found["DomainName"] == ""
+
+
+def test_a_region_may_lack_durable_functions() -> None:
+    said = list(deploy.notes(USUAL_ACCOUNT, parameters(PARAMETERS="ExecutionTimeout=3600")))
+    assert "If us-east-1 does not have them" in said[0]
+    assert not list(deploy.notes(USUAL_ACCOUNT, parameters()))
+
+
+def test_an_image_needs_a_repository() -> None:
+    wanted = parameters()
+    assert "--resolve-image-repos" not in deploy.command(CALL, wanted)
+    assert "--resolve-image-repos" in deploy.command({**CALL, "IMAGE": "1"}, wanted)
+
+
+def test_the_architecture_is_what_was_built() -> None:
+    assert parameters()["Architecture"] == "x86_64"
+
+
+@pytest.mark.parametrize("place", ["samconfig.toml", "PARAMETERS"])
+def test_a_stage_may_name_its_architecture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    """So that a deployment from GitHub has it, too."""
+    calls: list[tuple[str, ...]] = []
+    asked = {"STAGE": "prod", "BUILD_DIR": str(tmp_path)}
+    if place == "PARAMETERS":
+        asked["PARAMETERS"] = "Architecture=x86_64"
+    else:
+        stages.SAMCONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
+    monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
+    monkeypatch.setattr(deploy, "_is_first", lambda _: False)
+    monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
+    built: list[str] = []
+
+    def run_sam(*call: str, **_: str) -> int:
+        calls.append(call)
+        return 0
+
+    def build(folder: Path, architecture: str, *_: object, **__: bool) -> int:
+        built.append(architecture)
+        return 1
+
+    monkeypatch.setattr(environments, "run_sam", run_sam)
+    monkeypatch.setattr(sam, "build", build)
+    assert deploy.main(["deploy"], asked) == 0
+    assert 'Architecture="x86_64"' in calls[0]
+    assert sam.main(["sam", "deployment"], asked) == 1
+    assert built == ["x86_64"]
+    assert deploy.main(["deploy"], asked | {"ARCH": "arm64"}) == 1
+
+
+def test_parameters_of_the_call_count_most() -> None:
+    assert parameters(PARAMETERS="LogDays=7 Tracing=true")["LogDays"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("TraceShare=0.1", ""),
+        ("TraceShare=1.5", "from 0.0 to 1.0"),
+        ("RpcTimeout=2.5", "use a number"),
+        ("OtlpEndpoint=https://otlp.example.com/team", ""),
+        ("OtlpEndpoint=https://otlp.example.com/v1/traces", "without /v1/traces"),
+        ("OtlpEndpoint=foo", "such as https://"),
+        ("ExtraLayerArn=arn:aws:lambda:eu-central-1:123456789012:layer:tracer:3", ""),
+        ("ExtraLayerArn=arn:aws:lambda:eu-central-1:123456789012:layer:tracer", "<name>:<version>"),
+    ],
+)
+def test_values_that_tracing_cannot_use_are_named(given: str, wrong: str) -> None:
+    if not wrong:
+        assert parameters(PARAMETERS=given)
+        return
+    with pytest.raises(ConfigurationError, match=wrong):
+        parameters(PARAMETERS=given)
+
+
+def test_a_vpc_has_subnets_and_security_groups() -> None:
+    for given in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
+        with pytest.raises(ConfigurationError, match="or neither"):
+            parameters(PARAMETERS=given)
+    assert parameters(PARAMETERS="SubnetIds=subnet-1,subnet-2 SecurityGroupIds=sg-1")["SubnetIds"]
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_values_may_stand_in_quotes(quote: str) -> None:
+    arn = "arn:aws:sns:us-east-1:123456789012:alarms"
+    assert parameters(PARAMETERS=f"AlarmTopicArn={quote}{arn}{quote}")["AlarmTopicArn"] == arn
+    given = "CorsOrigins='https://a.example, https://b.example' LogDays=7"
+    assert parameters(PARAMETERS=given)["CorsOrigins"] == "https://a.example, https://b.example"
+
+
+def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = r"""
+        [guided.deploy.parameters]
+        stack_name = "mine"
+        parameter_overrides = "LogDays=\"7\" DomainName=\"agents.example.com\" WebAclArn=\"\""
+        [odd]
+        deploy = 3
+    """
+    stages.SAMCONFIG.write_text(written)
+    assert parameters(STAGE="guided")["DomainName"] == "agents.example.com"
+    stages.SAMCONFIG.write_text("version = 0.1")
+    with pytest.raises(ConfigurationError, match="no stage"):
+        parameters()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"STAGE": ""},
+        {"STAGE": "staging"},
+        {"PARAMETERS": "LogDay=7"},
+        {"PARAMETERS": "LogDays='7"},
+        {"PARAMETERS": "LogDays='7\"'"},
+    ],
+)
+def test_mistakes_are_reported_before_anything_is_built(wrong: dict[str, str]) -> None:
+    with pytest.raises(
+        ConfigurationError,
+        match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value",
+    ):
+        deploy.named_parameters(CALL | wrong)
+
+
+def test_a_new_account_gets_what_it_has_room_for() -> None:
+    found = parameters(NEW_ACCOUNT, STAGE="dev")
+    assert int(found["WorkerConcurrency"]) + int(found["NotifierConcurrency"]) <= 4
+    assert 1 <= int(found["StreamsPerOwner"]) <= 4
+    assert found["AccountConcurrency"] == "8"
+    assert found["AccessLogs"] == "false"
+    assert parameters(NEW_ACCOUNT, PARAMETERS="StreamsPerOwner=9")["StreamsPerOwner"] == "9", (
+        "as it was told to"
+    )
+    prod = parameters(NEW_ACCOUNT, STAGE="prod")
+    assert prod["WorkerConcurrency"] == prod["NotifierConcurrency"] == "2", "whatever samconfig.toml says"
+    assert prod["LogDays"] == "90"
+    wide = "WorkerConcurrency=9"
+    assert "calls may find none free" in "".join(
+        deploy.notes(NEW_ACCOUNT, parameters(NEW_ACCOUNT, PARAMETERS=wide))
+    )
+    said = "\n".join(deploy.notes(NEW_ACCOUNT, found))
+    assert "L-B99A9384" in said
+    assert "make account" in said
+
+
+def test_a_grown_account_keeps_the_templates_values() -> None:
+    found = parameters(STAGE="dev")
+    known = template.defaults(Path("template.yaml"))
+    for name in ("WorkerConcurrency", "NotifierConcurrency", "StreamsPerOwner"):
+        assert found[name] == known[name]
+    assert found["AccessLogs"] == "true"
+    assert list(deploy.notes(USUAL_ACCOUNT, found)) == []
+    assert "calls may find none free" in "".join(
+        deploy.notes(USUAL_ACCOUNT, found | {"WorkerConcurrency": "700"})
+    )
+    elsewhere = Account("123456789012", "xx-north-9", 1000, "arn")
+    assert "xx-north-9" in "".join(deploy.notes(elsewhere, found))
+
+
+def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
+    """CloudFormation would fail, late."""
+    found = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
+    with pytest.raises(ConfigurationError, match="make account"):
+        list(deploy.notes(NEW_ACCOUNT, found))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("WorkerConcurrency=abc", "a number from 2 to 1000"),
+        ("WorkerConcurrency=1", "a number from 2 to 1000"),
+        ("Rollout=Foo", "use one of AllAtOnce"),
+        ("OriginDigests=abc", "SHA-256"),
+        ("DomainName=UPPER", "Host name"),
+        ("LogDays", "NAME=value"),
+        ('LogLevel=INFO"', "cannot pass the value"),
+    ],
+)
+def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        stack.parse_parameters(template.parameters(Path("template.yaml")), given)
+
+
+def test_a_mistake_in_a_name_is_found() -> None:
+    with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
+        stack.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")

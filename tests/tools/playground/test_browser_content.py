@@ -1,0 +1,147 @@
+"""What the playground shows of an answer, and what it does not let through."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def test_what_an_agent_returns_is_shown(page: "Page", tmp_path: Path) -> None:
+    open_agent(page, "probe")
+    choose(page, "everything")
+    reply = send(page)
+    state(page, "completed")
+    for text in ("thinking", "text", '"number"', "first second", "command: beep"):
+        expect(reply).to_contain_text(text)
+    with page.expect_download() as download:
+        reply.get_by_role("link", name=re.compile("note.txt")).click()
+    download.value.save_as(tmp_path / "note.txt")
+    assert (tmp_path / "note.txt").read_text() == "bytes"
+    expect(page.locator("#task")).to_contain_text("artifact-1")
+
+
+def test_a_picture_in_the_bucket_is_shown(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "picture")
+    reply = send(page)
+    picture = reply.locator("img")
+    expect(picture).to_have_js_property("naturalWidth", 300)
+    expect(reply.locator("a", has_text="noise.png")).to_have_attribute("href", re.compile("/a2a-files/"))
+
+
+def test_text_of_an_agent_is_never_html(page: "Page") -> None:
+    attack = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+    expect(send(page, attack).locator("p").first).to_have_text(attack)
+    assert page.locator("#messages img").count() == 0
+    assert page.title() == "Playground"
+
+
+MARKDOWN = """# Title
+
+- *one* and **two**
+- [x] done
+
+| a | b |
+|---|---|
+| 1 | `2` |
+
+```python
+def greet(name: str) -> str:
+    return "hi"
+```
+
+See [the page](https://example.com/x) or https://example.org, where $a_1 * b_2 * c$ and \\(x_i * y_i\\)."""
+
+
+def test_markdown_is_rendered(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    reply = send(page, MARKDOWN).locator(".markdown").first
+    expect(reply.get_by_role("heading", name="Title")).to_be_visible()
+    expect(reply.locator("li em")).to_have_text("one")
+    expect(reply.locator("li input[type=checkbox]")).to_be_checked()
+    expect(reply.locator("td code")).to_have_text("2")
+    expect(reply.locator("pre .hljs-keyword").first).to_have_text("def")
+    expect(reply).to_contain_text("the page (example.com)")
+    expect(reply.locator("a").last).to_have_text("https://example.org")
+    expect(reply.locator("a").first).to_have_attribute("rel", "noopener noreferrer")
+    expect(reply.locator("p").last).to_contain_text("$a_1 * b_2 * c$ and \\(x_i * y_i\\)")
+    reply.get_by_role("button", name="Copy").click()
+    reply.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        "def greet(name: str) -> str:\n    return"
+    )
+    page.get_by_label("Markdown as source").check()
+    expect(page.locator("article:not(.own) p").first).to_contain_text("- *one* and **two**")
+    page.get_by_label("Markdown as source").uncheck()
+    expect(page.get_by_role("heading", name="Title")).to_be_visible()
+
+
+ATTACKS = [
+    "[x](javascript:document.title='hacked')",
+    "<a href=\"javascript:document.title='hacked'\">x</a>",
+    "![x](https://attacker.example/pixel.png)",
+    "![x](data:text/html,<script>document.title='hacked'</script>)",
+    "<svg onload=\"document.title='hacked'\">",
+    "<iframe srcdoc=\"<script>parent.document.title='hacked'</script>\"></iframe>",
+    "<style>*{display:none}</style>",
+    "```\"><img src=x onerror=document.title='hacked'>\ncode\n```",
+    "[x](https://e.example \"onmouseover=document.title='hacked'\")",
+    "<form action=https://attacker.example><input name=a></form>",
+    "$<img src=x onerror=document.title='hacked'>$",
+    "| <img src=x onerror=document.title='hacked'> |\n|---|\n| <b>x</b> |",
+    "&lt;script&gt;document.title='hacked'&lt;/script&gt;",
+]
+
+
+def test_what_an_agent_writes_neither_runs_nor_loads(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    hosts: list[str] = []
+    page.on("request", lambda request: hosts.append(request.url.split("/")[2]))
+    expect(send(page, "\n\n".join(["START", *ATTACKS, "END"]))).to_contain_text("END")
+    messages = page.locator("#messages")
+    for tag in ("img", "script", "svg", "iframe", "style", "form", "object", "[onerror]", "[onload]"):
+        assert messages.locator(tag).count() == 0, tag
+    for link in messages.locator("a").all():
+        assert (link.get_attribute("href") or "").startswith(("https://", "http://", "mailto:"))
+        assert link.get_attribute("target") == "_blank"
+    expect(messages).to_contain_text("<form action=https://attacker.example>")
+    assert page.title() == "Playground"
+    assert len(set(hosts)) == 1, hosts
+
+
+def test_pictures_sound_and_pdfs_are_shown(page: "Page", tmp_path: Path) -> None:
+    open_agent(page, "probe")
+    choose(page, "look")
+    tall = b'<svg xmlns="http://www.w3.org/2000/svg" width="300" height="900"/>'
+    paths = {"tone.wav": b"RIFF", "film.mp4": b"\0", "paper.pdf": b"%PDF-1.4\n", "page.html": b"<script>"}
+    paths["tall.svg"] = tall
+    for name, content in paths.items():
+        (tmp_path / name).write_bytes(content)
+    page.set_input_files("#files", [tmp_path / name for name in paths])
+    send(page, "these")
+    reply = page.locator("article.own").last
+    expect(reply.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
+    expect(reply.locator("video")).to_have_count(1)
+    expect(page.locator("article .state").last).to_be_in_viewport()  # though the picture got its height late
+    expect(reply.locator("a", has_text="tall.svg")).to_have_text("tall.svg (image/svg+xml, 66 B)")
+    reply.get_by_text("Show the PDF").click()
+    expect(reply.locator("iframe")).to_have_attribute("title", "paper.pdf")
+    expect(reply.locator("a", has_text="page.html")).to_have_attribute("download", "page.html")
+
+
+def test_the_time_line_shows_steps_and_artifacts(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "pieces", count="3", every="0.1")
+    send(page)
+    state(page, "completed")
+    page.get_by_role("tab", name="Task").click()
+    names = page.locator(".timeline th")
+    expect(names.last).to_have_text("completed")
+    expect(names).to_contain_text(["submitted", "artifact-1", "completed"])
+    expect(page.locator("#task .spans")).to_contain_text("invoke_agent")
