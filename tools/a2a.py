@@ -23,8 +23,10 @@ from tools.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
-WITHOUT_PACKAGES = ("help", "lock", "remove")
-"""Commands that need no package of an agent. They work even if one cannot be installed."""
+WITHOUT_PACKAGES = frozenset(
+    ("help", "lock", "remove", "account", "doctor", "fire", "issuer", "key", "logs", "prune", "redrive")
+) | {"restore", "rollback", "secret", "setting"}
+"""Commands that import no agent. They work even if a package of one cannot be installed."""
 
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""

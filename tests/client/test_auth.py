@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -171,7 +172,8 @@ def test_a_call_is_signed_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_auth, "_find_credentials", lambda region: (None, region))
+    session = SimpleNamespace(get_credentials=lambda: None)
+    monkeypatch.setattr(clients, "session", lambda: session)
     elsewhere = Elsewhere()
     [outcome] = send(elsewhere, make=lambda: AwsSignature("lambda", "eu-west-1"))
     assert isinstance(outcome, SignInFailed)

@@ -19,7 +19,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
-from a2a_lambda.operations.stream_limit import StreamLimit
+from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -51,14 +51,14 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
                     pass
             async with caps.hold_slot(f"{owner}-other"):
                 pass
-            clock.now += 90
+            clock.now += SLOT_SECONDS - 0.5
             with pytest.raises(TooManyStreams):
                 async with caps.hold_slot(owner):
                     pass
-            clock.now += 2  # they died, and their time is up
+            clock.now += 2.5  # they died, and their time is up
             async with caps.hold_slot(owner):
                 pass
-        clock.now -= 92
+        clock.now -= SLOT_SECONDS + 2
         async with caps.hold_slot(owner):
             pass
 

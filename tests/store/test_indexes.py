@@ -155,7 +155,7 @@ def test_a_place_that_is_none_is_refused(settings: Settings, scope: Scope) -> No
     assert head is not None
     time = head.status["timestamp"]
     for place in ("x", "x#", f"{time}#" + "x" * 2_000):
-        with pytest.raises(ValueError, match="not a place"):
+        with pytest.raises(ValueError, match="not a position in a list"):
             store.indexes.list_tasks(scope, TaskQuery(size=5, after=place))
     with pytest.raises(ValueError, match="after the end"):
         store.indexes.list_tasks(scope, TaskQuery(size=5, since=time, after="2000-01-01T00:00:00.000Z#task"))

@@ -174,7 +174,7 @@ def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
     ("text", "problem"),
     [
         *((text, "not JSON") for text in ("", "a", "ü.x")),
-        *((text, "not a place") for text in ("W10", "WzEsMiwzLDRd.x", "e30.x", "WyJhIiwiYiIsImMiXQ.x")),
+        *((text, "not a wait") for text in ("W10", "WzEsMiwzLDRd.x", "e30.x", "WyJhIiwiYiIsImMiXQ.x")),
         ("x" * MAX_TOKEN_CHARACTERS, "not JSON"),
         ("x" * (MAX_TOKEN_CHARACTERS + 1), "too long"),
     ],

@@ -220,3 +220,19 @@ def test_agents_need_neither_make_nor_a_shell(tmp_path: Path) -> None:
     built = run(sys.executable, "-m", "tools.a2a", "build", folder=folder, PATH=str(tmp_path))
     assert built.returncode == 1
     assert "a build needs make. On Windows, build in WSL" in built.stderr
+
+
+def test_an_operator_needs_no_package_of_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that cannot be installed while a rollback is urgent."""
+    steps: list[str] = []
+
+    def call(step: str) -> int:
+        steps.append(step)
+        return 0
+
+    monkeypatch.setattr(a2a, "_call", call)
+    for name in ("rollback", "doctor", "logs", "secret"):
+        a2a._run(name)
+    assert not any("packages" in step for step in steps)
+    a2a._run("chat")
+    assert "tools.build.packages sync" in steps

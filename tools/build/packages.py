@@ -37,8 +37,7 @@ STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
 INSTALLED = environments.VENV / "agents-requirements.txt"
 """The lock that .venv was last installed from."""
 
-LOWEST_PYTHON = "3.11"
-"""As in pyproject.toml. The lock holds for this version and for later ones, so for Lambda's, too."""
+PYPROJECT = Path("pyproject.toml")
 
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
 
@@ -151,9 +150,13 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
+        # The lock holds for the lowest version of Python that may run the kit, and for all later ones.
+        lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)"', read_text(PYPROJECT))
+        if lowest is None:
+            raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
         command = (
             *("pip", "compile", *(path.as_posix() for path in lists()), "--universal"),
-            *("--python-version", LOWEST_PYTHON, "--generate-hashes", "--no-header"),
+            *("--python-version", lowest[1], "--generate-hashes", "--no-header"),
             *(f"--upgrade-package={name}" for name in upgrade),
             *(f"--no-emit-package={name}" for name in versions_of(DEPENDENCIES)),
         )
@@ -164,7 +167,13 @@ def lock(upgrade: Sequence[str] = ()) -> None:
             try:
                 _run(*command)
             except ConfigurationError as general:
-                raise ConfigurationError(f"{packages} cannot be added. {general}") from None
+                reason, _, hint = str(general).partition("\nhint: ")
+                if "requires-python" in hint:
+                    reason += (
+                        f"\n\nThe packages are locked for Python {lowest[1]} and later. If everyone who works"
+                        f" on this fork has a later one, raise requires-python in {PYPROJECT}, and make lock"
+                    )
+                raise ConfigurationError(f"{packages} cannot be added. {reason}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None
         _check_wheels(requirements)
         # uv ends with a list of what it left out: the kit's packages.
@@ -220,7 +229,7 @@ def _replace(path: Path, lines: list[str], upgrade: Sequence[str] = ()) -> None:
     path.write_text("\n".join(lines) + "\n", "utf-8")
     try:
         lock(upgrade)
-    except ConfigurationError:
+    except BaseException:  # also of Ctrl-C
         if backup is None:
             path.unlink()
         else:

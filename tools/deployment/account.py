@@ -16,6 +16,7 @@ from botocore.exceptions import NoRegionError
 from a2a_lambda.aws import clients
 from tools import environments
 from tools.command import reports_errors
+from tools.deployment import stack
 from tools.deployment.stack import aws_errors
 
 STACK = "a2a-account"
@@ -77,6 +78,7 @@ def main() -> int:
         print(f"API Gateway writes logs as {account.logs_role} in {account.region}; nothing to do")
         return 0
     environments.install("sam")
+    stack.status_to_deploy(STACK)  # raises if an earlier try has left an empty one
     status = environments.run_sam(
         *("deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
         *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),

@@ -20,7 +20,7 @@ from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
 from tools.agents import stages
-from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture
+from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
 from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
@@ -33,10 +33,6 @@ BOUNDARY = "PermissionsBoundaryArn"
 
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
-
-EMPTY_STATUS = "ROLLBACK_COMPLETE"
-"""Status of a stack whose first deployment failed. It is empty, and can only be deleted."""
-
 
 GROWING = ("ListShards", "WarmWrites")
 """Parameters that must never shrink."""
@@ -97,6 +93,25 @@ def check_agents(parameters: Mapping[str, str]) -> None:
             )
 
 
+def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool) -> None:
+    """Raises ConfigurationError if Lambda does not offer a feature for a version of Python.
+
+    Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-supported-runtimes.html
+    https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html
+    """
+    needs = {
+        "ExecutionTimeout": ("3.13", "0", "durable functions"),
+        "SnapStart": ("3.12", "false", "SnapStart"),
+    }
+    for name, (least, off, feature) in needs.items():
+        minor, least_minor = (int(text.partition(".")[2]) for text in (version, least))
+        if not is_image and parameters[name] != off and minor < least_minor:
+            raise ConfigurationError(
+                f"LAMBDA_PYTHON={version}: Lambda has {feature} for Python {least} and later: set"
+                f" LAMBDA_PYTHON={least}, or {name}={off}"
+            )
+
+
 def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     """What to know before a deployment."""
     region, account_limit = account.region, account.concurrency
@@ -152,35 +167,53 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
 
 
 def release(build: Path, parameters: Mapping[str, str]) -> str:
-    """Digest of what is deployed. Compiled files do not count: the same source gives the same release."""
+    """Digest of what is deployed. Of compiled files it counts only whether there are any, because the same
+    source must give the same release."""
     digest = hashlib.sha256(repr(sorted(parameters.items())).encode())
-    for path in sorted(build.rglob("*")):
-        if path.is_file() and path.suffix != ".pyc":
+    paths = [path for path in sorted(build.rglob("*")) if path.is_file()]
+    if any(path.suffix == ".pyc" for path in paths):
+        digest.update(b"compiled")
+    for path in paths:
+        if path.suffix != ".pyc":
             digest.update(str(path.relative_to(build)).encode() + path.read_bytes())
     return digest.hexdigest()
 
 
 def fresh_release(release: str, name: str) -> str:
-    """The release. If the stack was rolled back from it, another one: else the deployment would change
-    nothing.
+    """The release. If the stack was rolled back from it, or a rollback of it was cut off, another one: else
+    the deployment would change nothing.
 
     name: name of the stack. Raises ConfigurationError, also during a rollout.
     """
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
-        versions = Versions(client, stack.resources_of(name)["RpcFunction"])
-        releases, live_version = versions.all(), versions.live()
-    if releases.get(live_version) == release or release not in releases.values():
-        return release
-    return hashlib.sha256(f"{release} after {max(releases)}".encode()).hexdigest()
+        resources = stack.resources_of(name)
+        functions = [Versions(client, resources[function]) for function in stack.functions_of(resources)]
+        histories = [versions.all() for versions in functions]
+        live_releases = {
+            history.get(versions.live(), "") for versions, history in zip(functions, histories, strict=True)
+        }
+    releases = {digest for history in histories for digest in history.values()}
+    newest = max(version for history in histories for version in history)
+    # After a rollback, the same build has this name, or one with the number of an earlier version.
+    names = {release, *(_release_after(release, version) for version in range(newest + 1))}
+    if len(live_releases) == 1 and live_releases <= names:
+        return live_releases.pop()
+    return _release_after(release, newest) if release in releases else release
+
+
+def _release_after(release: str, version: int) -> str:
+    return hashlib.sha256(f"{release} after {version}".encode()).hexdigest()
 
 
 def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
-    """Parameters of a deployed stack that get a new value. Raises ConfigurationError."""
-    for parameter, value in stack.parameters_of(name).items():
+    """Parameters of a deployed stack that get a new value, and what that means for what is stored. Raises
+    ConfigurationError."""
+    old_parameters = stack.parameters_of(name)
+    for parameter, value in old_parameters.items():
         new = parameters.get(parameter, value)
         if parameter == "ExecutionTimeout" and value not in ("0", "") and new == "0":
-            _check_executions(name)
+            _check_executions(name, "ExecutionTimeout=0")
         if parameter in GROWING and int(new) < int(value or 0):
             raise ConfigurationError(
                 f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
@@ -193,34 +226,57 @@ def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
             )
         if new != value and parameter != "Release":
             yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
+    if old_parameters.get("Files") != "true":
+        return
+    if parameters["Files"] != "true":
+        bucket = stack.outputs_of(name).get("FileBucketName", "")
+        yield (
+            f"the bucket {bucket} stays, and nothing knows it any more: tasks lose their files, and make"
+            " erase does not delete them. Delete the bucket by hand when its files may go"
+        )
+    elif (key := old_parameters.get("TableKeyArn")) and key != parameters["TableKeyArn"]:
+        yield (
+            f"the functions lose the key {key}, with which the files of earlier tasks are encrypted: those"
+            " files can no longer be read"
+        )
+    if int(parameters["FileDays"]) < int(old_parameters.get("FileDays") or 0):
+        yield (
+            f"files of earlier tasks are deleted after {parameters['FileDays']} days, which may be before"
+            " their tasks are"
+        )
 
 
-def _check_executions(name: str) -> None:
-    """Raises ConfigurationError if durable turns run, which would lose their function."""
+def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
+    """What a change from layers to an image, or back, means for a deployed stack. Raises ConfigurationError
+    while durable turns run. Source: PackageType, in
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
+    """
+    with stack.aws_errors(f"stack {name}"):
+        client: Any = clients.session().create_client("lambda")
+        function = stack.resources_of(name)["RpcFunction"]
+        [version] = client.list_versions_by_function(FunctionName=function, MaxItems=1)["Versions"]
+        kind = version.get("PackageType", "Zip")
+    if (kind == "Image") is not is_image:
+        _check_executions(name, "IMAGE=1" if is_image else "A deployment without IMAGE=1")
+        yield (
+            f"the functions are of type {kind} now, so CloudFormation replaces each: their versions go, so"
+            " that no rollback can return to them, and the url of FunctionUrl changes"
+        )
+
+
+def _check_executions(name: str, cause: str) -> None:
+    """Raises ConfigurationError if durable turns run, which would lose their function. cause: what removes
+    it."""
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         function = stack.resources_of(name).get(stack.DURABLE, "")
         turns = list(Versions(client, function).open_executions()) if function else []
     if turns:
         raise ConfigurationError(
-            f"ExecutionTimeout=0 removes the function of durable skills, and {len(turns)} of its turns have"
+            f"{cause} removes the function of durable skills, and {len(turns)} of its turns have"
             " not ended. Wait for them, cancel their tasks, or end each one:"
             f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
         )
-
-
-def _is_first(name: str) -> bool:
-    """Whether the stack is new. Raises ConfigurationError if it must be deleted first."""
-    status = stack.status_of(name)
-    if status == EMPTY_STATUS:
-        session = clients.session()
-        region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
-        raise ConfigurationError(
-            f"the first deployment of {name} failed and left an empty stack. Delete it and deploy again: "
-            f"{environments.SAM} delete --stack-name {name} --region {region} --no-prompts"
-            f"{f' --profile {profile}' if profile else ''}"
-        )
-    return status in ("", "REVIEW_IN_PROGRESS")
 
 
 @reports_errors
@@ -234,13 +290,18 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     account = account_of("make deploy")
     parameters = parameters_for(account, stage_parameters, call_parameters)
     parameters["Architecture"] = architecture
-    is_first = _is_first(stage["stack_name"])
+    is_first = stack.status_to_deploy(stage["stack_name"]) in ("", "REVIEW_IN_PROGRESS")
     if argv[1:] == ["check"]:
         check_agents(parameters)
+        is_image = bool(environ.get("IMAGE"))
+        check_python(read_python(environ), parameters, is_image=is_image)
         print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
-        differences = () if is_first else changes(stage["stack_name"], parameters)
+        differences: list[str] = []
+        if not is_first:
+            differences += changes(stage["stack_name"], parameters)
+            differences += package_changes(stage["stack_name"], is_image=is_image)
         unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
-        if environ.get("IMAGE") and unused:
+        if is_image and unused:
             names = ", ".join(unused)
             print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
         for note in (*notes(account, parameters), *differences):

@@ -11,12 +11,16 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
+from tools import environments
 from tools.command import read_url
 
 ALIAS = "live"
 """Alias of the functions that every caller uses."""
 
 FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
+
+EMPTY_STATUS = "ROLLBACK_COMPLETE"
+"""Status of a stack whose first deployment failed. It is empty, and can only be deleted."""
 
 DURABLE = "DurableFunction"
 """A function that a stack has if ExecutionTimeout is not 0."""
@@ -26,6 +30,21 @@ def status_of(stack: str) -> str:
     """Status of a stack; "" if there is none. Raises ConfigurationError if AWS does not say."""
     description = _find(stack)
     return "" if description is None else str(description["StackStatus"])
+
+
+def status_to_deploy(stack: str) -> str:
+    """Status of a stack that is to be deployed; "" if there is none. Raises ConfigurationError if its first
+    deployment failed: CloudFormation cannot update the empty stack that this leaves."""
+    status = status_of(stack)
+    if status == EMPTY_STATUS:
+        session = clients.session()
+        region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
+        raise ConfigurationError(
+            f"the first deployment of {stack} failed and left an empty stack. Delete it and deploy again: "
+            f"{environments.SAM} delete --stack-name {stack} --region {region} --no-prompts"
+            f"{f' --profile {profile}' if profile else ''}"
+        )
+    return status
 
 
 def outputs_of(stack: str) -> dict[str, str]:

@@ -88,23 +88,25 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     anything, unless all functions have a version of the release. The durable one need not: a stack gets it
     when durable skills are switched on. It then stays as it is, so that turns that pause can end.
 
-    release: the first characters of its digest; "" = the newest one before the live one.
+    release: the first characters of its digest; "" = the newest one before the live one. If an earlier
+    rollback was cut off, so that the functions differ, "" = the older one of theirs.
     """
     history = {name: versions.all() for name, versions in functions.items()}
     live = {name: versions.live() for name, versions in functions.items()}
     sets = [set(releases.values()) for name, releases in history.items() if name != DURABLE]
     common_releases = set.intersection(*sets) - {""}
     [lead, *_] = functions
-    order = [
-        digest
-        for version, digest in history[lead].items()
-        if digest in common_releases and version != live[lead]
-    ]
-    older = [
-        digest
-        for version, digest in history[lead].items()
-        if digest in common_releases and version < live[lead]
-    ]
+    live_releases = {history[name].get(live[name], "") for name in functions if name != DURABLE}
+    releases = [digest for digest in history[lead].values() if digest in common_releases]
+    order = [digest for digest in releases if {digest} != live_releases]
+    if len(live_releases) > 1:
+        older = [digest for digest in releases if digest in live_releases][:1]
+    else:
+        older = [
+            digest
+            for version, digest in history[lead].items()
+            if digest in common_releases and version < live[lead]
+        ]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
         choices = ", ".join(digest[:12] for digest in order) or "none"

@@ -14,7 +14,10 @@ from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
-"""A stack's name is this, a hyphen and the stage. deploy-role.yaml takes no name of over 30 characters."""
+"""A stack's name is this, a hyphen and the stage."""
+
+STACK_CHARACTERS = 30
+"""Most characters of a stack's name, as in templates/deploy-role.yaml."""
 
 README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
 
@@ -73,6 +76,17 @@ def stages(samconfig: str, name: str) -> str:
 def _check_stages(samconfig: str, name: str) -> None:
     """Raises ConfigurationError if a stack would have another name, or two stages the same one."""
     names = [stage["stack_name"] for stage in stages_in(samconfig).values()]
+    for stack in names:
+        if (excess := len(stack) - STACK_CHARACTERS) > 0:
+            raise ConfigurationError(
+                f"the name {stack} has {len(stack)} characters, and that of a stack may have"
+                f" {STACK_CHARACTERS}: use a NAME of at most {len(name) - excess} characters"
+            )
+        if other := next((other for other in names if other.startswith(f"{stack}-")), None):
+            raise ConfigurationError(
+                f"{SAMCONFIG}: the deploy role of {stack} could change the stack {other}, whose name begins"
+                " with it: rename one of the two stages"
+            )
     if not all(stack.startswith(f"{name}-") for stack in names) or len(set(names)) < len(names):
         raise ConfigurationError(
             f"{SAMCONFIG}: the stacks would be named {', '.join(names)}: write the stack_name of each stage"

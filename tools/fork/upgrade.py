@@ -99,7 +99,10 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print(GIVE_UP)
         return 1
     lock()
-    git("commit", "--quiet", "--all", "--no-edit", "--message", f"Merge {target} of the A2A Lambda Kit")
+    try:
+        git("commit", "--quiet", "--all", "--no-edit", "--message", f"Merge {target} of the A2A Lambda Kit")
+    except ConfigurationError as error:  # a hook of the fork
+        raise ConfigurationError(f"{error}\n\nNext: fix it, then `git commit -a`. {GIVE_UP}") from None
     print(f"merged {target}. CHANGELOG.md says what is new.\n\nNext: make test, then make deploy STAGE=dev")
     return 0
 

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
 
 from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT, UV
@@ -291,3 +293,48 @@ def test_a_list_of_an_agent_that_cannot_be_locked_is_not_there(agents: None) -> 
     with pytest.raises(ConfigurationError):
         packages.add(["rusty"], packages.list_of("smith"))
     assert not packages.list_of("smith").exists()
+
+
+def test_the_lock_is_for_lambda_and_for_developers_machines_only() -> None:
+    """A package that is published only as wheels has none for other platforms, so it could not be locked."""
+    [environment] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["environments"]
+    marker = Marker(environment)
+    for system, machine in (
+        ("linux", "aarch64"),
+        ("linux", "x86_64"),
+        ("darwin", "arm64"),
+        ("win32", "AMD64"),
+    ):
+        assert marker.evaluate({"sys_platform": system, "platform_machine": machine})
+    assert not marker.evaluate({"sys_platform": "emscripten", "platform_machine": "x86_64"})
+
+
+def test_packages_are_locked_for_the_python_that_the_fork_names(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fork / "pyproject.toml").write_text('[project]\nrequires-python = ">=3.13"\n')
+    commands: list[tuple[str, ...]] = []
+
+    def run(*arguments: str) -> None:
+        commands.append(arguments)
+        if arguments[0] == "pip":
+            raise ConfigurationError("numpy needs 3.12\nhint: Consider a more restrictive requires-python")
+
+    monkeypatch.setattr(packages, "_run", run)
+    with pytest.raises(
+        ConfigurationError, match=r"numpy needs 3.12\n\nThe packages are locked for Python 3.13"
+    ):
+        packages.lock(["numpy"])
+    assert ("--python-version", "3.13") in zip(commands[-1], commands[-1][1:], strict=False)
+
+
+def test_a_list_is_as_it_was_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = LISTED.read_text()
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(packages, "lock", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        packages.add(["alpha"])
+    assert LISTED.read_text() == before

@@ -2,6 +2,8 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from botocore.session import Session
@@ -52,10 +54,14 @@ def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:
     (tmp_path / "RpcFunction").mkdir()
     code = tmp_path / "RpcFunction" / "rpc.py"
     code.write_text("one")
+    not_compiled = deploy.release(tmp_path, {"LogDays": "7"})
+    assert re.fullmatch("[0-9a-f]{64}", not_compiled)
+    compiled = tmp_path / "RpcFunction" / "rpc.pyc"
+    compiled.write_text("compiled")
     first = deploy.release(tmp_path, {"LogDays": "7"})
-    assert re.fullmatch("[0-9a-f]{64}", first)
-    (tmp_path / "RpcFunction" / "rpc.pyc").write_text("compiled anew")
+    compiled.write_text("compiled anew")
     assert deploy.release(tmp_path, {"LogDays": "7"}) == first
+    assert not_compiled != first, "a build that compiles starts faster, so it is worth a release"
     assert deploy.release(tmp_path, {"LogDays": "8"}) != first
     code.write_text("two")
     assert deploy.release(tmp_path, {"LogDays": "7"}) != first
@@ -72,7 +78,7 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
         return 0
 
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
-    monkeypatch.setattr(deploy, "_is_first", lambda _: first)
+    monkeypatch.setattr(stack, "status_to_deploy", lambda _: "" if first else "UPDATE_COMPLETE")
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(environments, "run_sam", ran)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
@@ -86,7 +92,7 @@ def test_the_next_command_has_the_stages_profile_and_region(
     stages.SAMCONFIG.write_text(SAMCONFIG + 'region = "eu-west-1"\nprofile = "work"\n')
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
     monkeypatch.setattr(deploy, "use_stage", lambda _: None)
-    monkeypatch.setattr(deploy, "_is_first", lambda _: True)
+    monkeypatch.setattr(stack, "status_to_deploy", lambda _: "")
     monkeypatch.setattr(environments, "run_sam", lambda *_, **__: 0)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
     place = "AWS_PROFILE=work AWS_REGION=eu-west-1"
@@ -102,29 +108,50 @@ def test_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pytest.Monke
             ask()
 
 
-def test_a_release_that_was_rolled_back_is_deployed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+class Live:
+    """Versions of the stack's functions, which all have the same ones. live: the live version of each."""
+
+    releases: ClassVar[dict[int, str]] = {}
+    live_versions: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, _: object, function: str) -> None:
+        self._function = function
+
+    def all(self) -> dict[int, str]:
+        return self.releases
+
+    def live(self) -> int:
+        return self.live_versions[self._function]
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> type[Live]:
+    monkeypatch.setattr(deploy, "Versions", Live)
+    monkeypatch.setattr(stack, "resources_of", lambda _: {name: name for name in stack.FUNCTIONS})
+    return Live
+
+
+def test_a_release_that_was_rolled_back_is_deployed_anew(live: type[Live]) -> None:
     """CloudFormation sees no difference in the same one."""
     first, second = "1" * 64, "2" * 64
-
-    class Known:
-        live_version = 2
-
-        def __init__(self, *_: object) -> None:
-            pass
-
-        def all(self) -> dict[int, str]:
-            return {1: first, 2: second}
-
-        def live(self) -> int:
-            return self.live_version
-
-    monkeypatch.setattr(deploy, "Versions", Known)
-    monkeypatch.setattr(stack, "resources_of", lambda _: {"RpcFunction": "rpc"})
+    live.releases = {1: first, 2: second}
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2)
     assert deploy.fresh_release(second, "s") == second, "nothing new"
     assert deploy.fresh_release("3" * 64, "s") == "3" * 64
-    Known.live_version = 1
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 1)
+    again = deploy.fresh_release(second, "s")
+    assert again not in (first, second)
+    assert re.fullmatch("[0-9a-f]{64}", again)
+    live.releases = {1: first, 2: second, 3: again}
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 3)
+    assert deploy.fresh_release(second, "s") == again, "the same build is live already"
+
+
+def test_a_release_whose_rollback_was_cut_off_is_deployed_anew(live: type[Live]) -> None:
+    first, second = "1" * 64, "2" * 64
+    live.releases = {1: first, 2: second}
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2) | {stack.FUNCTIONS[0]: 1}
     assert deploy.fresh_release(second, "s") not in (first, second)
-    assert re.fullmatch("[0-9a-f]{64}", deploy.fresh_release(second, "s"))
 
 
 def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +206,7 @@ def test_what_an_image_does_not_have_is_noted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, image: str, is_noted: bool
 ) -> None:
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
-    monkeypatch.setattr(deploy, "_is_first", lambda _: True)
+    monkeypatch.setattr(stack, "status_to_deploy", lambda _: "")
     monkeypatch.setattr(deploy, "check_agents", lambda _: None)
     variables = {"IMAGE": image, "PARAMETERS": "SnapStart=true"}
     assert deploy.main(["deploy", "check"], CALL | variables) == 0
@@ -195,7 +222,7 @@ def test_cloudformation_may_have_a_role_of_its_own() -> None:
 def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "status_of", lambda _: "ROLLBACK_COMPLETE")
     with pytest.raises(ConfigurationError, match="sam delete --stack-name a2a-dev"):
-        deploy._is_first("a2a-dev")
+        stack.status_to_deploy("a2a-dev")
 
 
 def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,3 +233,74 @@ def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: py
     assert session.get_config_variable("region") == "eu-west-1"
     use_stage({})
     assert session.get_config_variable("region") == "eu-west-1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ({"Files": "true"}, {"Files": "false"}, "the bucket my-bucket stays"),
+        ({"TableKeyArn": "arn:old"}, {"TableKeyArn": ""}, "the functions lose the key arn:old"),
+        ({"FileDays": "61"}, {"FileDays": "32"}, "files of earlier tasks are deleted after 32 days"),
+        ({"TableKeyArn": ""}, {"TableKeyArn": "arn:new"}, ""),
+        ({"FileDays": "32"}, {"FileDays": "61"}, ""),
+        ({"Files": "false"}, {"Files": "true", "TableKeyArn": "arn:new"}, ""),
+    ],
+)
+def test_a_change_that_takes_files_away_is_named(
+    monkeypatch: pytest.MonkeyPatch, old: dict[str, str], new: dict[str, str], words: str
+) -> None:
+    usual = {"Files": "true", "TableKeyArn": "", "FileDays": "31"}
+    monkeypatch.setattr(stack, "parameters_of", lambda _: usual | old)
+    monkeypatch.setattr(stack, "outputs_of", lambda _: {"FileBucketName": "my-bucket"})
+    lines = [line for line in deploy.changes("s", usual | old | new) if " changes from " not in line]
+    assert [words in line for line in lines] == ([True] if words else [])
+
+
+@pytest.mark.parametrize(
+    ("deployed", "is_image", "turns", "is_refused"),
+    [
+        ("Zip", True, [], False),
+        ("Image", False, [], False),
+        ("Zip", True, ["arn:a"], True),
+        ("Zip", False, ["arn:a"], None),
+    ],
+)
+def test_a_change_of_the_package_type_is_named_and_refused_under_turns_that_run(
+    monkeypatch: pytest.MonkeyPatch, deployed: str, is_image: bool, turns: list[str], is_refused: bool | None
+) -> None:
+    class Client:
+        def list_versions_by_function(self, **_: object) -> dict[str, list[dict[str, str]]]:
+            return {"Versions": [{"Version": "$LATEST", "PackageType": deployed}]}
+
+    monkeypatch.setattr(clients, "session", lambda: SimpleNamespace(create_client=lambda _: Client()))
+    monkeypatch.setattr(stack, "resources_of", lambda _: {"RpcFunction": "rpc", "DurableFunction": "durable"})
+    monkeypatch.setattr(Versions, "open_executions", lambda _: iter(turns))
+    if is_refused:
+        with pytest.raises(ConfigurationError, match="IMAGE=1 removes the function of durable skills"):
+            list(deploy.package_changes("s", is_image=is_image))
+    else:
+        lines = list(deploy.package_changes("s", is_image=is_image))
+        assert ["CloudFormation replaces each" in line for line in lines] == (
+            [True] if is_refused is False else []
+        )
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "words"),
+    [
+        ("3.12", {"ExecutionTimeout": "3600"}, "durable functions for Python 3.13 and later"),
+        ("3.11", {"SnapStart": "true"}, "SnapStart for Python 3.12 and later"),
+        ("3.13", {"ExecutionTimeout": "3600", "SnapStart": "true"}, ""),
+        ("3.11", {}, ""),
+    ],
+)
+def test_features_that_lambda_has_for_later_versions_of_python_only_are_refused(
+    version: str, parameters: dict[str, str], words: str
+) -> None:
+    values = {"ExecutionTimeout": "0", "SnapStart": "false", **parameters}
+    deploy.check_python(version, values, is_image=True)
+    if words:
+        with pytest.raises(ConfigurationError, match=words):
+            deploy.check_python(version, values, is_image=False)
+    else:
+        deploy.check_python(version, values, is_image=False)

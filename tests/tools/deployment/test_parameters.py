@@ -63,7 +63,7 @@ def test_a_stage_may_name_its_architecture(
     else:
         stages.SAMCONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
-    monkeypatch.setattr(deploy, "_is_first", lambda _: False)
+    monkeypatch.setattr(stack, "status_to_deploy", lambda _: "UPDATE_COMPLETE")
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     built: list[str] = []
 

@@ -77,6 +77,17 @@ def test_a_release_may_be_named() -> None:
     assert client.live == {"rpc": 3}, "and forward again"
 
 
+@pytest.mark.parametrize("release", ["", ONE[:4]])
+def test_a_rollback_that_was_cut_off_is_finished(release: str) -> None:
+    functions = {name: {1: ONE, 2: TWO} for name in ("api", "rpc", "worker")}
+    client = Lambda(functions, {"api": 1, "rpc": 2, "worker": 2})
+    list(roll_back(functions_of(client), release))
+    assert client.live == {"api": 1, "rpc": 1, "worker": 1}
+    client.live = {"api": 1, "rpc": 2, "worker": 2}
+    list(roll_back(functions_of(client), TWO[:4]))
+    assert client.live == {"api": 2, "rpc": 2, "worker": 2}, "and it can be undone"
+
+
 @pytest.mark.parametrize("release", ["", FOUR])
 def test_without_a_common_release_nothing_changes(release: str) -> None:
     client = Lambda({"rpc": {1: ONE, 2: THREE}, "api": {1: TWO, 2: THREE}}, {"rpc": 2, "api": 2})

@@ -101,3 +101,20 @@ def test_a_stage_in_single_quotes_is_named_too(fork: Path) -> None:
     assert rename.main({"NAME": "acme"}) == 0
     stage = tomllib.loads((fork / "samconfig.toml").read_text())["dev"]["deploy"]["parameters"]
     assert (stage["stack_name"], stage["tags"]) == ("acme-dev", ["project=acme", "stage=dev"])
+
+
+@pytest.mark.parametrize(
+    ("stages", "name", "words"),
+    [
+        (["dev", "staging"], "acme-platform-agents-eu", "has 31 characters"),
+        (["dev", "dev-eu"], "acme", "the deploy role of acme-dev could change the stack acme-dev-eu"),
+    ],
+)
+def test_stacks_that_a_deploy_role_could_not_tell_apart_are_refused(
+    fork: Path, stages: list[str], name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samconfig = "".join(f'[{stage}.deploy.parameters]\nstack_name = "a2a-{stage}"\n' for stage in stages)
+    (fork / "samconfig.toml").write_text(samconfig)
+    assert rename.main({"NAME": name}) == 1
+    assert words in capsys.readouterr().err
+    assert (fork / "samconfig.toml").read_text() == samconfig

@@ -338,6 +338,16 @@ def test_a_fork_that_is_older_than_the_laboratory_gets_it(fork: Repository, upst
     assert fork.run("git", "ls-files", "lab") == "lab/new.py\n"
 
 
+def test_a_hook_that_refuses_the_merge_leaves_a_next_step(fork: Repository, upstream: Repository) -> None:
+    hook = fork.folder / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho ruff failed >&2\nexit 1\n")
+    hook.chmod(0o755)
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "ruff failed" in output
+    assert "Next: fix it, then `git commit -a`. To give up" in output
+
+
 def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
     fork.edit("README.md", "anvils", "hammers")
     assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
