@@ -125,6 +125,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("# a\u0085# b\u0085# c\niconUrl: W: x", "put the text of this line in quotes"),
         ("public: nope", "public must be true or false"),
         ("capabilities: streaming", "capabilities must have fields, each on a line below it"),
+        ("scopes: [读取]", "scopes.0 is wrong: String should match pattern"),
         ("scopes: {{ a: b }}", "scopes must be a list: begin each entry with `- `"),
         (
             "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: 3 }} }}]",

@@ -289,6 +289,8 @@ class TestTheSameRequest:
         body = self.body(contextId="k", metadata=intent("look"))
         first = probe.post(body, **key).json()
         assert probe.post(body, **key).json() == first
+        again = json.loads(body) | {"id": "another id, as most clients give each try"}
+        assert probe.post(again, **key).json()["result"] == first["result"]
         other = probe.post(self.body(), **key).json()
         assert other["error"]["code"] == -32602
         assert "Idempotency-Key" in other["error"]["message"]

@@ -149,6 +149,8 @@ def test_an_owner_has_a_maximum_length() -> None:
             "Google",
         ),
         ({"audiences": ()}, "AUDIENCE"),
+        ({"scopes": ("agents.call", "读取")}, "SCOPE=读取: no token can have this scope"),
+        ({"scopes": ('a"b',)}, "no token can have this scope"),
         *(({"owner_claim": claim}, "another person") for claim in DISPLAY_CLAIMS),
         *(({"owner_claim": claim}, "many callers") for claim in COMMON_CLAIMS),
     ],

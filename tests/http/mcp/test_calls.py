@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws.lean.json_client import JsonClient
+from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState, status
@@ -319,6 +320,25 @@ def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Json) -
     assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
     assert base64.b64decode(picture["data"]) == drawing(200_000)
     assert (document["type"], document["name"]) == ("resource_link", "again.pdf")
+
+
+@pytest.mark.parametrize("meta", [None, {"progressToken": 1}])
+def test_an_answer_has_pictures_up_to_its_limit(
+    client: TestClient, key: str, meta: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its client asked for progress or not. What does not fit is not even read."""
+    monkeypatch.setattr("a2a_lambda.files.links.FILES_IN_ANSWER_BYTES", 500_000)
+    reads, read = [], Bucket.open
+
+    def count(bucket: Bucket, *args: Any) -> Any:
+        reads.append(args)
+        return read(bucket, *args)
+
+    monkeypatch.setattr(Bucket, "open", count)
+    call = {"name": "gallery", "arguments": {"count": 5}}
+    content = Mcp(client, key).ask("tools/call", call, meta=meta)["content"]
+    assert [block["type"] for block in content] == ["image"] * 2 + ["resource_link"] * 3
+    assert len(reads) == 3
 
 
 def test_its_task_is_a_task_of_a2a(client: TestClient, key: str) -> None:

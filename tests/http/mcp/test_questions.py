@@ -268,10 +268,22 @@ class TestTasks:
         self.work(kit, queue)
         ended = mcp.ask("tasks/get", task)
         assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
-        assert ended["createdAt"] == asked["createdAt"]
-        assert ended["ttlMs"] > 0
+        assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
+        assert made["ttlMs"] == ended["ttlMs"] > 0
         mcp.ask("tasks/cancel", task)
         assert mcp.ask("tasks/get", task)["status"] == "completed"
+
+    def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
+        self, mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
+        plain = Mcp(mcp.client, mcp.key, "/mcp")
+        answer = text_of(plain.call("chat", {"message": "hello"}))
+        assert "The task is still running" in answer
+        [task_id] = re.findall(r"task='([^']+)'", answer)
+        assert task_id in text_of(plain.call("chat", {"message": "", "task": task_id}))
+        self.work(kit, queue)
+        assert "And then?" in text_of(plain.call("chat", {"task": task_id}))
 
     def test_credentials_do_not_go_through_a_form(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
         task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}

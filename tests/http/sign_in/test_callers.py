@@ -219,3 +219,10 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     assert "resource_metadata=" in answer.headers["www-authenticate"]
     assert caplog.records[-1].__dict__["reason"] == "inactive"
     assert send(client, "opaque", agent="strict").status_code == 403
+
+
+def test_an_empty_header_of_keys_is_none(client: TestClient, kit: Kit) -> None:
+    secret = new_key(kit, owner="alice")
+    headers = {"Authorization": f"Bearer {secret}", "X-API-Key": "", "A2A-Version": "1.0"}
+    answer = client.post("/a2a/who/message:send", json={"message": message_1_0("hi")}, headers=headers)
+    assert caller_of(answer)["owner"] == "alice"

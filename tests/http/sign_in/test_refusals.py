@@ -165,3 +165,14 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     for secret in (token, expired, key):
         assert secret not in caplog.text
         assert not any(secret in str(vars(record)) for record in caplog.records)
+
+
+def test_the_metadata_of_an_agent_that_is_not_public_names_only_the_way_in(
+    client: TestClient, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer())
+    path = "/.well-known/oauth-protected-resource/a2a"
+    assert client.get(f"{path}/strict").json()["scopes_supported"] == ["agents.admin"]
+    hidden = client.get(f"{path}/hidden").json()
+    assert hidden["authorization_servers"] == [provider.url]
+    assert "resource_name" not in hidden

@@ -6,7 +6,8 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, says_nothing, task_of
+from a2a_lambda.protocol.model import Task, TaskState, status, text_message
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, only_asks, task_of
 from tests.wire.mcp.examples import NUMBER, tool
 
 Json = Any
@@ -105,21 +106,38 @@ def test_a_very_long_name_is_quoted_in_part() -> None:
     assert "'" + "b" * 100 + "'" in str(caught.value)
 
 
+def waiting(state: TaskState, fills: str | None = None) -> Task:
+    """A task with a question. fills: parameter that the answer fills."""
+    message = text_message("t-1", "c", "How many?", (), fills)
+    return Task(id="t-1", contextId="c", status=status(state, 0, message))
+
+
 @pytest.mark.parametrize(
-    ("arguments", "is_look"),
+    ("arguments", "fills", "is_look"),
     [
-        ({}, True),
-        ({"message": None, "a": None}, True),
-        ({"message": ""}, True),
-        ({"message": "Rome"}, False),
-        ({"a": 0}, False),
-        ({"a": ""}, False),
-        ({"unknown": 1}, False),
+        ({}, "a", True),
+        ({"message": None, "a": None}, "a", True),
+        ({"message": ""}, "a", True),
+        ({"message": "Rome"}, "a", False),
+        ({"message": "Rome"}, None, False),
+        ({"a": 0}, "a", False),
+        ({"a": ""}, "a", False),
+        ({"a": 1}, None, True),
     ],
 )
-def test_a_model_may_send_null_for_what_it_does_not_use(arguments: Json, is_look: bool) -> None:
+def test_a_call_with_a_task_and_no_answer_is_a_look(
+    arguments: Json, fills: str | None, is_look: bool
+) -> None:
+    """A model may send null for what it does not use, and again what the tool requires. An approval must not
+    be given by that."""
     adder = tool({"a": NUMBER}, reads_text=True)
-    assert says_nothing(adder, {"task": "t-1", **arguments}) == is_look
+    task = waiting(TaskState.INPUT_REQUIRED, fills)
+    assert only_asks(adder, {"task": "t-1", **arguments}, task) == is_look
+
+
+@pytest.mark.parametrize("state", [TaskState.WORKING, TaskState.COMPLETED])
+def test_a_call_that_repeats_its_arguments_looks_at_a_task_that_asks_nothing(state: TaskState) -> None:
+    assert only_asks(tool({"a": NUMBER}), {"task": "t-1", "a": 3}, waiting(state, "a"))
 
 
 def test_a_task_is_continued_although_a_parameter_has_its_name() -> None:
@@ -130,5 +148,6 @@ def test_a_task_is_continued_although_a_parameter_has_its_name() -> None:
         {"data": {"task": 1}},
     ]
     assert decode_call(namesake, arguments, {})["message"]["taskId"] == "t-1"
-    assert not says_nothing(namesake, {"a2a_task": "t-1", "message": 1})
-    assert says_nothing(namesake, {"a2a_task": "t-1", "a2a_message": ""})
+    task = waiting(TaskState.INPUT_REQUIRED, "message")
+    assert not only_asks(namesake, {"a2a_task": "t-1", "message": 1}, task)
+    assert only_asks(namesake, {"a2a_task": "t-1", "a2a_message": ""}, task)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.protocol.alibaba_metadata import intents
 from tests.helpers.rpc import Rpc, events, intent, message, request
 
 pytestmark = pytest.mark.slow
@@ -227,3 +228,13 @@ def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
 
 def artifacts_of(answer: Json) -> list[Json]:
     return [*answer.get("artifacts", []), *([answer["artifact"]] if "artifact" in answer else [])]
+
+
+def test_a_slot_without_a_value_is_none() -> None:
+    slots = [
+        {"name": "city", "value": "Hangzhou", "normValue": ""},
+        {"name": "unit", "value": ""},
+        {"name": "day", "value": "2", "normValue": "02"},
+    ]
+    [intent] = intents({"intentInfos": [{"intent": "weather", "slots": slots}]})
+    assert intent.slots == {"city": ("Hangzhou",), "day": ("02", "2")}

@@ -80,6 +80,7 @@ class _Answer:
         self._scope = scope
         self._types_as_bytes = types_wanted_as_bytes(modes)
         self._room = FILES_IN_ANSWER_BYTES
+        self._has_room = True
 
     def show(self, part: Part) -> Part:
         """The part as the client gets it."""
@@ -91,7 +92,7 @@ class _Answer:
             return part
         result = part.copy()
         media_type = part.get("mediaType", "")
-        if matches_media_type(media_type, self._types_as_bytes):
+        if self._has_room and matches_media_type(media_type, self._types_as_bytes):
             content = self.read_small(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]
@@ -108,6 +109,7 @@ class _Answer:
         except (FileAbsent, FilesUnavailable):
             return None
         if len(content) > self._room:
+            self._has_room = False  # an answer may have hundreds of files, and each try is a call of S3
             return None
         self._room -= len(content)
         return content

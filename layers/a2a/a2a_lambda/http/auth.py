@@ -81,7 +81,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
-    is_opaque = "x-api-key" not in request.headers and not secret.startswith(KEY_PREFIX)
+    is_opaque = not request.headers.get("x-api-key") and not secret.startswith(KEY_PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
     # What an unknown key waits for must not delay a known one.

@@ -16,7 +16,7 @@ import starlette.types as asgi
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from a2a_lambda import telemetry, tracing
+from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.access.credentials import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
@@ -94,10 +94,12 @@ class OperationCall:
     def context(self) -> CallContext:
         """What surrounds the message of a `send` or `stream`. Raises InvalidParams."""
         key = idempotency_key(self.request)
+        # The envelope's id is new in each try of most clients, so with a key the parameters alone count.
+        source = self.body if key is None else strictjson.dumps(self.params)
         return CallContext(
             scope=self.scope,
             caller=self.caller,
-            request=RequestIdentity.of(self.scope, self.method, self.body, key),
+            request=RequestIdentity.of(self.scope, self.method, source, key),
             wire_name=self.wire.name,
             extensions=self.extensions,
             is_streamed=self.operation == "stream",

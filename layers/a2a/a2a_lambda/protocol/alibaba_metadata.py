@@ -86,14 +86,15 @@ def images(metadata: Metadata) -> list[Image]:
 
 
 def intents(metadata: Metadata) -> list[Intent]:
-    """intentInfos, best first. normValue has precedence over value."""
+    """intentInfos, best first. normValue has precedence over value. Neither counts if it is empty."""
     return [
         Intent(
             skill,
             {
-                name: tuple(v for key in ("normValue", "value") if (v := text(slot, key)) is not None)
+                name: values
                 for slot in objects_in(info, "slots")
                 if (name := text(slot, "name"))
+                and (values := tuple(v for key in ("normValue", "value") if (v := text(slot, key))))
             },
         )
         for info in objects_in(metadata, "intentInfos")

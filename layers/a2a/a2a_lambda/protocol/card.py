@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,6 +28,12 @@ OWNER_PATTERN = r"^[A-Za-z0-9_.@:-]{1,64}$"
 """What the owner of a key, a schedule or an event may be called."""
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+SCOPE_PATTERN = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
+"""A scope (RFC 6749 section 3.3): it stands between quotes in a header, and between spaces in a token."""
+
+ScopeToken = Annotated[str, Field(pattern=SCOPE_PATTERN)]
 
 
 class CardModel(BaseModel):
@@ -140,7 +146,7 @@ class Card(CardModel):
     extensions: list[Extension] = []
     extended: Extended | None = None
     schedules: list[Schedule] = []
-    scopes: list[str] = []
+    scopes: list[ScopeToken] = []
     background: bool = False
     durable: bool = False
     public: bool = True

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from a2a_lambda.errors import ConfigurationError, TokenRefused
+from a2a_lambda.protocol.card import SCOPE_PATTERN
 from a2a_lambda.protocol.model import Json, text_in
 
 ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
@@ -164,6 +165,11 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError("Google is asked without a client: leave out CLIENT and SECRET")
     if bool(issuer.client) != bool(issuer.secret):
         raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
+    if wrong_scope := next((scope for scope in issuer.scopes if not re.match(SCOPE_PATTERN, scope)), None):
+        raise ConfigurationError(
+            f"SCOPE={wrong_scope}: no token can have this scope, which must be of ASCII letters, digits and"
+            " punctuation except quotes and backslashes"
+        )
     if not issuer.audiences:
         raise ConfigurationError("add AUDIENCE=…: what the tokens for this deployment have as aud")
     if issuer.owner_claim in DISPLAY_CLAIMS:

@@ -131,13 +131,15 @@ async def protected_resource(request: Request) -> Response:
     scopes = [scope for issuer in issuers for scope in issuer.scopes]
     # The agent's path follows that of the metadata, or precedes it (RFC 9728 section 3).
     resource_path = request.scope["path"].removeprefix(METADATA_PATH).removesuffix(METADATA_PATH)
-    body = {
+    body: dict[str, Json] = {
         "resource": base_url(request) + resource_path,
         "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
-        "scopes_supported": list(dict.fromkeys([*scopes, *agent.card.scopes])),
+        "scopes_supported": list(dict.fromkeys(scopes)),
         "bearer_methods_supported": ["header"],
-        "resource_name": agent.card.name,
     }
+    if agent.card.public:
+        body["resource_name"] = agent.card.name
+        body["scopes_supported"] = list(dict.fromkeys([*scopes, *agent.card.scopes]))
     headers = {"Cache-Control": f"public, max-age={METADATA_MAX_AGE_SECONDS}"}
     return Response(strictjson.dumps(body), 200, headers, JSON)
 

@@ -1,5 +1,6 @@
 """A request of MCP, with all that it needs to be answered."""
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from a2a_lambda.protocol.profile import Profile
     from a2a_lambda.tasks.identity import Scope
     from a2a_lambda.wire.mcp import envelope
+
+
+CLIENT_SECONDS = 45.0
+"""Seconds within which a call is answered whose turn may take longer: by then with a text that says how to
+ask for it. The official TypeScript client gives up after 60 (DEFAULT_REQUEST_TIMEOUT_MSEC)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,14 @@ class McpCall:
         if key is not None:
             body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})
         return RequestIdentity.of(self.scope, "tools/call", body, key)
+
+    def deadline(self, *, is_long: bool) -> float:
+        """When the answer must be out, on `time.monotonic`.
+
+        is_long: the turn may take longer than the client waits for an answer, and can be asked for later.
+        """
+        latest = deadline(self.request)
+        return min(latest, time.monotonic() + CLIENT_SECONDS) if is_long else latest
 
     def context(self, request: SendMessageRequest) -> CallContext:
         """What surrounds a message. Raises InvalidParams."""

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import replace
 from functools import partial
 
 from starlette.responses import Response
@@ -18,9 +19,8 @@ from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, says_nothing, task_of
+from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.questions import elicitation, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
@@ -61,25 +61,28 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
     request = await _request_of(call, tool, arguments)
+    # A turn that runs elsewhere may take longer than a request.
+    is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
 
     async def result() -> bytes:
         if isinstance(request, str):
             # The task once it has stopped, or as it is when the answer must be out.
             task = await tasks.wait(call, request)
         else:
-            task = (await call.kit.messages.send(call.context(request), request))["task"]
+            context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
+            task = (await call.kit.messages.send(context, request))["task"]
         return call.encode(await _outcome(call, tool, arguments, task))
 
     if not isinstance(request, str):
-        # A turn that runs elsewhere may take longer than a request.
-        is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
         takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
         if is_long and call.message.has_extension(TASKS):
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
             async with AsyncExitStack() as stack:
                 slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
-                events = await call.kit.messages.stream(call.context(request), request)
+                # Files are in the result alone, and not in what the events tell of the work.
+                context = replace(call.context(request), modes=())
+                events = await call.kit.messages.stream(context, request)
                 body = _encode_stream(call, tool, arguments, events)
                 await anext(body)
                 return SlotStream(body, slot, stack)
@@ -107,16 +110,18 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
         return await tasks.reply_to(
             call, record.task, response, f"params.inputResponses.{question_state.key}"
         )
+    request = decode_call(tool, arguments, call.message.meta)
     if (task_id := task_of(tool, arguments)) is not None:
-        maker = tasks.tool_of(call, await call.kit.service.get(call.scope, task_id))
+        record = await call.kit.service.get(call.scope, task_id)
+        maker = tasks.tool_of(call, record)
         if maker is not None and maker.name != tool.name:
             raise InvalidParams(
                 f"this task belongs to the tool {maker.name}: call that tool",
                 path=f"params.arguments.{tool.task_argument}",
             )
-        if says_nothing(tool, arguments):
+        if only_asks(tool, arguments, record.task):
             return task_id
-    return decode_call(tool, arguments, call.message.meta)
+    return request
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
@@ -124,7 +129,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     message, state = call.message, task["status"]["state"]
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
     if state not in STOPPED and message.has_extension(TASKS):
-        times = tasks.times_of_new(call, task)
+        times = tasks.times_of(await call.kit.service.get(call.scope, task["id"]))
         return {"resultType": "task", **results.encode_new_task(task, tool, times), **meta}
     # Credentials must not go through a form.
     if state == TaskState.INPUT_REQUIRED and message.shows_forms:
@@ -149,7 +154,7 @@ async def _encode_stream(
 ) -> AsyncGenerator[bytes, None]:
     """The first chunk is empty: with it, the generator has begun, and notices that its client leaves."""
     _, first = await anext(events)
-    task, count = first["task"], 0
+    task_id, count, is_over = first["task"]["id"], 0, first["task"]["status"]["state"] in STOPPED
     token = call.message.progress_token
     assert token is not None
     try:
@@ -160,18 +165,17 @@ async def _encode_stream(
                     yield sse.COMMENT
                     continue
                 _, event = item
-                if "task" in event:
-                    task = event["task"]
-                    continue
-                apply(task, [event])
+                status = event.get("task", event.get("statusUpdate", {})).get("status")
+                is_over = is_over if status is None else status["state"] in STOPPED
                 if text := _progress_in(event):
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
+        task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call.
-        if task["status"]["state"] not in STOPPED:
-            _cancel_later(call, task["id"])
+        if not is_over:
+            _cancel_later(call, task_id)
         raise
     except Exception as cause:
         yield sse.encode(_encode_failure(call, tool, arguments, cause))

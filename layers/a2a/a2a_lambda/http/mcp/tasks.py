@@ -6,10 +6,9 @@ from contextlib import aclosing, suppress
 from a2a_lambda.errors import TaskNotCancelable
 from a2a_lambda.http import sse
 from a2a_lambda.http.mcp.call import McpCall
-from a2a_lambda.http.request import deadline
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, timestamp
+from a2a_lambda.protocol.model import STOPPED, TERMINAL, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import reply
@@ -22,10 +21,10 @@ from a2a_lambda.wire.shared import fields
 async def get(call: McpCall) -> dict[str, Json]:
     """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
     extension."""
-    record = await call.kit.service.get(call.scope, _id(call), results.INLINE_MODES)
-    ttl = int((record.expires - record.created) * 1000)
-    times = {"createdAt": timestamp(record.created), "ttlMs": ttl}
-    return results.encode_task(record.task, tool_of(call, record), times)
+    record = await call.kit.service.get(call.scope, _id(call))
+    if record.task["status"]["state"] in TERMINAL:  # the only answer with content
+        record = await call.kit.service.get(call.scope, record.task["id"], results.INLINE_MODES)
+    return results.encode_task(record.task, tool_of(call, record), times_of(record))
 
 
 async def update(call: McpCall) -> dict[str, Json]:
@@ -72,7 +71,7 @@ async def wait(call: McpCall, task_id: str) -> Task:
     if task["status"]["state"] in STOPPED:
         return task
     async with call.kit.stream_limit.hold_slot(call.scope.owner) as slot:
-        end = deadline(call.request)
+        end = call.deadline(is_long=True)
         subscription = await service.subscribe(call.scope, task_id, after=None, deadline=end)
         async with aclosing(sse.with_silences(subscription.events, sse.KEEP_ALIVE_SECONDS)) as items:
             async for _ in items:
@@ -80,10 +79,10 @@ async def wait(call: McpCall, task_id: str) -> Task:
     return (await service.get(call.scope, task_id, results.INLINE_MODES)).task
 
 
-def times_of_new(call: McpCall, task: Task) -> Mapping[str, Json]:
-    """createdAt and ttlMs of a task that was just made."""
-    ttl = int(call.kit.settings.task_days * 86_400_000)
-    return {"createdAt": task["status"].get("timestamp", ""), "ttlMs": ttl}
+def times_of(record: TaskRecord) -> Mapping[str, Json]:
+    """createdAt and ttlMs of a task."""
+    ttl = int((record.expires - record.created) * 1000)
+    return {"createdAt": timestamp(record.created), "ttlMs": ttl}
 
 
 def _id(call: McpCall) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from a2a_lambda.errors import InvalidParams, excerpt
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
-from a2a_lambda.protocol.model import Json, Message, Part, Role
+from a2a_lambda.protocol.model import INTERRUPTED, Json, Message, Part, Role, Task
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.wire.mcp.questions import filled_parameter
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
 from a2a_lambda.wire.mcp.tools import Tool
 from a2a_lambda.wire.shared import fields
@@ -32,11 +33,13 @@ def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
     return fields.text({**arguments}, tool.message_argument, "params.arguments")
 
 
-def says_nothing(tool: Tool, arguments: Mapping[str, Json]) -> bool:
+def only_asks(tool: Tool, arguments: Mapping[str, Json], task: Task) -> bool:
     """Whether a call with a task only asks how that is. A model may send null for each argument that it does
-    not use, and an empty message. Raises InvalidParams."""
-    names = {name for name, value in arguments.items() if value is not None}
-    return names <= {tool.task_argument, tool.message_argument} and not message_of(tool, arguments)
+    not use, an empty message, and again the arguments that the tool requires. Those are an answer only if the
+    task asks for one of the tool's parameters. Raises InvalidParams."""
+    asks_for_parameter = task["status"]["state"] in INTERRUPTED and filled_parameter(task) is not None
+    values = any(arguments.get(name) is not None for name in tool.parameters)
+    return not message_of(tool, arguments) and not (values and asks_for_parameter)
 
 
 def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Json]) -> SendMessageRequest:
