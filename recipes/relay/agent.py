@@ -6,12 +6,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_lambda import Ask, Authorize, File, Progress, SkillError, Turn, skill
-from a2a_lambda.client import Client
+from a2a_lambda.client import AgentError, Client
 from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import decode_raw
 
 Output = Any
 """Text, a value, File, Progress, Ask or Authorize."""
+
+ENDED = (-32001, -32004)
+"""Codes of A2A's errors TaskNotFound and UnsupportedOperation: the task was deleted, or has ended."""
 
 QUESTIONS = {"INPUT_REQUIRED": Ask, "AUTH_REQUIRED": Authorize}
 
@@ -42,7 +45,8 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                 elif "role" in value:  # a message instead of a task
                     return
         except KitError as error:
-            raise SkillError("The other agent cannot be reached.") from error
+            yield answer_to(error)
+            return
         except asyncio.CancelledError:
             if task_id:  # it would work on, and cost money
                 await other.cancel(task_id)
@@ -60,6 +64,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
         raise SkillError(said or "The other agent could not finish.")
+
+
+def answer_to(error: KitError) -> str:
+    """What to answer if the other agent's task has ended. Raises SkillError for any other error."""
+    if isinstance(error, AgentError) and error.code in ENDED:
+        # A failed turn keeps no memory, so this one must not fail, or the next would name that task again.
+        return "The other agent no longer waits for this answer. Please ask again."
+    raise SkillError("The other agent cannot be reached.") from error
 
 
 def state_of(status: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
 from a2a_lambda.agent.outputs import Ask
 from a2a_lambda.agent.skills.skill import Skill
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT
 from tests.helpers.clock import wait_until
@@ -365,3 +365,42 @@ def test_turn_is_quiet(tmp_path: Path) -> None:
     """What a log might print of a turn holds none of its text."""
     message: Any = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "private"}]}
     assert "private" not in repr(Turn(message=message))
+
+
+@pytest.mark.parametrize("code", ["turn.step('pay', print)", "[turn.sleep(hours=1)]"])
+def test_an_operation_that_a_plain_skill_never_awaits_is_a_mistake(tmp_path: Path, code: str) -> None:
+    with pytest.raises(AgentMistake, match="was never awaited"):
+        run(tmp_path, f"@skill\ndef hello(turn):\n    {code}\n    return 'ok'")
+
+
+def test_a_generator_that_cancels_its_own_turn_ends(tmp_path: Path) -> None:
+    code = "@skill\ndef hello(turn):\n    yield 'a'\n    turn.cancel()\n    yield 'b'"
+    assert run(tmp_path, code).text.startswith("a")
+
+
+def test_the_history_that_a_skill_changes_is_its_own(tmp_path: Path) -> None:
+    code = """
+        @skill
+        def hello(turn):
+            said = [entry.text for entry in turn.history]
+            for entry in turn.history:
+                for part in entry.parts:
+                    part["text"] = "changed"
+            return " ".join(said) or "nothing"
+    """
+    agent = Agent.load(write(tmp_path, code))
+    answer = asyncio.run(agent.run("one"))
+    for expected in ("one nothing", "one nothing two one nothing"):
+        answer = asyncio.run(agent.run("two", after=answer))
+        assert answer.text == expected
+
+
+@pytest.mark.parametrize("text", ['{"size": 3}', '{"name": null, "size": 3}'])
+def test_an_answer_with_other_arguments_is_not_the_argument(tmp_path: Path, text: str) -> None:
+    agent = Agent.load(
+        write(tmp_path, "@skill\ndef hello(name: str, size: int = 1): return f'{name} {size}'")
+    )
+    question = asyncio.run(agent.run(""))
+    again = asyncio.run(agent.run(text, after=question))
+    assert again.state == "input-required"
+    assert asyncio.run(agent.run("Ann", after=again)).text == "Ann 3"

@@ -303,3 +303,42 @@ def test_100_000_chunks_are_composed_in_two_seconds_of_the_processor() -> None:
         return reply
 
     assert cpu_seconds(lambda: compose(100_000)) < 2
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text", "state"),
+    [
+        ('Ask("Which?"), "First, this."', "First, this.Which?", "input-required"),
+        ('Reject("No."), "Because."', "Because.No.", "rejected"),
+    ],
+)
+def test_what_stands_beside_the_end_of_a_turn_is_not_lost(
+    tmp_path: Path, outputs: str, text: str, state: str
+) -> None:
+    answer = run(tmp_path, f"@skill\ndef hello(turn): return {outputs}")
+    assert answer.state == state
+    words = [part["text"] for artifact in answer.artifacts for part in artifact["parts"]]
+    assert "".join([*words, answer.text]) == text
+
+
+def test_a_message_has_the_command_beside_it(tmp_path: Path) -> None:
+    answer = run(tmp_path, "@skill\ndef hello(turn): return Message('hi'), Command('flash')")
+    assert (answer.text, [command["name"] for command in answer.commands]) == ("hi", ["flash"])
+
+
+def test_a_serializer_that_fails_does_not_say_with_what(tmp_path: Path) -> None:
+    code = """
+        from pydantic import BaseModel, field_serializer
+
+        class Card(BaseModel):
+            number: str
+
+            @field_serializer("number")
+            def mask(self, value): raise ValueError(f"cannot mask {value}")
+
+        @skill
+        def hello(turn): return Card(number=turn.text)
+    """
+    with pytest.raises(AgentMistake, match="a Card cannot become JSON: its serializer failed") as caught:
+        run(tmp_path, code, "4111")
+    assert "4111" not in str(caught.value)

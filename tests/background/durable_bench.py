@@ -98,7 +98,11 @@ class DurableBench:
     @property
     def calls(self) -> Any:
         """How often each step of the agent ran."""
-        return self.agents.load("traveler").skills["now"].function.__globals__["CALLS"]
+        return self.variable("CALLS")
+
+    def variable(self, name: str) -> Any:
+        """A variable of the agent's module."""
+        return self.agents.load("traveler").skills["now"].function.__globals__[name]
 
     def send(
         self,

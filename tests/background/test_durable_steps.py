@@ -2,7 +2,7 @@
 
 import base64
 import shutil
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.background.durable_bench import (
     texts,
 )
 from tests.conftest import AGENTS
+from tests.helpers.clock import wait_until
 from tests.helpers.rpc import intent
 from tools.dev import event_sources
 
@@ -129,6 +130,23 @@ def test_a_question_of_a_branch_is_in_the_conversation(bench: DurableBench) -> N
         "four",
         "[['four'], 'fish']",
     ]
+
+
+def test_a_question_stays_open_and_is_one_question_while_another_branch_continues(
+    bench: DurableBench,
+) -> None:
+    """The answer comes while a timer has woken the turn, and names only the conversation."""
+    gate = bench.variable("GATE")
+    gate.clear()
+    task = bench.send("hi", skill="watch")
+    wait_until(lambda: bench.calls["look"] and bench.head(task["id"]).state == TaskState.WORKING)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(bench.send, "yes", contextId=task["contextId"])
+        gate.set()
+        assert answer.result()["id"] == task["id"]
+    ended = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(ended) == {"": "yes"}
+    assert [text_of(message) for message in ended["history"]] == ["hi", "Shall I?", "yes"]
 
 
 def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> None:

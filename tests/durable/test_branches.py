@@ -176,3 +176,54 @@ runs = []
 
 def test_a_branch_that_its_own_code_cancels_has_failed(traveler: Agent) -> None:
     assert run(traveler, skill="giving-up").text == "caught CancelledError"
+
+
+def test_a_branch_does_not_change_the_memory(tmp_path: Path) -> None:
+    """A replay that knows its result does not call it, so the change would be lost."""
+    body = """
+@skill
+async def run(turn):
+    async def branch():
+        turn.memory.set("key", 1)
+    await turn.parallel(branch)
+"""
+    with pytest.raises(StepFailed, match="change the memory after turn"):
+        run(written(tmp_path, body))
+
+
+@pytest.mark.parametrize(
+    "place", ["await turn.step('end', end, retry=Retry(attempts=1))", "await turn.parallel(end)"]
+)
+def test_code_that_exits_fails_alone(tmp_path: Path, place: str) -> None:
+    """It must not end the event loop that it shares with other agents."""
+    body = f"""
+import sys
+async def end():
+    sys.exit(4)
+@skill
+async def run(turn):
+    {place}
+"""
+    agent = written(tmp_path, body)
+    with pytest.raises(StepFailed, match="ended with SystemExit"):
+        run(agent)
+    plain = written(tmp_path, "@skill\nasync def run(turn): return 'still here'")
+    assert run(plain).text == "still here"
+
+
+def test_a_message_answers_the_question_first(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def free(): return (await turn.wait_for("free", messages=True)).text
+    async def ask(number): return (await turn.wait_for("ask", Ask(f"{number}?"))).text
+    branches = [lambda number=number: ask(number) for number in range(11)]
+    return {"all": await turn.parallel(free, *branches)}
+"""
+    agent = written(tmp_path, body)
+    answer = run(agent)
+    for number in range(11):
+        assert answer.text == f"{number}?", "in the order of the branches"
+        answer = run(agent, f"reply {number}", after=answer)
+    answer = run(agent, "free", after=answer)
+    assert answer.data == [{"all": ["free", *(f"reply {number}" for number in range(11))]}]

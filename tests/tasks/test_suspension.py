@@ -14,6 +14,7 @@ from a2a_lambda.tasks.suspension import (
     LATE_SECONDS,
     REPLY_SECONDS,
     answered_head,
+    execution_of,
     held_for_reply,
     new_execution,
     question_of,
@@ -91,7 +92,7 @@ def test_a_sign_in_is_a_state_of_its_own() -> None:
 def test_a_question_that_is_asked_again_is_one_question() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
-    question = still_asking(again, first)
+    question = still_asking(again, first, has_new_events=False)
     assert (question.status, question.sequence, question.committed) == (
         first.status,
         first.sequence,
@@ -99,8 +100,31 @@ def test_a_question_that_is_asked_again_is_one_question() -> None:
     )
     assert question.execution == again.execution
     other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
-    assert still_asking(other, first) is other
-    assert still_asking(durable(), first).state == TaskState.WORKING
+    assert still_asking(other, first, has_new_events=False) is other
+    assert still_asking(durable(), first, has_new_events=False).state == TaskState.WORKING
+
+
+def test_a_question_that_is_asked_again_after_other_events_is_the_same_message() -> None:
+    first = suspend(OpenWait(QUESTION, "cb-1"))
+    again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 9, NOW + 5, durable())
+    question = still_asking(again, first, has_new_events=True)
+    assert question.status["message"] == first.status["message"]
+    assert question.status["timestamp"] == again.status["timestamp"]
+    assert question.sequence == again.sequence
+
+
+@pytest.mark.parametrize(("asks", "is_open"), [(True, True), (False, False)])
+def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_open: bool) -> None:
+    waits = [OpenWait(QUESTION if asks else CALL, "cb-1")]
+    asking = suspended_head(Suspended(waits), QUESTION if asks else None, 4, NOW, durable())
+    resumed, _ = resumed_head("arn", asking, NOW + 60)
+    assert resumed.has_open_question is is_open
+    assert resumed.message_wait is None, "and takes no reply before the turn is suspended again"
+    assert execution_of(resumed).find_wait(QUESTION.key) is None
+    [wait] = execution_of(asking).waits
+    answered = answered_head(asking, wait, NOW + 1)
+    assert answered.is_woken
+    assert not answered.has_open_question
 
 
 def test_a_run_that_continues_has_no_waits() -> None:

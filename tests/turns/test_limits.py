@@ -285,7 +285,7 @@ def test_an_agent_waits_for_what_is_slower(
         bench.calls.before = hold
         events = await bench.messages.stream(call, sent)
         await anext(events)
-        least = executor.AHEAD_OUTPUTS + (audience.UNREAD_EVENTS if slow == "client" else 0)
+        least = audience.UNREAD_EVENTS if slow == "client" else executor.AHEAD_OUTPUTS
         await until(lambda: posted >= least and channels[-1]._is_blocked)
         assert posted <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
         stored.set()

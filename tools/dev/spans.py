@@ -6,7 +6,7 @@ make run OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 also sends them there
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -67,17 +67,27 @@ def entry_of(outermost: ReadableSpan, spans: Sequence[ReadableSpan], turn: Reada
         message=f"{outermost.name} took {_milliseconds(outermost)} ms",
         agent=str(attributes.get("gen_ai.agent.name", "")),
         task=str(attributes["a2a.task.id"]),
-        spans="\n".join(_rows(outermost, sorted(spans, key=lambda span: span.start_time or 0))),
+        spans="\n".join(_rows(outermost, _children_of(spans))),
     )
 
 
-def _rows(span: ReadableSpan, spans: Sequence[ReadableSpan], depth: int = 0) -> Iterator[str]:
+def _children_of(spans: Sequence[ReadableSpan]) -> Mapping[int, Sequence[ReadableSpan]]:
+    """The spans below each, by its id, in the order in which they began."""
+    children: dict[int, list[ReadableSpan]] = {}
+    for span in sorted(spans, key=lambda span: span.start_time or 0):
+        if span.parent is not None:
+            children.setdefault(span.parent.span_id, []).append(span)
+    return children
+
+
+def _rows(
+    span: ReadableSpan, children: Mapping[int, Sequence[ReadableSpan]], depth: int = 0
+) -> Iterator[str]:
     """A line for a span, and one for each below it, in the order in which they began."""
     failure = "" if span.status.is_unset else f"  {(span.attributes or {}).get('error.type', 'failed')}"
     yield f"{_milliseconds(span):>8} ms  {'  ' * depth}{span.name}{failure}"
-    for child in spans:
-        if child.parent is not None and child.parent.span_id == span.context.span_id and child is not span:
-            yield from _rows(child, spans, depth + 1)
+    for child in children.get(span.context.span_id, ()):
+        yield from _rows(child, children, depth + 1)
 
 
 def _milliseconds(span: ReadableSpan) -> str:

@@ -45,7 +45,8 @@ class Other:
 
         def lines() -> Iterator[str]:
             for event in next(self._answers):
-                yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': event})}\n\n"
+                outcome = event if "error" in event else {"result": event}
+                yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked['id'], **outcome})}\n\n"
 
         return Response(lines(), content_type="text/event-stream")
 
@@ -94,6 +95,21 @@ def test_what_came_before_a_question_is_passed_on_once(httpserver: HTTPServer) -
         assert (await agent.run("Ann", after=asked, **other.given())).text == "Bye."
 
     asyncio.run(talk())
+
+
+def test_a_task_that_has_ended_meanwhile_is_forgotten(httpserver: HTTPServer) -> None:
+    """It was canceled, say. A failed turn would keep it in the memory."""
+    asking, answer = [status("INPUT_REQUIRED", "Name?")], [chunk("Hello."), status("COMPLETED")]
+    other = Other(httpserver, asking, [{"error": {"code": -32004, "message": "the task has ended"}}], answer)
+
+    async def talk() -> None:
+        question = await agent.run("x", **other.given())
+        excuse = await agent.run("Ann", after=question, **other.given())
+        assert (excuse.state, "ask again" in excuse.text) == ("completed", True)
+        assert (await agent.run("x", after=excuse, **other.given())).text == "Hello."
+
+    asyncio.run(talk())
+    assert "taskId" not in other.messages[-1]
 
 
 def test_data_files_and_an_answer_that_is_there_at_once(httpserver: HTTPServer) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
@@ -191,6 +192,28 @@ async def two(turn: Turn) -> str:
         return str((await turn.wait_for(name)).data[0])
 
     return "".join(await turn.parallel(lambda: wait("a"), lambda: wait("b")))
+
+
+GATE = threading.Event()
+"""Set by the test: the step of `watch` may end."""
+
+
+@skill
+async def watch(turn: Turn) -> str:
+    async def ask() -> str:
+        return (await turn.wait_for("go", Ask("Shall I?"))).text
+
+    def look() -> bool:
+        CALLS["look"] += 1
+        return GATE.wait(60)
+
+    async def look_later() -> None:
+        await turn.sleep(hours=1)
+        await turn.step("look", look)
+        await turn.sleep(hours=1)
+
+    [answer, _] = await turn.parallel(ask, look_later)
+    return str(answer)
 
 
 @skill

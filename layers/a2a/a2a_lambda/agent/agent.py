@@ -120,7 +120,8 @@ class Agent:
                 if exchanges:
                     yield Batch(exchanges, last=False)
         values = skill.values_in(turn)
-        if slot is not None and turn.text.strip():
+        # A text that is JSON with arguments is no answer of the user's.
+        if slot is not None and turn.text.strip() and not (values and turn.text.lstrip().startswith("{")):
             slots[slot] = [turn.text]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.

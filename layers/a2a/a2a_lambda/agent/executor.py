@@ -216,11 +216,15 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
                             channel.post(Batch(outputs, last=True))
                             break
                         channel.post_blocking(Batch(outputs, last=False), turn)
+                    else:  # it has canceled its own turn; for another cause no one reads this
+                        channel.post(Batch((), last=True))
                 except StopIteration as stop:
+                    turn.check_operations()
                     channel.post(Batch(sent.store(turn, _outputs(turn, stop.value)), last=True))
                 finally:
                     result.close()
             else:
+                turn.check_operations()
                 channel.post(Batch(sent.store(turn, _outputs(turn, result)), last=True))
         except BaseException as error:
             channel.post(error)
@@ -303,4 +307,6 @@ def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     outputs = value if isinstance(value, tuple) else (value,)
+    # What ends the turn comes after what stands beside it.
+    outputs = tuple(sorted(outputs, key=lambda output: isinstance(output, ENDINGS)))
     return tuple(map(take_over, outputs)) if turn.skill else outputs

@@ -218,7 +218,9 @@ def _to_json(value: Any) -> Any:
     try:
         return to_jsonable_python(value)
     except ValueError as error:
+        # What a serializer of the agent says may have a user's words, and this is logged.
         reason = str(error).partition("\n")[0]
+        reason = reason if reason.startswith("Unable to serialize unknown type") else "its serializer failed"
         raise AgentMistake(f"a {type(value).__name__} cannot become JSON: {reason}") from None
 
 

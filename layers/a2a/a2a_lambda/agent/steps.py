@@ -52,7 +52,7 @@ class _Branch:
     exchanges: list[Exchange] = field(default_factory=list)
 
 
-_branch: contextvars.ContextVar[_Branch | None] = contextvars.ContextVar("branch", default=None)
+running_branch: contextvars.ContextVar[_Branch | None] = contextvars.ContextVar("branch", default=None)
 """The branch that runs now."""
 
 running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", default="")
@@ -268,14 +268,14 @@ class Steps:
 
     def _tell(self, exchange: Exchange) -> None:
         # A replay that knows a branch's result does not call the branch. So the result says it again.
-        if (branch := _branch.get()) is not None:
+        if (branch := running_branch.get()) is not None:
             branch.exchanges.append(exchange)
         else:
             self.tell(exchange)
 
     def _engine(self, name: str) -> Engine:
         """What keeps an operation's result. Raises ConfigurationError, ValueError."""
-        branch = _branch.get()
+        branch = running_branch.get()
         engine = self.engine if branch is None else branch.engine
         if engine is None:
             raise ConfigurationError(
@@ -300,7 +300,8 @@ class Steps:
 async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
     async def call() -> Any:
         if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
+            with _contain_exit(f"step {name}"):
+                return await function(*args, **kwargs)
         result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
         return await result if inspect.isawaitable(result) else result
 
@@ -310,7 +311,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
     current_branch = _Branch(engine)
-    with _set(_branch, current_branch):
+    with _set(running_branch, current_branch):
         try:
             pending = branch()
             if not inspect.isawaitable(pending):
@@ -318,7 +319,8 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
                     "a branch must be an async function, or an operation such as turn.step(…): put other code"
                     " in a step"
                 )
-            result = await pending
+            with _contain_exit("a branch"):
+                result = await pending
         except (Exception, BaseExceptionGroup) as error:
             if engine.suspension is None:
                 raise
@@ -335,6 +337,15 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
         if exchanges or (isinstance(value, dict) and EXCHANGES in value):
             return strictjson.dumps({EXCHANGES: exchanges, "result": value})
         return body
+
+
+@contextmanager
+def _contain_exit(what: str) -> Iterator[None]:
+    """An exit of an agent's code must not end the event loop that agents share."""
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"{what} ended with {type(error).__name__}") from error
 
 
 @contextmanager

@@ -158,7 +158,9 @@ async def run(
     if after is not None and (suspension := after.suspension) is not None:
         record = suspension.record.copy()  # a test may continue from the same answer in several ways
         replies = {**suspension.replies, **replies}
-        if wait := next((wait for wait in record.open if wait.takes_messages), None):
+        # The question comes first, as in `Head.message_wait`.
+        waits = sorted(record.open, key=lambda wait: wait.question is None)
+        if wait := next((wait for wait in waits if wait.takes_messages), None):
             replies.setdefault(wait.key, Reply(message["parts"]))
         elif not {wait.key for wait in record.open} & replies.keys():
             key = record.open[0].key

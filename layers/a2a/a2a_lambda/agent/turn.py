@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
-from a2a_lambda.agent.steps import Steps, running_step
+from a2a_lambda.agent.steps import Steps, running_branch, running_step
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull
 from a2a_lambda.protocol import alibaba_metadata
@@ -87,6 +87,11 @@ class Memory:
             raise ConfigurationError(
                 f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"
                 " and change the memory outside of it"
+            )
+        if running_branch.get() is not None:
+            raise ConfigurationError(
+                "a branch of turn.parallel changes turn.memory, and a replay would not: return the value from"
+                " the branch, and change the memory after turn.parallel"
             )
         if not isinstance(change.key, str):
             raise TypeError(f"a key of the memory is text: write str(…), and not {change.key!r}")
@@ -180,7 +185,9 @@ class Turn(Steps):
 
     @property
     def history(self) -> Sequence[Utterance]:
-        return self.context.conversation
+        return copy.deepcopy(
+            self.context.conversation
+        )  # a skill that changes it must not change what is stored
 
     def messages(
         self,

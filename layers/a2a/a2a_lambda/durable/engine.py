@@ -110,12 +110,16 @@ class Suspended(BaseException):
     """The turn is suspended: the skill must end now, and runs again later. It is no Exception, so that
     `except Exception` in a skill does not catch it.
 
-    waits: those that are open. until: Unix time at which the turn continues by itself; 0 = never.
+    waits: those that are open, in the order of their branches. until: Unix time at which the turn continues
+    by itself; 0 = never.
     """
 
     def __init__(self, waits: Sequence[OpenWait] = (), until: float = 0.0) -> None:
         super().__init__("the turn is suspended")
-        self.waits = tuple(waits)
+        # By the numbers in their keys: the second branch comes before the tenth.
+        self.waits = tuple(
+            sorted(waits, key=lambda item: [part.zfill(6) for part in item.wait.key.split("/")])
+        )
         self.until = until
 
 

@@ -118,8 +118,7 @@ class RunState:
         return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
 
     def suspension(self) -> Suspended:
-        waits = [self.waits[key] for key in sorted(self.waits)]
-        return Suspended(waits, min(self.times.values(), default=0.0))
+        return Suspended([*self.waits.values()], min(self.times.values(), default=0.0))
 
 
 class OperationThread:

@@ -42,7 +42,7 @@ async def wait_until_stopped(
     """
     pause = FOLLOW_POLL_SECONDS
     while not (head.is_stopped or _is_late(deadline) or _stays_suspended(store, head, deadline)):
-        if or_suspended and head.is_suspended:
+        if or_suspended and head.is_suspended and not head.is_woken:
             break
         await asyncio.sleep(pause)
         pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)

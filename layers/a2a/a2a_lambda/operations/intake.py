@@ -25,7 +25,7 @@ from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.push_configs import push_config_id, with_ids, with_push_config
-from a2a_lambda.protocol.model import INTERRUPTED, TERMINAL, Event, Task, TaskState, status
+from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.items import Cursor, PushRegistration
@@ -121,7 +121,7 @@ class Intake:
             for head in filter(None, (waiting_head, own_head)):
                 if self.repeats(call, head.requests):
                     return head
-            if waiting_head is not None and waiting_head.state in INTERRUPTED:
+            if waiting_head is not None and waiting_head.has_open_question:
                 # If another message answers the question first, this one makes a new task.
                 with contextlib.suppress(UnsupportedOperation):
                     return await self._continue_task(call, request, waiting_head, context)
@@ -144,7 +144,7 @@ class Intake:
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
         candidates = [head for head in heads if self.repeats(call, head.requests)]
-        candidates += [head for head in paused_heads if head.message_wait is not None]
+        candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
             raise UnsupportedOperation("a task in this conversation is paused until it asks or ends")
         return candidates[0] if candidates else None
@@ -224,7 +224,7 @@ class Intake:
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
             wait = head.message_wait
-            if head.is_suspended and wait is None:
+            if head.is_suspended and wait is None and not head.is_woken:
                 raise UnsupportedOperation(
                     "the task is paused or waiting for another system, and accepts no messages"
                 )
@@ -233,7 +233,7 @@ class Intake:
                 end = time.monotonic() + TURN_WAIT_SECONDS
                 deadline = end if call.deadline is None else min(call.deadline, end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
-                if head.is_stopped or head.is_suspended:
+                if head.is_stopped or (head.is_suspended and not head.is_woken):
                     continue
             if wait is None and not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and accepts no messages")

@@ -257,7 +257,9 @@ def restate(task: Task) -> list[Event]:
 def _move_question_to_history(task: Task) -> None:
     question: Message | None = task["status"].get("message")
     if question is not None and task["status"]["state"] in INTERRUPTED:
-        task.setdefault("history", []).append(question)
+        # A turn that a timer woke asks the same question again.
+        if not any(message["messageId"] == question["messageId"] for message in task.get("history", [])):
+            task.setdefault("history", []).append(question)
         task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 

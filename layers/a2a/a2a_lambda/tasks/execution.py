@@ -30,8 +30,8 @@ class Execution:
     arn: ARN of the execution; "" before its first run.
     is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or
     0.
-    waits: open waits of a suspended turn. wakes: callbacks of waits that have their reply, so that the
-    execution must be woken.
+    waits: open waits of a suspended turn; of one that a timer has woken, the question that the client was
+    asked. wakes: callbacks of waits that have their reply, so that the execution must be woken.
     """
 
     url: str
@@ -54,4 +54,5 @@ class Execution:
 
     def find_wait(self, key: str) -> WaitState | None:
         """The open wait with this key, or None. A turn that runs has none."""
-        return next((wait for wait in self.waits if wait.key == key), None)
+        waits = self.waits if self.is_suspended else ()
+        return next((wait for wait in waits if wait.key == key), None)

@@ -184,6 +184,18 @@ class Head:
         return self.execution is not None and self.execution.is_suspended
 
     @property
+    def is_woken(self) -> bool:
+        """Whether a suspended turn has a reply, so that it runs again soon."""
+        return self.execution is not None and self.is_suspended and bool(self.execution.wakes)
+
+    @property
+    def has_open_question(self) -> bool:
+        """Whether the client was asked, and has not replied; also while a turn runs that a timer woke."""
+        waits = self.execution.waits if self.execution is not None else ()
+        is_asked = self.state == TaskState.WORKING and any(wait.is_question for wait in waits)
+        return self.state in INTERRUPTED or is_asked
+
+    @property
     def is_replying(self) -> bool:
         """Whether a reply is being stored that the head cannot hold. Its entries count once a head answers
         the wait."""

@@ -85,15 +85,18 @@ def suspended_head(
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 
 
-def still_asking(new_head: Head, old_head: Head) -> Head:
+def still_asking(new_head: Head, old_head: Head, *, has_new_events: bool) -> Head:
     """The head of a turn that asks the same question again, because the run that asked it died, or a timer
     woke the turn. The client sees one question, not two.
 
-    new_head: what `suspended_head` made, with no event after the question. old_head: the head before that.
+    new_head: what `suspended_head` made. old_head: the head before that. has_new_events: the turn has output
+    something since.
     """
-    messages = [head.status.get("message", {}).get("parts") for head in (new_head, old_head)]
-    if new_head.state != old_head.state or messages[0] != messages[1]:
+    messages = [head.status.get("message", {}) for head in (new_head, old_head)]
+    if new_head.state != old_head.state or messages[0].get("parts") != messages[1].get("parts"):
         return new_head
+    if has_new_events:
+        return replace(new_head, status={**new_head.status, "message": old_head.status["message"]})
     return replace(
         new_head,
         status=old_head.status,
@@ -106,7 +109,10 @@ def still_asking(new_head: Head, old_head: Head) -> Head:
 def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
     """The head of a turn that a process continues, and the events that it cannot hold. arn: ARN of the
     execution."""
-    execution = replace(execution_of(head), arn=arn, is_suspended=False, until=0.0, waits=(), wakes=())
+    execution = execution_of(head)
+    # A timer may have woken the turn while the client's reply is on its way.
+    questions = tuple(wait for wait in execution.waits if wait.is_question)
+    execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wakes=())
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time
         head, events = head.with_new_epoch().with_events([head.closing_event()])

@@ -90,9 +90,10 @@ class Ending:
 
             def change(head: Head) -> Head:
                 newer = suspended_head(suspension, question, sequence, now, head)
-                if question_head is None or sequence != self._claim.sequence:
+                if question_head is None:
                     return newer
-                return still_asking(newer, question_head)
+                has_new_events = sequence != self._claim.sequence
+                return still_asking(newer, question_head, has_new_events=has_new_events)
 
             await self._lease.update(change)
 

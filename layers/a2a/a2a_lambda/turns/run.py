@@ -194,7 +194,8 @@ class Run:
                 # A replay outputs again what an earlier run has stored. Notices of operations are always
                 # new.
                 is_notice = any(isinstance(output, Notice) for output in batch.outputs)
-                if self._claim.replay is not None and not is_notice:
+                # A plain skill, which a router may have chosen, is not replayed: its artifacts begin anew.
+                if self._claim.replay is not None and turn.engine is not None and not is_notice:
                     events = self._claim.replay.take(events)
                     size = size_of(events)
                 if self._journal.size_bytes + size > OUTPUT_BYTES:
