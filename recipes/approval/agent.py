@@ -20,22 +20,22 @@ def refund(
     amount: Annotated[Decimal, "the amount in dollars"],
 ) -> str | Ask | Reject:
     # What was asked is in the memory: the answer to a question could come with another order or amount.
-    asked = turn.memory.get(turn.task_id)
-    if asked is None or not turn.answering:
+    request = turn.memory.get(turn.task_id)
+    if request is None or not turn.answering:
         if amount <= 0:
             return Reject("The amount must be more than zero.")
         return ask(turn, "confirm", order, amount, f"Refund ${amount} for order {order}? yes or no")
     turn.memory.delete(turn.task_id)
-    order, amount = asked["order"], Decimal(asked["amount"])
-    match asked["step"]:
+    order, amount = request["order"], Decimal(request["amount"])
+    match request["step"]:
         case "confirm" if turn.text.strip().lower() not in YES:
             return Reject("Nothing was refunded.")
         case "confirm" if amount >= LARGE:
             text = f"A manager must approve ${amount} for order {order}. Send the code for request {turn.id}."
             return ask(turn, "approve", order, amount, text)
-        case "approve" if not is_approved(turn, asked):
+        case "approve" if not is_approved(turn, request):
             return Reject("This is not the manager's code. Nothing was refunded.")
-    return pay(asked["id"], order, amount)
+    return pay(request["id"], order, amount)
 
 
 def ask(turn: Turn, step: str, order: str, amount: Decimal, question: str) -> Ask:
@@ -45,8 +45,8 @@ def ask(turn: Turn, step: str, order: str, amount: Decimal, question: str) -> As
     return (Ask if step == "confirm" else Authorize)(question, known=values)
 
 
-def is_approved(turn: Turn, asked: dict[str, str]) -> bool:
-    expected = approval_code(turn.secret("approval"), asked["id"], asked["order"], asked["amount"])
+def is_approved(turn: Turn, request: dict[str, str]) -> bool:
+    expected = approval_code(turn.secret("approval"), request["id"], request["order"], request["amount"])
     return hmac.compare_digest(turn.text.strip().encode(), expected.encode())
 
 

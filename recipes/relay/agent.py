@@ -25,14 +25,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     # An agent on this machine, such as another one of make run, has no https.
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
     # The conversation with the other agent: its contextId, and its taskId if it has asked.
-    place: dict[str, str] = turn.memory.get("other", {})
-    turn.memory.set("other", {name: value for name, value in place.items() if name != "taskId"})
+    conversation: dict[str, str] = turn.memory.get("other", {})
+    turn.memory.set("other", {name: value for name, value in conversation.items() if name != "taskId"})
     passed_on: list[str] = turn.memory.get("passed-on", [])
     status: dict[str, Any] = {}
     task_id = ""
     async with Client(url, key=turn.secret("other"), private=is_local) as other:
         try:
-            async for event in other.stream(turn.text, **place):
+            async for event in other.stream(turn.text, **conversation):
                 [value] = event.values()
                 for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
@@ -40,8 +40,8 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                     task_id = value.get("id") or value["taskId"]
                     turn.memory.set("other", {"contextId": value["contextId"]})
                     status = value["status"]
-                    if state_of(status) == "WORKING" and (said := text_of(status)):
-                        yield Progress(said)
+                    if state_of(status) == "WORKING" and (text := text_of(status)):
+                        yield Progress(text)
                 elif "role" in value:  # a message instead of a task
                     return
         except KitError as error:
@@ -51,19 +51,19 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
             if task_id:  # it would work on, and cost money
                 await other.cancel(task_id)
             raise
-    state, said = state_of(status), text_of(status)
+    state, text = state_of(status), text_of(status)
     turn.memory.delete("passed-on")
     if state in QUESTIONS:
         turn.memory.set("other", {**turn.memory.get("other"), "taskId": task_id})
         turn.memory.set("passed-on", passed_on)
         choices = status.get("message", {}).get("metadata", {}).get("choices", ())
-        yield QUESTIONS[state](said or "?", choices=choices)
+        yield QUESTIONS[state](text or "?", choices=choices)
     elif state == "COMPLETED":
-        if said:
-            yield said
+        if text:
+            yield text
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
-        raise SkillError(said or "The other agent could not finish.")
+        raise SkillError(text or "The other agent could not finish.")
 
 
 def answer_to(error: KitError) -> str:

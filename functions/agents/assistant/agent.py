@@ -76,11 +76,11 @@ def ai_calculate(
     hear(turn)
     terms = [number for number in (num1, num2) if number is not None]
     if len(terms) < 2:
-        said = language.numbers(turn.text)
-        for number in terms if len(said) > 1 else ():
-            if number in said:  # the slot's number, as the text has it
-                said.remove(number)
-        terms += said
+        numbers = language.numbers(turn.text)
+        for number in terms if len(numbers) > 1 else ():
+            if number in numbers:  # the slot's number, as the text has it
+                numbers.remove(number)
+        terms += numbers
     if any(abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST for number in terms):
         return Ask(
             "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
@@ -88,9 +88,9 @@ def ai_calculate(
     if not terms:
         return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers should I add?")
     if len(terms) == 1:
-        shown = plain(terms[0])
-        question = f"{shown} 加多少？" if chinese(turn.text) else f"What should I add to {shown}?"
-        return Ask(question, known={"num1": shown})
+        number_text = plain(terms[0])
+        question = f"{number_text} 加多少？" if chinese(turn.text) else f"What should I add to {number_text}?"
+        return Ask(question, known={"num1": number_text})
     with localcontext(prec=3 * LARGEST):
         total = sum(terms, Decimal(0))
     if chinese(turn.text):

@@ -31,26 +31,26 @@ def chinese(text: str) -> bool:
 def numbers(text: str) -> list[Decimal]:
     """Numbers written in digits, in order; 1,000 is a thousand, full-width digits count. None of a text
     that has them subtracted, multiplied or divided."""
-    plain = unicodedata.normalize("NFKC", text)
-    found = [] if NOT_A_SUM.search(plain) else NUMBER.findall(plain)
-    return [Decimal(digits.replace(",", "")) for digits in found]
+    normal_text = unicodedata.normalize("NFKC", text)
+    digits_in_text = [] if NOT_A_SUM.search(normal_text) else NUMBER.findall(normal_text)
+    return [Decimal(digits.replace(",", "")) for digits in digits_in_text]
 
 
 def number(text: object) -> object:
     """The one number of a slot's text, else the text."""
-    found = numbers(text) if isinstance(text, str) else []
-    return found[0] if len(found) == 1 else text
+    values = numbers(text) if isinstance(text, str) else []
+    return values[0] if len(values) == 1 else text
 
 
 def sentences(text: str) -> int:
     """How many sentences; what has no letter and no digit is none."""
-    plain = ABBREVIATION.sub(lambda found: found.group().replace(".", " "), text)
-    return sum(any(char.isalnum() for char in piece) for piece in SENTENCE_END.split(plain))
+    unbroken_text = ABBREVIATION.sub(lambda match: match.group().replace(".", " "), text)
+    return sum(any(char.isalnum() for char in piece) for piece in SENTENCE_END.split(unbroken_text))
 
 
 def sport(text: object) -> Sport | None:
     """The first sport named."""
     if not isinstance(text, str):
         return None
-    found = [(match.start(), name) for name, words in SPORTS.items() if (match := words.search(text))]
-    return min(found)[1] if found else None
+    matches = [(match.start(), name) for name, words in SPORTS.items() if (match := words.search(text))]
+    return min(matches)[1] if matches else None

@@ -35,17 +35,17 @@ def test_it_streams_and_remembers(httpserver: HTTPServer) -> None:
         )
 
     async def talk() -> None:
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "secrets": {"anthropic": "key"},
             "settings": {"anthropic-url": httpserver.url_for(""), "anthropic-model": "tiny"},
         }
-        first = await agent.run("I am Ann.", **given)
+        first = await agent.run("I am Ann.", **fields)
         assert first.text == "Hello, Ann."
-        second = await agent.run("Who am I?", after=first, **given)
+        second = await agent.run("Who am I?", after=first, **fields)
         assert second.text == "You are Ann."
 
     asyncio.run(talk())
     request, _ = httpserver.log[-1]
     assert request.headers["Authorization"] == "Bearer key"
-    said = [(message["role"], message["content"]) for message in request.get_json()["messages"]]
-    assert said == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]
+    conversation = [(message["role"], message["content"]) for message in request.get_json()["messages"]]
+    assert conversation == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]

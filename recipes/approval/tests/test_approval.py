@@ -30,10 +30,10 @@ def ask(amount: str) -> dict[str, Any]:
 )
 def test_a_person_confirms(said: str, state: str, text: str) -> None:
     async def talk() -> None:
-        asked = await agent.run(**ask("20"))
-        assert asked.state == "input-required"
-        assert asked.text == "Refund $20 for order 7? yes or no"
-        answer = await agent.run(said, after=asked, secrets=SECRETS)
+        question = await agent.run(**ask("20"))
+        assert question.state == "input-required"
+        assert question.text == "Refund $20 for order 7? yes or no"
+        answer = await agent.run(said, after=question, secrets=SECRETS)
         assert (answer.state, answer.text) == (state, text)
 
     asyncio.run(talk())
@@ -44,8 +44,8 @@ def test_a_manager_approves_what_is_large(approved: str) -> None:
     """The code is for one amount."""
 
     async def talk() -> None:
-        asked = await agent.run(**ask("500"))
-        authorize = await agent.run("yes", after=asked, secrets=SECRETS)
+        question = await agent.run(**ask("500"))
+        authorize = await agent.run("yes", after=question, secrets=SECRETS)
         assert authorize.state == "auth-required"
         code = code_for(authorize.text, "7", approved)
         answer = await agent.run(
@@ -75,9 +75,9 @@ def test_an_amount_below_zero_is_refused() -> None:
 
 def test_an_answer_cannot_change_what_was_asked() -> None:
     async def talk() -> None:
-        asked = await agent.run(**ask("20"))
+        question = await agent.run(**ask("20"))
         slots = {"order": "8", "amount": "90"}
-        answer = await agent.run("yes", after=asked, skill="refund", slots=slots, secrets=SECRETS)
+        answer = await agent.run("yes", after=question, skill="refund", slots=slots, secrets=SECRETS)
         assert answer.text == "Refunded $20 for order 7."
 
     asyncio.run(talk())

@@ -50,8 +50,10 @@ def load(monkeypatch: pytest.MonkeyPatch, bedrock: Bedrock) -> Agent:
 
 
 def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [*text("Let me look. "), *tool_use('{"ci', 'ty": "Paris"}'), stop("tool_use")]
-    bedrock = Bedrock(asked, [*text("It ", "rains."), stop("end_turn")], [*text("12 °C."), stop("end_turn")])
+    first_answer = [*text("Let me look. "), *tool_use('{"ci', 'ty": "Paris"}'), stop("tool_use")]
+    bedrock = Bedrock(
+        first_answer, [*text("It ", "rains."), stop("end_turn")], [*text("12 °C."), stop("end_turn")]
+    )
     agent = load(monkeypatch, bedrock)
 
     async def talk() -> None:
@@ -69,8 +71,8 @@ def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_tool_that_fails_is_told_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [*tool_use('{"town": "Paris"}'), stop("tool_use")]
-    bedrock = Bedrock(asked, [*text("Which city?"), stop("end_turn")])
+    first_answer = [*tool_use('{"town": "Paris"}'), stop("tool_use")]
+    bedrock = Bedrock(first_answer, [*text("Which city?"), stop("end_turn")])
     answer = asyncio.run(load(monkeypatch, bedrock).run("And there?"))
     assert answer.text == "Which city?"
     assert bedrock.sent[-1][-1]["content"][0]["toolResult"]["status"] == "error"

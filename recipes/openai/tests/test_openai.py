@@ -31,13 +31,13 @@ def model(httpserver: HTTPServer) -> HTTPServer:
 
 def test_it_streams_and_remembers(model: HTTPServer) -> None:
     async def talk() -> None:
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "secrets": {"openai": "sk-test"},
             "settings": {"openai-url": model.url_for("/v1"), "openai-model": "tiny"},
         }
-        first = await agent.run("I am Ann.", **given)
+        first = await agent.run("I am Ann.", **fields)
         assert first.text == "Hello, Ann."
-        second = await agent.run("Who am I?", after=first, **given)
+        second = await agent.run("Who am I?", after=first, **fields)
         assert second.text == "You are Ann."
 
     asyncio.run(talk())
@@ -45,7 +45,7 @@ def test_it_streams_and_remembers(model: HTTPServer) -> None:
     assert request.headers["Authorization"] == "Bearer sk-test"
     sent = request.get_json()
     assert sent["model"] == "tiny"
-    said = [
+    conversation = [
         (message["role"], message["content"]) for message in sent["messages"] if message["role"] != "system"
     ]
-    assert said == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]
+    assert conversation == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]

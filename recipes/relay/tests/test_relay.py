@@ -16,10 +16,10 @@ IDS = {"taskId": "t1", "contextId": "c1"}
 
 
 def status(state: str, text: str = "") -> dict[str, Any]:
-    made: dict[str, Any] = {"state": f"TASK_STATE_{state}", "timestamp": "2026-01-01T00:00:00.000Z"}
+    fields: dict[str, Any] = {"state": f"TASK_STATE_{state}", "timestamp": "2026-01-01T00:00:00.000Z"}
     if text:
-        made["message"] = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": text}]}
-    return {"statusUpdate": {**IDS, "status": made}}
+        fields["message"] = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": text}]}
+    return {"statusUpdate": {**IDS, "status": fields}}
 
 
 def chunk(text: str) -> dict[str, Any]:
@@ -40,13 +40,13 @@ class Other:
         server.expect_request("/", method="POST").respond_with_handler(self._answer)
 
     def _answer(self, request: Request) -> Response:
-        asked = request.get_json()
-        self.messages.append(asked["params"]["message"])
+        question = request.get_json()
+        self.messages.append(question["params"]["message"])
 
         def lines() -> Iterator[str]:
             for event in next(self._answers):
                 outcome = event if "error" in event else {"result": event}
-                yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked['id'], **outcome})}\n\n"
+                yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': question['id'], **outcome})}\n\n"
 
         return Response(lines(), content_type="text/event-stream")
 
@@ -63,10 +63,10 @@ def test_it_streams_questions_and_answers_through(httpserver: HTTPServer) -> Non
     )
 
     async def talk() -> None:
-        asked = await agent.run("Teach me.", **other.given())
-        assert asked.state == "input-required"
-        assert asked.text == "Which sport?"
-        answer = await agent.run("Football.", after=asked, **other.given())
+        question = await agent.run("Teach me.", **other.given())
+        assert question.state == "input-required"
+        assert question.text == "Which sport?"
+        answer = await agent.run("Football.", after=question, **other.given())
         assert answer.text == "Football, then."
         assert (await agent.run("More.", after=answer, **other.given())).text == "Run."
 
@@ -90,9 +90,9 @@ def test_what_came_before_a_question_is_passed_on_once(httpserver: HTTPServer) -
     other = Other(httpserver, [first, asking], [{"task": task}])
 
     async def talk() -> None:
-        asked = await agent.run("x", **other.given())
-        assert asked.task["status"]["message"]["metadata"]["choices"] == ["Ann", "Bob"]
-        assert (await agent.run("Ann", after=asked, **other.given())).text == "Bye."
+        question = await agent.run("x", **other.given())
+        assert question.task["status"]["message"]["metadata"]["choices"] == ["Ann", "Bob"]
+        assert (await agent.run("Ann", after=question, **other.given())).text == "Bye."
 
     asyncio.run(talk())
 
@@ -138,9 +138,9 @@ def test_what_the_other_does_not_finish_fails(httpserver: HTTPServer, events: li
     other = Other(httpserver, [status("INPUT_REQUIRED", "Which?")], events, [status("COMPLETED", "Yes.")])
 
     async def talk() -> None:
-        asked = await agent.run("Sing.", **other.given())
+        question = await agent.run("Sing.", **other.given())
         with pytest.raises(SkillError, match=r"Not mine\.|could not finish"):
-            await agent.run("That.", after=asked, **other.given())
+            await agent.run("That.", after=question, **other.given())
 
     asyncio.run(talk())
 

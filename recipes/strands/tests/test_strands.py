@@ -47,8 +47,8 @@ class Bedrock:
 
 
 def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = tool_use('{"word": "strawberry", "letter": "r"}')
-    bedrock = Bedrock(asked, text("There ", "are 3."), text("You are welcome."))
+    first_answer = tool_use('{"word": "strawberry", "letter": "r"}')
+    bedrock = Bedrock(first_answer, text("There ", "are 3."), text("You are welcome."))
     monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     agent = Agent.load(Path(__file__).parents[1])

@@ -14,12 +14,12 @@ def test_it_asks_after_a_day_and_books() -> None:
     """The pause takes no time."""
 
     async def talk() -> None:
-        asked = await agent.run("Oslo")
-        assert (asked.state, asked.text) == ("input-required", "Shall I book it?")
-        assert asked.steps == ["plan", "sleep"]
-        booked = await agent.run("yes", after=asked)
+        question = await agent.run("Oslo")
+        assert (question.state, question.text) == ("input-required", "Shall I book it?")
+        assert question.steps == ["plan", "sleep"]
+        booked = await agent.run("yes", after=question)
         assert booked.state == "completed"
-        [bookings] = [each for each in booked.artifacts if each.get("name") == "bookings"]
+        [bookings] = [artifact for artifact in booked.artifacts if artifact.get("name") == "bookings"]
         assert bookings["parts"] == [{"data": BOOKED}]
 
     asyncio.run(talk())

@@ -125,8 +125,8 @@ def test_counts_sentences(assistant: Agent, texts: list[str], count: int) -> Non
 
 def test_flashes(assistant: Agent) -> None:
     for text, answer in (("Perform a flash.", "Flash!"), ("闪一下", "闪一下！")):
-        said = say(assistant, text)
-        assert (said.text, said.commands) == (answer, [{"name": "flash"}])
+        reply = say(assistant, text)
+        assert (reply.text, reply.commands) == (answer, [{"name": "flash"}])
 
 
 @pytest.mark.parametrize(
