@@ -113,3 +113,18 @@ def test_a_task_ends_with_its_message() -> None:
         id="t", contextId="c", status=status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
     )
     assert "artifacts" not in alibaba.encode_task(working)
+
+
+def test_a_stream_that_comes_after_its_turn_has_each_text_once() -> None:
+    """A repeated request, or a client that comes back: the closing event has the question."""
+    question = agent_message("t", "c", [Part(text="Which?")])
+    artifact = Artifact(artifactId="a", parts=[Part(text="Hello.")])
+    task = Task(
+        id="t", contextId="c", status=status(TaskState.INPUT_REQUIRED, 0, question), artifacts=[artifact]
+    )
+    snapshot, reply = alibaba.encode_event(Event(task=task), RECIPIENT)
+    assert "artifacts" not in snapshot
+    assert (texts(reply), reply["append"], reply["lastChunk"]) == (["Hello."], True, True)
+    closing = TaskStatusUpdateEvent(taskId="t", contextId="c", status=task["status"])
+    asked, _ = alibaba.encode_event(Event(statusUpdate=closing), RECIPIENT)
+    assert texts(asked) == ["Which?"]

@@ -55,9 +55,29 @@ def encode_task(task: Task) -> Json:
     return json_0x.encode_task(result)
 
 
+def encode_snapshot(task: Task) -> list[Json]:
+    """The task at the beginning of a stream. One that comes after its turn has the reply in chunks, as the
+    others have; the status's message comes with the closing event."""
+    if task["status"]["state"] not in STOPPED:
+        return [encode_task(task)]
+    snapshot = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
+    return [
+        encode_task(snapshot),
+        *(encode_artifact(task["id"], task["contextId"], item) for item in task.get("artifacts", [])),
+    ]
+
+
+def encode_artifact(task_id: str, context_id: str, artifact: Artifact) -> Json:
+    """A whole artifact as a chunk of a stream."""
+    update = TaskArtifactUpdateEvent(
+        taskId=task_id, contextId=context_id, artifact=_plain(artifact), append=True, lastChunk=True
+    )
+    return json_0x.encode_event(Event(artifactUpdate=update))
+
+
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
-        return [encode_task(event["task"])]
+        return encode_snapshot(event["task"])
     if "artifactUpdate" in event:
         update = event["artifactUpdate"].copy()
         update["append"] = True  # in the suite's own streams, the first chunk has it, too
@@ -78,14 +98,8 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return events
     if change["status"]["state"] not in STOPPED:
         return []  # progress: the suite would take it as part of the answer
-    chunk = TaskArtifactUpdateEvent(
-        taskId=change["taskId"],
-        contextId=change["contextId"],
-        artifact=_artifact(change["status"]["message"]),
-        append=True,
-        lastChunk=True,
-    )
-    return [json_0x.encode_event(Event(artifactUpdate=chunk)), *events]
+    answer = encode_artifact(change["taskId"], change["contextId"], _artifact(change["status"]["message"]))
+    return [answer, *events]
 
 
 def _status(status: TaskStatus) -> TaskStatus:
