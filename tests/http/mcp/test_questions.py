@@ -269,7 +269,7 @@ class TestTasks:
         ended = mcp.ask("tasks/get", task)
         assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
         assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
-        assert made["ttlMs"] == ended["ttlMs"] > 0
+        assert made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
         mcp.ask("tasks/cancel", task)
         assert mcp.ask("tasks/get", task)["status"] == "completed"
 
