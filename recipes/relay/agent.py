@@ -13,8 +13,12 @@ from a2a_lambda.protocol.model import decode_raw
 Output = Any
 """Text, a value, File, Progress, Ask or Authorize."""
 
-ENDED = (-32001, -32004)
-"""Codes of A2A's errors TaskNotFound and UnsupportedOperation: the task was deleted, or has ended."""
+ENDS = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
+
+ENDED = "The other agent no longer waits for this answer. Please ask again."
+
+TASK_NOT_FOUND = -32001
+"""A2A's code of this error."""
 
 QUESTIONS = {"INPUT_REQUIRED": Ask, "AUTH_REQUIRED": Authorize}
 
@@ -45,7 +49,8 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                 elif "role" in value:  # a message instead of a task
                     return
         except KitError as error:
-            yield answer_to(error)
+            turn.memory.delete("passed-on")
+            yield await excuse_for(error, other, conversation.get("taskId"))
             return
         except asyncio.CancelledError:
             if task_id:  # it would work on, and cost money
@@ -66,12 +71,16 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
         raise SkillError(text or "The other agent could not finish.")
 
 
-def answer_to(error: KitError) -> str:
-    """What to answer if the other agent's task has ended. Raises SkillError for any other error."""
-    if isinstance(error, AgentError) and error.code in ENDED:
-        # A failed turn keeps no memory, so this one must not fail, or the next would name that task again.
-        return "The other agent no longer waits for this answer. Please ask again."
-    raise SkillError("The other agent cannot be reached.") from error
+async def excuse_for(cause: KitError, other: Client, task_id: str | None) -> str:
+    """What to say if the other agent's task accepts no answer any more. Raises SkillError in other cases."""
+    try:
+        # A failed turn keeps no memory: if this one failed, too, the next one would name that task again.
+        if task_id is not None and state_of((await other.get(task_id))["status"]) in ENDS:
+            return ENDED
+    except KitError as error:
+        if isinstance(error, AgentError) and error.code == TASK_NOT_FOUND:
+            return ENDED
+    raise SkillError("The other agent cannot be reached.") from cause
 
 
 def state_of(status: dict[str, Any]) -> str:

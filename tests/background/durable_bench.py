@@ -38,9 +38,6 @@ from tests.helpers.rpc import intent
 from tools import template
 from tools.dev import emulator, event_sources
 
-SECONDS = 30
-"""More than any of these tests takes on a busy machine."""
-
 
 @pytest.fixture(scope="module")
 def durable_settings() -> Iterator[Settings]:

@@ -192,7 +192,13 @@ async def run(turn):
 
 
 @pytest.mark.parametrize(
-    "place", ["await turn.step('end', end, retry=Retry(attempts=1))", "await turn.parallel(end)"]
+    "place",
+    [
+        "await turn.step('end', end, retry=Retry(attempts=1))",
+        "await turn.step('end', lambda: end(), retry=Retry(attempts=1))",
+        "await turn.parallel(end)",
+        "await turn.parallel(lambda: sys.exit(4))",
+    ],
 )
 def test_code_that_exits_fails_alone(tmp_path: Path, place: str) -> None:
     """It must not end the event loop that it shares with other agents."""

@@ -9,7 +9,7 @@ What this emulator cannot do, and what is done about it here:
 - A streamed REST route answers 500: calls go through the function URL.
 - It ignores AWS_LAMBDA_EXEC_WRAPPER, so nothing streams, and a function URL gives the proxy answer as it
   is: it is unwrapped here. Streaming is tested with the built function under a Runtime API of our own
-  (tests/lambda_/test_runtime.py).
+  (tests/lambda_/runtime/test_runtime.py).
 - It compares the concurrency of an event source mapping as text: the tests set it again.
 - It runs functions with its own interpreter, on this machine's architecture: the build is for those. Their
   processes see their layers, and nothing of its environment (tests/processes/lambda_path).

@@ -14,6 +14,7 @@ from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
+from a2a_lambda.durable.memory import KeptResults, MemoryEngine
 from a2a_lambda.errors import AgentMistake, FilesUnavailable, LimitExceeded, SkillError
 from a2a_lambda.files import writer
 from a2a_lambda.files.bucket import Bucket
@@ -59,7 +60,7 @@ def test_a_second_attempt_writes_over_what_it_replaces_alone(s3: FakeS3, place: 
     head, bucket = head_of(place=place), Bucket(lambda: s3, "files")  # type: ignore[arg-type,return-value]
     references = set()
     for attempt in (head, head.with_new_epoch()):
-        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1)
+        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1, is_replayed=False)
         file.add(b"x" * 200_000)
         references.add(file.finish())
     assert (len(references) == 1) is is_same
@@ -219,10 +220,14 @@ def test_another_attempt_writes_to_the_same_keys(s3: FakeS3) -> None:
 
 def test_a_replay_writes_nothing_again(s3: FakeS3) -> None:
     outputs = (File("a.bin", b"a" * MB), "text", File("small.bin", b"s"), File("b.bin", b"b" * MB))
-    first = sent.store(turn_on(s3, Place.EXECUTION), outputs)
-    second = sent.store(turn_on(s3, Place.EXECUTION), outputs)
+    turns = [turn_on(s3, Place.EXECUTION) for _ in range(3)]
+    for turn in turns[:2]:
+        turn.engine = MemoryEngine(KeptResults(), {})
+    first, second = (sent.store(turn, outputs) for turn in turns[:2])
     assert first == second
     assert s3.calls["put_object"] == 2
+    sent.store(turns[2], outputs)
+    assert s3.calls["put_object"] == 4, "a plain skill, which a router chose, may output another content"
 
 
 def test_files_within_other_outputs(s3: FakeS3) -> None:

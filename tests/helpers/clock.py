@@ -39,7 +39,7 @@ def wait_until(condition: Callable[[], Any], *, pause: float = 0.02) -> Any:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """The same on an event loop."""
+    """Wait until a condition holds, on an event loop."""
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.02)

@@ -55,7 +55,10 @@ def test_a_question_stops_the_task_for_its_client() -> None:
     asking = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2", NOW + 60))
     assert asking.execution is not None
     assert (asking.state, asking.sequence) == (TaskState.INPUT_REQUIRED, 4)
-    assert asking.execution.waits == (WaitState("c", "cb-1"), WaitState("q", "cb-2", is_question=True))
+    assert asking.execution.waits == (
+        WaitState("c", "cb-1"),
+        WaitState("q", "cb-2", is_question=True, until=NOW + 60),
+    )
     assert asking.execution.until == NOW + 60
     assert asking.status["message"]["parts"] == [{"text": "Which?"}]
     assert asking.status["message"]["metadata"] == {"choices": ["a", "b"]}
@@ -111,6 +114,31 @@ def test_a_question_that_is_asked_again_after_other_events_is_the_same_message()
     assert question.status["message"] == first.status["message"]
     assert question.status["timestamp"] == again.status["timestamp"]
     assert question.sequence == again.sequence
+
+
+def test_another_question_with_the_same_words_is_another_message() -> None:
+    """The first one's time was up, and an answer to it is none to this one."""
+    first = suspend(OpenWait(QUESTION, "cb-1"))
+    other = replace(QUESTION, key="q#2")
+    second = suspended_head(Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5, durable())
+    assert still_asking(second, first, has_new_events=True) is second
+
+
+@pytest.mark.parametrize(("seconds", "is_open"), [(59, True), (60, False)])
+def test_a_question_whose_own_time_is_up_is_closed(seconds: int, is_open: bool) -> None:
+    asking = suspend(OpenWait(QUESTION, "cb-1", NOW + 60))
+    resumed, _ = resumed_head("arn", asking, NOW + seconds)
+    assert resumed.has_open_question is is_open
+
+
+def test_a_turn_that_was_woken_takes_a_message_only_for_the_question_it_has_asked() -> None:
+    other = replace(CALL, key="other", takes_messages=True)
+    asking = suspend(OpenWait(QUESTION, "cb-1"), OpenWait(other, "cb-2"))
+    [question, free] = execution_of(asking).waits
+    assert answered_head(asking, question, NOW).message_wait is None
+    woken = answered_head(asking, free, NOW).message_wait
+    assert woken is not None
+    assert woken.key == question.key
 
 
 @pytest.mark.parametrize(("asks", "is_open"), [(True, True), (False, False)])

@@ -56,7 +56,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         issuers.remove(name)
         return f"removed {name}. Functions that have loaded it may accept its tokens for up to two minutes"
     if not environ.get("ISSUER"):
-        raise ConfigurationError("add ISSUER=…: the url that its tokens have as iss")
+        raise ConfigurationError("add ISSUER=…: the URL that its tokens have as iss")
     issuer = Issuer(
         name=name,
         url=environ["ISSUER"],

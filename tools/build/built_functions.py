@@ -97,7 +97,7 @@ class Built:
     def emulate(
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
-        """Url at which the emulator takes events for a function."""
+        """URL at which the emulator takes events for a function."""
         runtime_api, front_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         prefix = (
             *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),

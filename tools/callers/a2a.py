@@ -248,7 +248,7 @@ class A2aCaller(RecordingClient):
 
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:
-    """Url of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
+    """URL of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
     interfaces: Any = agent.card.get("supportedInterfaces")
     for interface in interfaces if isinstance(interfaces, list) else ():
         if not isinstance(interface, dict) or not isinstance(interface.get("url"), str):

@@ -118,7 +118,7 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
     if region not in REGIONS:
         yield f"the templates are not checked for {region}; see docs/deploying.md"
     if parameters["OriginDigests"] and not parameters["BaseUrl"]:
-        yield "OriginDigests is set without BaseUrl: the urls in the cards bypass the CDN, so calls fail"
+        yield "OriginDigests is set without BaseUrl: the URLs in the cards bypass the CDN, so calls fail"
     if parameters["ExecutionTimeout"] != "0":
         yield (
             f"ExecutionTimeout needs Lambda's durable functions. If {region} does not have them, the"
@@ -260,7 +260,7 @@ def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
         _check_executions(name, "IMAGE=1" if is_image else "A deployment without IMAGE=1")
         yield (
             f"the functions are of type {kind} now, so CloudFormation replaces each: their versions go, so"
-            " that no rollback can return to them, and the url of FunctionUrl changes"
+            " that no rollback can return to them, and the URL of FunctionUrl changes"
         )
 
 

@@ -57,7 +57,7 @@ def outputs_of(stack: str) -> dict[str, str]:
 
 
 def url_of(environ: Mapping[str, str]) -> str:
-    """Url of the deployment that URL or STACK names, or "". Raises ConfigurationError."""
+    """URL of the deployment that URL or STACK names, or "". Raises ConfigurationError."""
     url, stack = environ.get("URL", ""), environ.get("STACK", "")
     if url and stack:
         raise ConfigurationError("give URL or STACK, not both")

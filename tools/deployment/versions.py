@@ -96,7 +96,11 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     sets = [set(releases.values()) for name, releases in history.items() if name != DURABLE]
     common_releases = set.intersection(*sets) - {""}
     [lead, *_] = functions
-    live_releases = {history[name].get(live[name], "") for name in functions if name != DURABLE}
+    live_releases = {
+        history[name].get(live[name], "")
+        for name in functions
+        if name != DURABLE or history[lead].get(live[lead]) in history[name].values()
+    }
     releases = [digest for digest in history[lead].values() if digest in common_releases]
     order = [digest for digest in releases if {digest} != live_releases]
     if len(live_releases) > 1:

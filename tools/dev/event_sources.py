@@ -76,7 +76,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Urls of the queues, and the ARN of the dead-letter queue."""
+    """URLs of the queues, and the ARN of the dead-letter queue."""
 
     turns: str
     dead_arn: str

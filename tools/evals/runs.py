@@ -44,7 +44,7 @@ ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
 
 CREDENTIALS = re.compile(r"(?:sts|sso|oidc|secretsmanager|ssm)\.|169\.254\.|oauth|/token")
-"""Urls whose answers hold secrets: they are called as ever, and not recorded."""
+"""URLs whose answers hold secrets: they are called as ever, and not recorded."""
 
 SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
 """Query parameters that a recording does not keep."""

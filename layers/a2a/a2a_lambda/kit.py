@@ -117,7 +117,7 @@ class Kit:
         """The queue of the worker. Raises ConfigurationError if there is none."""
         if self.queue is None:
             raise ConfigurationError(
-                "environment variable A2A_QUEUE is not set: set it to the url of the background turns' queue"
+                "environment variable A2A_QUEUE is not set: set it to the URL of the background turns' queue"
             )
         return self.queue
 
@@ -256,7 +256,7 @@ class Kit:
 
         if not self.settings.notices:
             raise ConfigurationError(
-                "environment variable A2A_NOTICES is not set: set it to the url of the FIFO queue of push"
+                "environment variable A2A_NOTICES is not set: set it to the URL of the FIFO queue of push"
                 " notifications"
             )
         return PushNotifications(

@@ -38,9 +38,16 @@ class Other:
         card = {"name": "Other", "supportedInterfaces": [interface]}
         server.expect_request("/.well-known/agent-card.json").respond_with_json(card)
         server.expect_request("/", method="POST").respond_with_handler(self._answer)
+        self.state = "CANCELED"
 
     def _answer(self, request: Request) -> Response:
         question = request.get_json()
+        if question["method"] == "GetTask":
+            task = {"id": "t1", "contextId": "c1", "status": {"state": f"TASK_STATE_{self.state}"}}
+            return Response(
+                json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": task}),
+                content_type="application/json",
+            )
         self.messages.append(question["params"]["message"])
 
         def lines() -> Iterator[str]:
@@ -110,6 +117,17 @@ def test_a_task_that_has_ended_meanwhile_is_forgotten(httpserver: HTTPServer) ->
 
     asyncio.run(talk())
     assert "taskId" not in other.messages[-1]
+
+
+@pytest.mark.parametrize("is_answer", [False, True])
+def test_any_other_refusal_is_an_error(httpserver: HTTPServer, is_answer: bool) -> None:
+    """Agents that do not stream, or still work on the task, refuse by the same code."""
+    asking = [[status("INPUT_REQUIRED", "Name?")]] if is_answer else []
+    other = Other(httpserver, *asking, [{"error": {"code": -32004, "message": "not now"}}])
+    other.state = "WORKING"
+    question = asyncio.run(agent.run("x", **other.given())) if is_answer else None
+    with pytest.raises(SkillError, match="cannot be reached"):
+        asyncio.run(agent.run("Ann", after=question, **other.given()))
 
 
 def test_data_files_and_an_answer_that_is_there_at_once(httpserver: HTTPServer) -> None:

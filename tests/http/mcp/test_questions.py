@@ -25,7 +25,7 @@ from tests.access.tokens.identity_provider import part
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
-from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, text_of
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, text_of
 
 Json = Any
 
@@ -269,7 +269,9 @@ class TestTasks:
         ended = mcp.ask("tasks/get", task)
         assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
         assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
-        assert made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+        assert (
+            made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+        )
         mcp.ask("tasks/cancel", task)
         assert mcp.ask("tasks/get", task)["status"] == "completed"
 
@@ -278,12 +280,27 @@ class TestTasks:
     ) -> None:
         monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
         plain = Mcp(mcp.client, mcp.key, "/mcp")
+        with_progress = plain.body(
+            "tools/call", {"name": "chat", "arguments": {"message": "hi"}}, meta={"progressToken": 1}
+        )
+        assert "The task is still running" in text_of(messages_of(plain.post(with_progress))[-1]["result"])
         answer = text_of(plain.call("chat", {"message": "hello"}))
         assert "The task is still running" in answer
         [task_id] = re.findall(r"task='([^']+)'", answer)
         assert task_id in text_of(plain.call("chat", {"message": "", "task": task_id}))
         self.work(kit, queue)
         assert "And then?" in text_of(plain.call("chat", {"task": task_id}))
+
+    def test_without_a_queue_a_turn_has_all_of_its_request(
+        self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It runs in the request, so the client's patience would be its deadline."""
+        monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.0)
+        kit = kit_in(tmp_path / "alone", settings, background=True)
+        with TestClient(create_app(kit), base_url=BASE_URL) as client:
+            assert "And then?" in text_of(
+                Mcp(client, new_key(kit), "/mcp").call("chat", {"message": "hello"})
+            )
 
     def test_credentials_do_not_go_through_a_form(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
         task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}

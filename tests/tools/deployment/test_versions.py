@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
+from tools.deployment.stack import DURABLE
 from tools.deployment.versions import Versions, prune, roll_back
 
 ONE, TWO, THREE, FOUR = (letter * 64 for letter in "1234")
@@ -75,6 +76,13 @@ def test_a_release_may_be_named() -> None:
     assert client.live == {"rpc": 1}
     list(roll_back(functions_of(client), THREE[:4]))
     assert client.live == {"rpc": 3}, "and forward again"
+
+
+def test_a_rollback_that_was_cut_off_before_the_durable_function_is_finished() -> None:
+    functions = {name: {1: ONE, 2: TWO, 3: THREE} for name in ("api", "rpc", DURABLE)}
+    client = Lambda(functions, {"api": 2, "rpc": 2, DURABLE: 3})
+    list(roll_back(functions_of(client)))
+    assert client.live == {"api": 2, "rpc": 2, DURABLE: 2}
 
 
 @pytest.mark.parametrize("release", ["", ONE[:4]])

@@ -123,6 +123,7 @@ def waiting(state: TaskState, fills: str | None = None) -> Task:
         ({"a": 0}, "a", False),
         ({"a": ""}, "a", False),
         ({"a": 1}, None, True),
+        ({"a": 1}, "b", True),
     ],
 )
 def test_a_call_with_a_task_and_no_answer_is_a_look(
@@ -130,7 +131,7 @@ def test_a_call_with_a_task_and_no_answer_is_a_look(
 ) -> None:
     """A model may send null for what it does not use, and again what the tool requires. An approval must not
     be given by that."""
-    adder = tool({"a": NUMBER}, reads_text=True)
+    adder = tool({"a": NUMBER, "b": NUMBER}, reads_text=True)
     task = waiting(TaskState.INPUT_REQUIRED, fills)
     assert only_asks(adder, {"task": "t-1", **arguments}, task) == is_look
 

@@ -220,7 +220,10 @@ def _to_json(value: Any) -> Any:
     except ValueError as error:
         # What a serializer of the agent says may have a user's words, and this is logged.
         reason = str(error).partition("\n")[0]
-        reason = reason if reason.startswith("Unable to serialize unknown type") else "its serializer failed"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it has bytes that are not UTF-8"
+        elif not reason.startswith(("Unable to serialize unknown type", "Circular reference")):
+            reason = "its serializer failed"
         raise AgentMistake(f"a {type(value).__name__} cannot become JSON: {reason}") from None
 
 

@@ -239,12 +239,12 @@ class Steps:
         ]
 
     def callback_url(self, name: str) -> str:
-        """Url that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
+        """URL that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
         secret. Raises ConfigurationError if the deployment does not know its URL."""
         engine = self._engine(name)
         url = engine.callback_url(engine.keys.next(name))
         if url.startswith("/"):  # no request has named it: a schedule, or an event, has started the turn
-            raise ConfigurationError("the deployment does not know its own url: set BaseUrl or DomainName")
+            raise ConfigurationError("the deployment does not know its own URL: set BaseUrl or DomainName")
         return url
 
     def check_operations(self) -> None:
@@ -299,11 +299,11 @@ class Steps:
 
 async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
     async def call() -> Any:
-        if inspect.iscoroutinefunction(function):
-            with _contain_exit(f"step {name}"):
+        with _contain_exit(f"step {name}"):
+            if inspect.iscoroutinefunction(function):
                 return await function(*args, **kwargs)
-        result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
-        return await result if inspect.isawaitable(result) else result
+            result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
+            return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
         return await StepOutcome.of(name, call, function)
@@ -311,7 +311,7 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
     current_branch = _Branch(engine)
-    with _set(running_branch, current_branch):
+    with _set(running_branch, current_branch), _contain_exit("a branch"):
         try:
             pending = branch()
             if not inspect.isawaitable(pending):
@@ -319,8 +319,7 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
                     "a branch must be an async function, or an operation such as turn.step(…): put other code"
                     " in a step"
                 )
-            with _contain_exit("a branch"):
-                result = await pending
+            result = await pending
         except (Exception, BaseExceptionGroup) as error:
             if engine.suspension is None:
                 raise

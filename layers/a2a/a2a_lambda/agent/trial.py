@@ -15,7 +15,7 @@ from a2a_lambda.agent.files.sent import read
 from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.durable.engine import Reply, Suspended
+from a2a_lambda.durable.engine import Reply, Suspended, branch_order
 from a2a_lambda.durable.memory import KeptResults, MemoryEngine
 from a2a_lambda.errors import AgentMistake
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
@@ -159,7 +159,7 @@ async def run(
         record = suspension.record.copy()  # a test may continue from the same answer in several ways
         replies = {**suspension.replies, **replies}
         # The question comes first, as in `Head.message_wait`.
-        waits = sorted(record.open, key=lambda wait: wait.question is None)
+        waits = sorted(record.open, key=lambda wait: (wait.question is None, branch_order(wait)))
         if wait := next((wait for wait in waits if wait.takes_messages), None):
             replies.setdefault(wait.key, Reply(message["parts"]))
         elif not {wait.key for wait in record.open} & replies.keys():
@@ -230,7 +230,8 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
-            if wait := next((wait for wait in record.open if wait.question is not None), None):
+            waits_in_order = sorted(record.open, key=branch_order)
+            if wait := next((wait for wait in waits_in_order if wait.question is not None), None):
                 task["status"] = question_status(turn.task_id, turn.context_id, wait, 0)
         elif builder.closing is not None:
             task["status"] = builder.closing

@@ -150,6 +150,7 @@ class Turn(Steps):
         self.said = self.message["parts"]
         self.message = copy.deepcopy(self.message)
         self._answer: list[Part] = []
+        self._history: Sequence[Utterance] | None = None
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.skill = ""
@@ -185,9 +186,10 @@ class Turn(Steps):
 
     @property
     def history(self) -> Sequence[Utterance]:
-        return copy.deepcopy(
-            self.context.conversation
-        )  # a skill that changes it must not change what is stored
+        # A copy, because a skill that changes it must not change what is stored.
+        if self._history is None:
+            self._history = copy.deepcopy(self.context.conversation)
+        return self._history
 
     def messages(
         self,

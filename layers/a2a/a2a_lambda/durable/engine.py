@@ -106,6 +106,11 @@ class OpenWait:
     until: float = 0.0
 
 
+def branch_order(wait: Wait) -> list[str]:
+    """Sorts waits by their branches: the second one comes before the tenth."""
+    return [part.zfill(6) for part in wait.key.split("/")]
+
+
 class Suspended(BaseException):
     """The turn is suspended: the skill must end now, and runs again later. It is no Exception, so that
     `except Exception` in a skill does not catch it.
@@ -116,10 +121,7 @@ class Suspended(BaseException):
 
     def __init__(self, waits: Sequence[OpenWait] = (), until: float = 0.0) -> None:
         super().__init__("the turn is suspended")
-        # By the numbers in their keys: the second branch comes before the tenth.
-        self.waits = tuple(
-            sorted(waits, key=lambda item: [part.zfill(6) for part in item.wait.key.split("/")])
-        )
+        self.waits = tuple(sorted(waits, key=lambda item: branch_order(item.wait)))
         self.until = until
 
 
@@ -191,7 +193,7 @@ class Engine(Protocol):
         Raises what the first failed branch raised, after all have ended."""
 
     def callback_url(self, key: str) -> str:
-        """Url whose call ends a wait."""
+        """URL whose call ends a wait."""
 
     def observe(self, observer: Callable[[Notice], None]) -> None:
         """Tell an observer what the operations do, on the agents' loop."""

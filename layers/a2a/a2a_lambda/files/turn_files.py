@@ -28,13 +28,14 @@ class TurnFiles:
         """Whether a file of `size` bytes stays in its task."""
         return self.bucket is None or size <= INLINE_BYTES
 
-    def writer(self, number: int) -> "Writer":
+    def writer(self, number: int, *, is_replayed: bool) -> "Writer":
         """What takes the content of a file that the turn outputs. number: counts such files, from 1.
+        is_replayed: the skill is durable, so that each of its runs outputs the same.
 
         Another attempt of the worker at the turn writes to the same keys, and its artifacts replace the
-        earlier ones. A durable turn is replayed with the same output, so a file that is there is not written
-        again. A request that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys
-        have the epoch. Raises FilesUnavailable.
+        earlier ones. Of a skill that is replayed, a file that is there is not written again. A request
+        that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys have the epoch.
+        Raises FilesUnavailable.
         """
         from a2a_lambda.files.writer import Writer  # few turns output large files
 
@@ -43,7 +44,6 @@ class TurnFiles:
             turn = f"{turn}-{self.head.epoch}"
         reference = output_reference(self.head.task_id, turn, number)
         key = key_of(self.head.scope, reference)
-        is_replayed = self.head.place is Place.EXECUTION
         is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
         return Writer(self.bucket, key, reference, is_stored=is_stored)
 

@@ -130,7 +130,7 @@ async def find_issuers(kit: Kit) -> Sequence[Issuer]:
 
 
 def _metadata_url(request: Request) -> str:
-    """Url of the metadata of the resource that a request calls (RFC 9728 section 3.1)."""
+    """URL of the metadata of the resource that a request calls (RFC 9728 section 3.1)."""
     return f"{base_url(request)}{METADATA_PATH}{_resource_path(request)}"
 
 

@@ -24,7 +24,7 @@ ANSWER_MARGIN_SECONDS = 2.0
 
 
 def base_url(request: Request) -> str:
-    """Url of the deployment's root, without a slash at the end.
+    """URL of the deployment's root, without a slash at the end.
 
     It is the setting, if there is one. Else it is the domain and the stage in the event's requestContext
     (https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-mapping-template-reference.html).

@@ -41,7 +41,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         host = url.raw_host.decode("ascii")  # as it is sent: there a name has one spelling
         addresses = await resolve(host, url.port or 443, allow_loopback=self._allow_loopback)
         if url.scheme != "https" and not all(map(is_loopback, addresses)):
-            raise Refused(f"{url.host}: only https urls are allowed")
+            raise Refused(f"{url.host}: only https URLs are allowed")
         request.extensions = {**request.extensions, "sni_hostname": host}
         timeouts = request.extensions.get("timeout", {})
         connect_seconds = min(CONNECT_SECONDS, timeouts.get("connect") or CONNECT_SECONDS)

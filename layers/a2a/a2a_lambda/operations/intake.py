@@ -122,9 +122,12 @@ class Intake:
                 if self.repeats(call, head.requests):
                     return head
             if waiting_head is not None and waiting_head.has_open_question:
-                # If another message answers the question first, this one makes a new task.
-                with contextlib.suppress(UnsupportedOperation):
+                try:
                     return await self._continue_task(call, request, waiting_head, context)
+                except UnsupportedOperation:  # unless the question is still open, this message makes a task
+                    waiting_head = await threads.run(self._store.get_head, call.scope, context.waiting)
+                    if waiting_head is not None and waiting_head.has_open_question:
+                        raise
         if (working_head := await self._find_working_task(call, context_id)) is not None:
             if self.repeats(call, working_head.requests):
                 return working_head
@@ -225,13 +228,10 @@ class Intake:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
             wait = head.message_wait
             if head.is_suspended and wait is None and not head.is_woken:
-                raise UnsupportedOperation(
-                    "the task is paused or waiting for another system, and accepts no messages"
-                )
+                raise UnsupportedOperation("the task is paused or waiting for another system")
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
-                end = time.monotonic() + TURN_WAIT_SECONDS
-                deadline = end if call.deadline is None else min(call.deadline, end)
+                deadline = min(filter(None, (call.deadline, time.monotonic() + TURN_WAIT_SECONDS)))
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 if head.is_stopped or (head.is_suspended and not head.is_woken):
                     continue

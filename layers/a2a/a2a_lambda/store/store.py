@@ -92,7 +92,7 @@ class Store:
 
     @cached_property
     def indexes(self) -> "Indexes":
-        from a2a_lambda.store.indexes import Indexes  # only lists and the sweep read them
+        from a2a_lambda.store.indexes import Indexes
 
         return Indexes(self._table, self._list_shards)
 

@@ -12,13 +12,15 @@ class WaitState:
     """An open wait of a suspended turn.
 
     key: its name, unique in the turn. callback: id with which the execution is woken. is_question: the client
-    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its URL.
+    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its URL. until:
+    Unix time of its timeout, or 0.
     """
 
     key: str
     callback: str
     is_question: bool = False
     takes_messages: bool = False
+    until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

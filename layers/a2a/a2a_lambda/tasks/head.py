@@ -190,7 +190,8 @@ class Head:
 
     @property
     def has_open_question(self) -> bool:
-        """Whether the client was asked, and has not replied; also while a turn runs that a timer woke."""
+        """Whether the client was asked, has not replied, and still may; also while a turn runs that the timer
+        of another branch woke."""
         waits = self.execution.waits if self.execution is not None else ()
         is_asked = self.state == TaskState.WORKING and any(wait.is_question for wait in waits)
         return self.state in INTERRUPTED or is_asked
@@ -208,6 +209,8 @@ class Head:
         place."""
         waits = self.execution.waits if self.execution is not None and self.is_suspended else ()
         question = next((wait for wait in waits if wait.is_question), None)
+        if self.is_woken:  # it may ask another question next, which the client has not seen
+            return question
         return question or next((wait for wait in waits if wait.takes_messages), None)
 
     def has_lease(self, now: float) -> bool:

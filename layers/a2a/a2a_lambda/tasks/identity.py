@@ -57,7 +57,8 @@ class RequestIdentity:
     """Two requests with the same key are the same request.
 
     key: hash of owner, agent, operation and body. An Idempotency-Key takes the place of the body.
-    body: hash of the body. It shows that an Idempotency-Key was used for two different requests.
+    body: hash of the body; with an Idempotency-Key, of the parameters. It shows that the key was used for two
+    different requests.
     is_idempotent: the client sent an Idempotency-Key.
     """
 

@@ -66,7 +66,11 @@ def suspended_head(
     ]
     waits = tuple(
         WaitState(
-            open_wait.wait.key, open_wait.callback, open_wait.wait is question, open_wait.wait.takes_messages
+            key=open_wait.wait.key,
+            callback=open_wait.callback,
+            is_question=open_wait.wait is question,
+            takes_messages=open_wait.wait.takes_messages,
+            until=open_wait.until,
         )
         for open_wait in suspension.waits
     )
@@ -92,8 +96,15 @@ def still_asking(new_head: Head, old_head: Head, *, has_new_events: bool) -> Hea
     new_head: what `suspended_head` made. old_head: the head before that. has_new_events: the turn has output
     something since.
     """
+    asked_keys = [
+        {wait.key for wait in execution_of(head).waits if wait.is_question} for head in (new_head, old_head)
+    ]
     messages = [head.status.get("message", {}) for head in (new_head, old_head)]
-    if new_head.state != old_head.state or messages[0].get("parts") != messages[1].get("parts"):
+    if (
+        new_head.state != old_head.state
+        or asked_keys[0] != asked_keys[1]
+        or messages[0].get("parts") != messages[1].get("parts")
+    ):
         return new_head
     if has_new_events:
         return replace(new_head, status={**new_head.status, "message": old_head.status["message"]})
@@ -110,8 +121,8 @@ def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
     """The head of a turn that a process continues, and the events that it cannot hold. arn: ARN of the
     execution."""
     execution = execution_of(head)
-    # A timer may have woken the turn while the client's reply is on its way.
-    questions = tuple(wait for wait in execution.waits if wait.is_question)
+    # Another timer than the question's own may have woken the turn, while the client's reply is on its way.
+    questions = tuple(wait for wait in execution.waits if wait.is_question and not 0 < wait.until <= now)
     execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wakes=())
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time

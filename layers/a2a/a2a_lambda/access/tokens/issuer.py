@@ -191,9 +191,9 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         raise ConfigurationError(f"{variable}={url}: this is not a valid url") from None
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
-        raise ConfigurationError(f"{variable}={url}: write a url that begins with https://")
+        raise ConfigurationError(f"{variable}={url}: write a URL that begins with https://")
     if not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise ConfigurationError(f"{variable}={url}: write the url without a query, a fragment or a user")
+        raise ConfigurationError(f"{variable}={url}: write the URL without a query, a fragment or a user")
 
 
 def issuer_of(claims: Mapping[str, Json], issuers: Iterable[Issuer]) -> Issuer | None:

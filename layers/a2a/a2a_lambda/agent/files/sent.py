@@ -113,7 +113,7 @@ def _open_writer(turn: Turn) -> "FileWriter":
     if turn.file_store is None:
         return NoWriter()
     turn.file_count += 1
-    return turn.file_store.writer(turn.file_count)
+    return turn.file_store.writer(turn.file_count, is_replayed=turn.engine is not None)
 
 
 def _chunks(file: File) -> Iterator[bytes]:

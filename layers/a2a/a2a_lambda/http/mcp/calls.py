@@ -35,7 +35,7 @@ async def answer(call: McpCall) -> Response:
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
             raise
-        return Response(call.encode(results.encode_mistake(str(error))), media_type=JSON)
+        return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
 
 
 def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause: Exception) -> bytes:
@@ -62,7 +62,8 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
     request = await _request_of(call, tool, arguments)
     # A turn that runs elsewhere may take longer than a request.
-    is_long = call.agent.card.background or tool.name in call.agent.card.durable_skills
+    is_background = call.agent.card.background and call.kit.dispatcher.has_worker
+    is_long = is_background or tool.name in call.agent.card.durable_skills
 
     async def result() -> bytes:
         if isinstance(request, str):
@@ -81,7 +82,8 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             async with AsyncExitStack() as stack:
                 slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
-                context = replace(call.context(request), modes=())
+                deadline = call.deadline(is_long=is_long)
+                context = replace(call.context(request), modes=(), deadline=deadline)
                 events = await call.kit.messages.stream(context, request)
                 body = _encode_stream(call, tool, arguments, events)
                 await anext(body)

@@ -62,7 +62,7 @@ class SignIn:
 
     @property
     def discovery(self) -> str:
-        """Url of its metadata (OpenID Connect Discovery 1.0 section 4)."""
+        """URL of its metadata (OpenID Connect Discovery 1.0 section 4)."""
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
@@ -86,7 +86,7 @@ class Description:
 
     @property
     def http(self) -> str:
-        """Url of the HTTP+JSON interface. Its clients append paths."""
+        """URL of the HTTP+JSON interface. Its clients append paths."""
         return self.base if self.root else f"{self.base}/a2a/{self.name}"
 
     @property
