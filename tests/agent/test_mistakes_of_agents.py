@@ -27,11 +27,12 @@ WRONG = {
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
+    "yield asyncio.sleep(0)": "a coroutine is no output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }
 
-IMPORTS = "import io\nfrom a2a_lambda import *\n\n"
+IMPORTS = "import asyncio, io\nfrom a2a_lambda import *\n\n"
 
 CODE = IMPORTS + "@skill\ndef hello(turn, city: str = ''):\n    {line}\n"
 

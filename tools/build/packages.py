@@ -114,6 +114,13 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
         print(f"and what it needs: {', '.join(others)}")
+    changes = [
+        f"{name} {old_versions[name]} → {version}"
+        for name, version in sorted(versions.items())
+        if name not in names and old_versions.get(name, version) != version
+    ]
+    if changes:
+        print(f"changed, for all agents: {', '.join(changes)}")
     architecture = architectures_of_stages(os.environ)[0]
     sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))

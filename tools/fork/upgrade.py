@@ -64,7 +64,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
     if git("status", "--porcelain", "--untracked-files=no"):
-        raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
+        is_merging = git("ls-files", "--unmerged")
+        remedy = (
+            f"resolve the merge, then git commit -a. {GIVE_UP}"
+            if is_merging
+            else "commit them first, or git stash"
+        )
+        raise ConfigurationError(f"there are changes that are not committed: {remedy}")
     _fetch(environ.get("UPSTREAM", ""))
     target = environ.get("TO") or _newest_release()
     if RELEASE.fullmatch(f"v{target}"):

@@ -117,6 +117,14 @@ def test_an_entry_is_replaced_and_removed() -> None:
     assert "hammer" not in LISTED.read_text() + LOCK.read_text()
 
 
+def test_a_package_that_another_agent_has_does_not_change_unsaid(capsys: pytest.CaptureFixture[str]) -> None:
+    packages.lock()
+    packages.add(["hammer"])
+    assert "changed" not in capsys.readouterr().out
+    packages.add(["anvil"])
+    assert "changed, for all agents: hammer 2.0 → 1.0" in capsys.readouterr().out
+
+
 def test_what_the_kit_has_is_not_added(capsys: pytest.CaptureFixture[str]) -> None:
     packages.add(["pydantic"])
     assert "comes with the kit" in capsys.readouterr().out

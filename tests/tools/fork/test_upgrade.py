@@ -303,6 +303,7 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "layers/a2a/a2a_lambda/kit.py" in said
     assert "functions/agents" not in said
     assert "To give up: git reset --hard" in said
+    assert "resolve the merge" in fork.run("make", "upgrade", fails=True)
     fork.run("make", "lock")
     fork.run("git", "reset", "--quiet", "--hard")
     assert not fork.run("git", "status", "--porcelain")

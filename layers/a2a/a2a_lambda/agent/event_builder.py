@@ -1,6 +1,7 @@
 """Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts beside it."""
 
 import base64
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -333,6 +334,9 @@ def part_of(value: Any) -> Part:
                 raise AgentMistake(
                     f"{type(value).__name__} is no output: write `raise {type(value).__name__}(…)`"
                 )
+            if inspect.iscoroutine(value):
+                value.close()  # or Python warns that it was never awaited
+                raise AgentMistake(f"a coroutine is no output: write `await` before {value.__name__}(…)")
             raise AgentMistake(
                 f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"

@@ -252,8 +252,8 @@ class Steps:
         for operation in self._operations:
             if not operation.is_awaited:
                 raise AgentMistake(
-                    f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep and"
-                    " turn.wait_for"
+                    f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep,"
+                    " turn.wait_for and turn.parallel"
                 )
 
     def _register(
@@ -316,8 +316,8 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             pending = branch()
             if not inspect.isawaitable(pending):
                 raise ConfigurationError(
-                    "a branch must be an async function, or an operation such as turn.step(…): put other code"
-                    " in a step"
+                    "a branch must be an async function without yield, or an operation such as turn.step(…):"
+                    " put other code in a step, and yield after turn.parallel"
                 )
             result = await pending
         except (Exception, BaseExceptionGroup) as error:
