@@ -123,7 +123,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, Repos
     wheels = folder / "wheels"
     write_stubs(wheels, ROOT / "uv.lock")
     write_wheel(wheels, "anvil", "1.0", "pydantic>=2")
-    index = {"UV": UV, "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(wheels)}
+    # A cache of its own: offline, uv would take a version that its usual cache only has the name of.
+    cache = {"UV_CACHE_DIR": str(folder / "cache"), "UV_OFFLINE": "1"}
+    index = {"UV": UV, **cache, "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(wheels)}
     kit = Repository(folder / "kit", index)
     make_releases(kit)
     fork = Repository(folder / "fork", index)
