@@ -2,8 +2,8 @@
 
     python3 check_host.py requirements.txt aarch64 3.13
 
-pip decides by the machine on which it runs which packages of a lock are needed, whatever it is told to
-install for. uv does not.
+pip decides by its own machine which packages of a lock are needed, even if it installs for another system.
+uv decides by that system.
 """
 
 import platform

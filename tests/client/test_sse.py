@@ -13,7 +13,7 @@ from tests.helpers.clock import cpu_seconds
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_events_however_they_come(end: bytes, size: int) -> None:
-    told = b"\xef\xbb\xbf" + end.join(
+    stream = b"\xef\xbb\xbf" + end.join(
         [
             b"id: 0",
             b"data: first",
@@ -32,8 +32,8 @@ def test_events_however_they_come(end: bytes, size: int) -> None:
     )
 
     async def chunks() -> AsyncIterator[bytes]:
-        for start in range(0, len(told), size):
-            yield told[start : start + size]
+        for start in range(0, len(stream), size):
+            yield stream[start : start + size]
 
     async def go() -> list[bytes]:
         return [found async for found in sse.data(chunks(), 100)]

@@ -307,6 +307,6 @@ def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     outputs = value if isinstance(value, tuple) else (value,)
-    # What ends the turn comes after what stands beside it.
+    # What ends the turn comes after the other outputs.
     outputs = tuple(sorted(outputs, key=lambda output: isinstance(output, ENDINGS)))
     return tuple(map(take_over, outputs)) if turn.skill else outputs

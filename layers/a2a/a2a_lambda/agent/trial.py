@@ -159,7 +159,7 @@ async def run(
         record = suspension.record.copy()  # a test may continue from the same answer in several ways
         replies = {**suspension.replies, **replies}
         # The question comes first, as in `Head.message_wait`.
-        waits = sorted(record.open, key=lambda wait: (wait.question is None, branch_order(wait)))
+        waits = sorted(record.open, key=lambda wait: wait.question is None)
         if wait := next((wait for wait in waits if wait.takes_messages), None):
             replies.setdefault(wait.key, Reply(message["parts"]))
         elif not {wait.key for wait in record.open} & replies.keys():
@@ -210,6 +210,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             is_suspended = True
             if not record.open:
                 continue
+            record.open.sort(key=branch_order)  # as in `Suspended`
             taken_names = {kept.name for kept in record.results.get("", ()) if kept.kind == "wait"}
             for open_wait in record.open:
                 name = open_wait.key.rpartition("/")[2]
@@ -230,8 +231,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
-            waits_in_order = sorted(record.open, key=branch_order)
-            if wait := next((wait for wait in waits_in_order if wait.question is not None), None):
+            if wait := next((wait for wait in record.open if wait.question is not None), None):
                 task["status"] = question_status(turn.task_id, turn.context_id, wait, 0)
         elif builder.closing is not None:
             task["status"] = builder.closing

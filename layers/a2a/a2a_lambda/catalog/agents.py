@@ -104,8 +104,8 @@ class Agents(Mapping[str, Profile]):
         for reason in reasons.values():
             logger.error("%s", reason)
         agent_names = {*cards, *reasons}
-        for code in sorted(folder.glob("*/agent.py")):
-            if not names and code.parent.name not in agent_names:
+        for code in () if names else sorted(folder.glob("*/agent.py")):
+            if code.parent.name not in agent_names:
                 logger.warning(
                     "%s is not served, because there is no card.yaml beside it", mistakes.short_path(code)
                 )

@@ -4,7 +4,7 @@
     client ── the form's fields, then the file ───► the bucket
     client ── a message with a part {"url", …} ───► the agent
 
-The URL is a reference. Whoever has the form may write that one file until it expires, and nobody but the
+The URL is a reference. Anyone with the form may write that one file until it expires, and only the
 caller can send the reference. docs/files.md describes it.
 """
 

@@ -252,7 +252,7 @@ class Intake:
     async def _start_next_turn(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
     ) -> Claim | Handover:
-        """The next turn of a task that stands still. Raises Conflict."""
+        """The next turn of a stopped task. Raises Conflict."""
         asker = head.pending["skill"] if head.pending else None
         place = await self._placement.choose(call, request, asker)
         task, _ = await threads.run(self._store.get_task, head)

@@ -31,7 +31,7 @@ AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 SCOPE_PATTERN = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
-"""A scope (RFC 6749 section 3.3): it stands between quotes in a header, and between spaces in a token."""
+"""A scope (RFC 6749 section 3.3): quotes enclose it in a header, and spaces separate it in a token."""
 
 ScopeToken = Annotated[str, Field(pattern=SCOPE_PATTERN)]
 

@@ -88,8 +88,8 @@ def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
     return {":pk": {"S": _task(scope, task_id)}, ":prefix": {"S": "push#"}}
 
 
-def slot_key(owner: str, index: int) -> dict[str, Any]:
-    return _key(f"{owner}#slots", f"slot#{index:04d}")
+def slot_key(owner: str, slot: int) -> dict[str, Any]:
+    return _key(f"{owner}#slots", f"slot#{slot:04d}")
 
 
 def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The token in the URL of a wait. Whoever has it may end that wait, and do nothing else.
+"""The token in the URL of a wait. With it, a caller may end that wait, and do nothing else.
 
     <owner, agent, task and key of the wait, in base64>.<HMAC-SHA256 of the turn and the key>
 

@@ -59,8 +59,8 @@ class Journal:
         self.size_bytes = 0
 
     def add(self, events: Sequence[Event], size: int) -> bool:
-        """Add events; returns whether it is time to store them. size: their
-        JSON bytes, as `size_of` counts them."""
+        """Add events; returns whether it is time to store them. size: their JSON bytes, as
+        `size_of` counts them."""
         self.size_bytes += size
         self._pending += events
         self._pending_bytes += size

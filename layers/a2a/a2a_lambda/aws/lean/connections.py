@@ -189,10 +189,11 @@ class _Reader:
         if status in {204, 304}:
             body = b""
         elif headers.get("transfer-encoding", "").lower() == "chunked":
-            body = b""
+            chunks: list[bytes] = []
             while size := int(self.read_line().partition(";")[0], 16):
-                body += self.read_bytes(size)
+                chunks.append(self.read_bytes(size))
                 self.read_line()
+            body = b"".join(chunks)
             while self.read_line():
                 pass  # trailers
         elif "content-length" in headers:
