@@ -34,9 +34,25 @@ def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
         assert found.find(None).name == "two"
         with pytest.raises(RouteNotFound):
             found.find("three")
-    write(tmp_path, GOOD, DEFAULT, name="three")
-    with pytest.raises(ConfigurationError, match="default: true"):
-        Agents.of_folder(tmp_path)
+
+
+@pytest.mark.parametrize("card", [CARD, DEFAULT])
+def test_agents_without_a_clear_default_are_served_by_their_names(
+    tmp_path: Path, card: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("one", "two"):
+        write(tmp_path, GOOD, card, name=name)
+    reason = r"may say `default: true`" if card == DEFAULT else r"must say `default: true`"
+    for shows_reasons in (False, True):
+        catalog = Agents.of_folder(tmp_path, shows_reasons=shows_reasons)
+        assert catalog.find("two").name == catalog.load("two").name == "two"
+        with pytest.raises(Unavailable, match=reason if shows_reasons else "call one by its name"):
+            catalog.find(None)
+        with pytest.raises(RouteNotFound):
+            catalog.find("three")
+    assert "The candidates are: one, two" in caplog.text
+    with pytest.raises(ConfigurationError, match=reason):
+        check_all(tmp_path)
 
 
 def test_some_of_the_agents_are_build_agents(tmp_path: Path) -> None:

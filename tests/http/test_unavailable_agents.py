@@ -70,6 +70,24 @@ def test_cards_and_the_other_agent_are_served(deploy: Deploy) -> None:
     assert rpc(client, "bad").error("tasks/get", {"id": "x"})["code"] == -32001
 
 
+def test_without_a_clear_default_only_calls_that_name_no_agent_are_refused(
+    settings: Settings, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        write(tmp_path, GOOD, name=name)
+    kit = Kit(settings.model_copy(update={"agents": tmp_path, "local": True}))
+    client = TestClient(create_app(kit), base_url=BASE_URL)
+    assert texts(rpc(client, "two").send("Ann")) == "Hello, Ann!"
+    assert client.get("/a2a/one/.well-known/agent-card.json").json()["name"] == "one"
+    for path in ("/.well-known/agent-card.json", "/openapi.json"):
+        assert "must say `default: true`. The candidates are: one, two" in client.get(path).text
+    key = {"X-API-Key": new_key(kit)}
+    for path in ("/", "/mcp"):
+        answer = client.post(path, json=request("message/send", {"message": message()}), headers=key)
+        assert answer.status_code == 503, path
+        assert "The candidates are: one, two" in answer.text
+
+
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Imports that wait for it end after a turn has been claimed."""

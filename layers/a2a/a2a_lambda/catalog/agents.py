@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 class Agents(Mapping[str, Profile]):
     """Profiles by name, the default agent first; and the agents themselves, when a turn needs them.
 
-    default: name of the agent that answers at the root.
+    default: name of the agent that answers at the root; "" if the cards do not say which one does.
     shows_reasons: whether a client may read why an agent is not available, as in development.
     """
 
@@ -97,8 +97,8 @@ class Agents(Mapping[str, Profile]):
         """Agents of a folder, imported, or still importing after SERVE_SECONDS. What is wrong with one is
         logged; the others work. An import that never ends is given up.
 
-        names: agents to serve; empty = all. Raises ConfigurationError if there is no agent, an unknown
-        name, or no clear default.
+        names: agents to serve; empty = all. Raises ConfigurationError if there is no agent, or an unknown
+        name.
         """
         cards, reasons = read_cards(folder, names)
         for reason in reasons.values():
@@ -115,14 +115,17 @@ class Agents(Mapping[str, Profile]):
             )
             for name, card in cards.items()
         ]
-        has_default = not reasons or any(card.default for card in cards.values())
-        agents = cls(
-            _default_first(profiles, folder, names) if has_default else profiles,
-            folder,
-            shows_reasons=shows_reasons,
-        )
-        if not has_default:  # any of the unreadable ones may be the default: no other takes its place
-            agents.default = next(iter(reasons))
+        # Any of the unreadable ones may be the default, so that no other takes its place.
+        default = "" if not reasons or any(card.default for card in cards.values()) else next(iter(reasons))
+        if not default:
+            try:
+                profiles = _default_first(profiles, folder, names)
+                default = profiles[0].name
+            except ConfigurationError as error:  # the others are served by their names
+                logger.error("%s", error)
+                reasons[default] = str(error)
+        agents = cls(profiles, folder, shows_reasons=shows_reasons)
+        agents.default = default
         agents._unreadable = reasons
         agents._reads_profiles = True
         loading = {name: agents.start(name) for name in cards}
@@ -146,7 +149,7 @@ class Agents(Mapping[str, Profile]):
 
     def find(self, name: str | None) -> Profile:
         """Profile of an agent by name, or of the default agent. Raises RouteNotFound, and Unavailable if its
-        card cannot be read."""
+        card cannot be read, or no agent is the default."""
         agent_name = name or self.default
         if agent_name in self._unreadable:
             raise Unavailable(self._public_reason(agent_name, self._unreadable[agent_name]))
@@ -219,7 +222,13 @@ class Agents(Mapping[str, Profile]):
         self._failed[name] = math.inf
 
     def _public_reason(self, name: str, reason: str) -> str:
-        return reason if self._shows_reasons else f"the agent {name!r} cannot be loaded"
+        if self._shows_reasons:
+            return reason
+        return (
+            f"the agent {name!r} cannot be loaded"
+            if name
+            else "no agent is the default: call one by its name"
+        )
 
 
 def agent_of(loading: Loading) -> Agent:
