@@ -46,7 +46,7 @@ def test_a_branch_that_its_own_code_cancels_has_failed(bench: DurableBench) -> N
 def test_code_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
     task = bench.send(skill="drift")
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "its output differs from the earlier run" in text_of(failed["status"]["message"])
+    assert "its first output differs from the earlier run" in text_of(failed["status"]["message"])
 
 
 def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:

@@ -14,6 +14,7 @@ from a2a_lambda.protocol.model import (
     INTERRUPTED,
     OPERATION,
     STOPPED,
+    TERMINAL,
     Event,
     Json,
     Message,
@@ -85,6 +86,8 @@ class Chat:
                 self._identify(task["id"], task["contextId"])
                 self._state = TaskState(task["status"]["state"])
                 self._waits = self._state == TaskState.WORKING
+                if self._state in TERMINAL:
+                    self._view.note("The task has ended. The message begins a new one in its conversation.")
             elif not self._take(record):
                 return False
         self._view.end_line()
@@ -192,6 +195,8 @@ class Chat:
                 if not self._take(record):
                     return
         self._view.end_line()
+        if self._state == TaskState.COMPLETED and not self._view.has_output:
+            self._view.note("The task has completed without output.")
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
         if self._state == TaskState.WORKING:

@@ -43,6 +43,11 @@ class View:
         """A new task begins: nothing of it has been shown."""
         self._shown = {}
 
+    @property
+    def has_output(self) -> bool:
+        """Whether anything of the task has been shown."""
+        return bool(self._shown)
+
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
         history = self._shown.get(place, [])  # a task joins the texts of its chunks

@@ -73,7 +73,10 @@ class CodeChanged(SkillError):
     meanwhile, or because its code depends on something that changes, such as the time."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"This task cannot continue: {what}. See docs/long-running.md, Replays.")
+        super().__init__(
+            f"This task cannot continue: {what}. Its agent was changed, or the code depends on something that"
+            " changes, such as the time: compute that in a step. See docs/long-running.md, Replays."
+        )
 
 
 class StepFailed(KitError):

@@ -249,6 +249,27 @@ def test_a_text_is_for_the_wait_of_an_earlier_task() -> None:
     assert caller.sent[-1]["taskId"] == "t1"
 
 
+@pytest.mark.parametrize("text", ["", "Done."])
+def test_a_task_that_has_ended_is_followed_by_a_new_one(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_COMPLETED"}}
+    artifacts = [{"artifactId": "a", "parts": [{"text": text}]}] if text else []
+    answer = {"kind": "event", "event": {"task": {**task, "id": "t2", "artifacts": artifacts}}}
+    caller = Away([{"kind": "result", "result": task}], [answer])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        assert await made.resume("t1", is_followed=False)
+        await made.send("and then?")
+
+    asyncio.run(talk())
+    shown = capsys.readouterr().out
+    assert "The message begins a new one in its conversation." in shown
+    assert ("without output" in shown) is (not text)
+    assert (caller.sent[-1]["contextId"], caller.sent[-1].get("taskId")) == ("c1", None)
+
+
 def test_a_server_that_runs_is_not_to_be_started(server: DevServer) -> None:
     status, said = chat(server, VERSION="qianfan", TEXT="hi")
     assert (status, "Name one, as in AGENT=" in said) == (1, True)

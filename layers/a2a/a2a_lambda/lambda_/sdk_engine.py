@@ -284,10 +284,7 @@ class OperationThread:
                 return operation()
             except NonDeterministicExecutionError as error:
                 logger.error("a replay took a different path: %s", error)
-                raise CodeChanged(
-                    "the replay took a different path: the agent was changed, or depends on something that"
-                    " changes, such as the time"
-                ) from error
+                raise CodeChanged("the replay took a different path") from error
             except TimedSuspendExecution as error:
                 self._run.times[key] = error.scheduled_timestamp
                 raise

@@ -65,5 +65,7 @@ class Replay:
                 event["mark"] = [self._mark.count, self._mark.digest]
                 new.append(event)
             elif self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
-                raise CodeChanged("its output differs from the earlier run")
+                count = self._stored.count
+                outputs = "its first output" if count == 1 else f"one of its first {count} outputs"
+                raise CodeChanged(f"{outputs} differs from the earlier run")
         return new
