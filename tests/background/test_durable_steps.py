@@ -38,6 +38,16 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
     assert text_of(done["status"]["message"]) == "The client may read this."
 
 
+def test_the_log_of_a_step_that_failed_has_the_frames_of_the_agent_only(
+    bench: DurableBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = bench.send(skill="fail")
+    bench.wait_for(task["id"], TaskState.FAILED)
+    assert "agent.py" in caplog.text
+    assert "boom" in caplog.text
+    assert "aws_durable_execution_sdk_python/" not in caplog.text
+
+
 def test_a_branch_that_its_own_code_cancels_has_failed(bench: DurableBench) -> None:
     task = bench.send(skill="giving-up")
     assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "caught CancelledError"}
@@ -76,7 +86,7 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: DurableBench, tmp_pa
     bench.agents._loading["traveler"] = changed
     bench.send("go on", taskId=task["id"])
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "the agent was changed" in text_of(failed["status"]["message"])
+    assert "Its agent was changed" in text_of(failed["status"]["message"])
 
 
 def test_a_step_that_begins_late_moves_to_the_next_run(

@@ -187,7 +187,7 @@ async def run(turn):
         turn.memory.set("key", 1)
     await turn.parallel(branch)
 """
-    with pytest.raises(StepFailed, match="change the memory after turn"):
+    with pytest.raises(StepFailed, match=r"^branch 'parallel/0' failed .*change the memory after turn"):
         run(written(tmp_path, body))
 
 

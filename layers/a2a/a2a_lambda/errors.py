@@ -80,11 +80,12 @@ class CodeChanged(SkillError):
 
 
 class StepFailed(KitError):
-    """A step of a durable turn failed, and is not tried again. name: the step's name. kind: name of the
-    exception's type. text: the exception's text."""
+    """A step of a durable turn failed, and is not tried again; or a branch did. name: the step's name, or
+    that of the branch, such as parallel/0. kind: name of the exception's type. text: the exception's text."""
 
     def __init__(self, name: str, kind: str, text: str) -> None:
-        super().__init__(f"step {name!r} failed with {kind}: {text}")
+        part = "branch" if "/" in name else "step"
+        super().__init__(f"{part} {name!r} failed with {kind}: {text}")
         self.name, self.kind, self.text = name, kind, text
 
 

@@ -211,7 +211,7 @@ class OperationThread:
                 return result.encode()
             except StepError as error:
                 kind = (error.error_type or "Exception").rpartition(".")[2]
-                raise StepFailed(name, kind, error.message or "") from error
+                raise StepFailed(name, kind, error.message or "") from None  # `call_and_report` has logged it
 
         return await self._do(f"step {name}", operation)
 
@@ -284,7 +284,7 @@ class OperationThread:
                 return operation()
             except NonDeterministicExecutionError as error:
                 logger.error("a replay took a different path: %s", error)
-                raise CodeChanged("the replay took a different path") from error
+                raise CodeChanged("the replay took a different path") from None
             except TimedSuspendExecution as error:
                 self._run.times[key] = error.scheduled_timestamp
                 raise
