@@ -160,6 +160,7 @@ def test_a_path_of_one_version_is_none_of_another(rest: Rest) -> None:
     answer = rest.ask("GET", "tasks", **{"A2A-Version": "0.3"})
     assert answer.status_code == 400
     assert "The paths of 0.3 begin with /v1" in answer.text
+    assert answer.json()["error"]["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
 
 
 def send_to(client: TestClient, key: str, tenant: str) -> Json:
@@ -270,6 +271,7 @@ def test_a_last_event_id_is_a_number_that_the_kit_can_have_sent(value: str, numb
 def test_a_version_is_in_the_header_or_the_query() -> None:
     assert version(request_of({"a2a-version": " 1.0 "}, "A2A-Version=0.3")) == "1.0"
     assert version(request_of(query="A2A-Version=0.3")) == "0.3"
+    assert version(request_of(query="x=1&a2a-version=0.3")) == "0.3"
     assert version(request_of()) == ""
 
 

@@ -187,6 +187,13 @@ def test_a_list_of_push_configs_is_read_as_it_is_written(wire: Any) -> None:
     assert codec.decode(codec.encode(page)) == page
 
 
+@pytest.mark.parametrize("wire", [v1_0.WIRE, v0_3_http.WIRE])
+def test_a_page_of_push_configs_names_the_next(wire: Any) -> None:
+    encode = wire.results["list_push"].encode
+    assert encode({"configs": [], "nextPageToken": "b"})["nextPageToken"] == "b"
+    assert not encode({"configs": [], "nextPageToken": ""}).get("nextPageToken")
+
+
 def test_an_answer_may_be_a_message() -> None:
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
     for wire in (v1_0.WIRE, v0_3.WIRE):
@@ -240,6 +247,8 @@ def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
     decoded = json_0x.decode_config({"url": "https://x", "authentication": config}, "p")
     assert decoded.get("authentication") == read
     assert json_0x.encode_config(decoded).get("authentication") == config
+    in_1_0: Json = protojson.encode_config(decoded)
+    assert config is None or in_1_0["authentication"]["scheme"], "1.0 requires it"
 
 
 @pytest.mark.parametrize(

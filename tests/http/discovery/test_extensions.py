@@ -113,7 +113,9 @@ def test_a_card_that_wants_a_key(rest: Rest) -> None:
 
 
 def test_the_extended_card(rest: Rest) -> None:
-    card = rest.call("GET", "extendedAgentCard")
+    answer = rest.ask("GET", "extendedAgentCard")
+    assert answer.headers["cache-control"] == "private, max-age=300"
+    card = answer.json()
     assert card["description"] == "For members, in full."
     assert [skill["id"] for skill in card["skills"]] == ["hello", "secret"]
     assert card["capabilities"]["extendedAgentCard"] is True

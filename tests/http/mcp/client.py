@@ -129,7 +129,7 @@ def error_of(answer: Json, status: int) -> Json:
     assert answer.status_code == status, answer.text
     body = answer.json()
     assert "Traceback" not in answer.text
-    validate(STATELESS, "JSONRPCErrorResponse", {**body, "id": body["id"] or 0})
+    validate(STATELESS, "JSONRPCErrorResponse", body)
     assert not -32019 <= body["error"]["code"] <= -32000, "MCP has set these aside"
     return body["error"]
 

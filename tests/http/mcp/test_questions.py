@@ -215,8 +215,13 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
         error = caller.refusal("tools/call", changed)
         assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
     broken: Json
-    for broken in ({}, {"x": {"action": "accept"}}, None, "x"):
-        mcp.refusal("tools/call", {**params, "inputResponses": broken})
+    for broken in ({"action": "accept"}, {"action": "accept", "content": {"bogus": "L"}}, "x"):
+        mcp.refusal(
+            "tools/call", {**params, "inputResponses": dict.fromkeys(params["inputResponses"], broken)}
+        )
+    for missing in ({}, {"x": {"action": "accept"}}, None, "x"):
+        again = mcp.ask("tools/call", {**params, "inputResponses": missing})
+        assert form_of(again) == form_of(asked), "a missing answer is asked for again"
     assert "How many?" in form_of(mcp.ask("tools/call", params))[1], "what was refused changed nothing"
     mcp.refusal("tools/call", params)
 
@@ -261,6 +266,9 @@ class TestTasks:
         assert asked["status"] == "input_required"
         [(key, request)] = asked["inputRequests"].items()
         assert request["params"]["message"] == "And then?"
+        formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
+        assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
+        assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
         said = {"action": "accept", "content": {"answer": "more"}}
         mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
         assert not queue.waiting, "an answer to another question is ignored"

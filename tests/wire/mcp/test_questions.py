@@ -116,18 +116,20 @@ def test_a_default_is_of_its_fields_type(kind: str, default: Json, is_kept: bool
     [("Rome", "Rome"), (2, "2"), (2.5, "2.5"), (True, "true"), ("", ""), (None, "null"), (["a"], '["a"]')],
 )
 def test_an_accepted_answer_is_its_value_in_words(value: Json, text: str) -> None:
-    assert answer_of({"action": "accept", "content": {"answer": value}}, "path") == text
+    assert (
+        answer_of({"action": "accept", "content": {"answer": value, "note": "x"}}, "answer", "path") == text
+    )
 
 
 def test_a_user_may_decline() -> None:
-    assert answer_of({"action": "decline"}, "path") == DECLINED
-    assert answer_of({"action": "cancel"}, "path") == CANCELED
+    assert answer_of({"action": "decline"}, "answer", "path") == DECLINED
+    assert answer_of({"action": "cancel"}, "answer", "path") == CANCELED
 
 
 @pytest.mark.parametrize("content", [None, {}, [], "Rome", {"a": 1, "b": 2}])
-def test_an_accepted_answer_has_one_field(content: Json) -> None:
-    with pytest.raises(InvalidParams, match="the one field") as caught:
-        answer_of({"action": "accept", "content": content}, "path")
+def test_an_accepted_answer_has_the_field_of_the_form(content: Json) -> None:
+    with pytest.raises(InvalidParams, match="must have the field 'answer'") as caught:
+        answer_of({"action": "accept", "content": content}, "answer", "path")
     assert caught.value.path == "path"
 
 
@@ -136,5 +138,5 @@ def test_an_accepted_answer_has_one_field(content: Json) -> None:
 )
 def test_another_answer_is_refused(response: Json) -> None:
     with pytest.raises(InvalidParams, match="accept, decline or cancel") as caught:
-        answer_of(response, "path")
+        answer_of(response, "answer", "path")
     assert caught.value.path == "path"

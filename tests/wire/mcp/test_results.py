@@ -180,7 +180,7 @@ def test_only_the_stateless_revision_wraps_its_results() -> None:
     ],
 )
 def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
-    assert encode_new_task(task(state), tool(), {"ttlMs": 5}) == {
+    assert encode_new_task(task(state), {"ttlMs": 5}) == {
         "taskId": "t-1",
         "status": name,
         "lastUpdatedAt": "1970-01-01T00:00:00.000Z",
@@ -190,31 +190,40 @@ def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
 
 
 def test_a_task_that_needs_credentials_asks_for_them_by_no_form() -> None:
-    encoded = encode_task(task(TaskState.AUTH_REQUIRED, says="Sign in."), None, {})
+    encoded = encode_task(task(TaskState.AUTH_REQUIRED, says="Sign in."), None, {}, shows_forms=True)
     assert (encoded["status"], encoded["inputRequests"]) == ("input_required", {})
     assert encoded["statusMessage"].startswith("Sign in.\nTo answer, call this tool again with task='t-1'")
 
 
+def test_a_client_that_shows_no_forms_reads_how_to_answer() -> None:
+    encoded = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {}, shows_forms=False)
+    assert (encoded["status"], encoded["inputRequests"]) == ("input_required", {})
+    assert encoded["statusMessage"].startswith("Which?\nTo answer, call this tool again with task='t-1'")
+
+
 def test_a_task_says_what_its_status_says() -> None:
-    assert encode_new_task(task(TaskState.WORKING, says="Reading."), None, {})["statusMessage"] == "Reading."
+    assert encode_new_task(task(TaskState.WORKING, says="Reading."), {})["statusMessage"] == "Reading."
 
 
 def test_a_task_has_its_result_or_its_question() -> None:
-    done = encode_task(task(TaskState.COMPLETED, Part(text="a")), None, {})
+    done = encode_task(task(TaskState.COMPLETED, Part(text="a")), None, {}, shows_forms=True)
     assert done["result"]["resultType"] == "complete"
     assert done["result"]["content"] == [text("a")]
     assert "inputRequests" not in done
-    asking = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {})
+    asking = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {}, shows_forms=True)
     assert asking["inputRequests"].keys() == {"question-1"}
     assert "result" not in asking
-    assert encode_task(task(TaskState.WORKING), None, {}).keys() & {"result", "inputRequests"} == set()
+    assert (
+        encode_task(task(TaskState.WORKING), None, {}, shows_forms=True).keys() & {"result", "inputRequests"}
+        == set()
+    )
 
 
 def test_a_task_of_a_tool_with_a_schema_must_have_structured_content() -> None:
     ended = task(TaskState.COMPLETED, Part(text="a"))
-    assert encode_task(ended, PROMISING, {})["result"]["isError"] is True
-    assert "isError" not in encode_task(ended, tool(), {})["result"]
-    assert "isError" not in encode_task(ended, None, {})["result"]
+    assert encode_task(ended, PROMISING, {}, shows_forms=True)["result"]["isError"] is True
+    assert "isError" not in encode_task(ended, tool(), {}, shows_forms=True)["result"]
+    assert "isError" not in encode_task(ended, None, {}, shows_forms=True)["result"]
 
 
 def test_progress_is_a_notification() -> None:

@@ -180,7 +180,10 @@ async def answer(call: OperationCall) -> Response:
         return await _stream(call)
     binding = call.binding
     if call.operation != "send":  # only a send may take long
-        return Response(await _run_operation(call), 200, call.headers, binding.media_type)
+        headers = call.headers
+        if call.operation == "card":
+            headers = {**headers, "Cache-Control": f"private, max-age={cards.CARD_MAX_AGE_SECONDS}"}
+        return Response(await _run_operation(call), 200, headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
         return binding.error(call.wire, to_protocol_error(cause))

@@ -17,6 +17,9 @@ INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html"""
 
+A2A_VERSION = "a2a-version"
+"""Name of the header and of the query parameter, in any case (A2A 1.0 section 3.2.6)."""
+
 MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 ANSWER_MARGIN_SECONDS = 2.0
@@ -55,7 +58,8 @@ def version(request: Request) -> str:
 
     Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6.1.
     """
-    text: str = request.headers.get("a2a-version") or request.query_params.get("A2A-Version") or ""
+    values = [value for name, value in request.query_params.multi_items() if name.lower() == A2A_VERSION]
+    text: str = request.headers.get(A2A_VERSION) or next(iter(values), "")
     return text.strip()
 
 

@@ -18,12 +18,13 @@ from a2a_lambda.errors import (
     ProtocolError,
     RouteNotFound,
     StreamingNotSupported,
+    VersionNotSupported,
     excerpt,
 )
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
-from a2a_lambda.http.request import check_media_type, version
+from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
 from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
@@ -57,7 +58,7 @@ class Rest:
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         status, body = wire.encode_failure(error)
-        if streaming and isinstance(error, StreamingNotSupported):
+        if streaming and wire.stream_errors_as_events and isinstance(error, StreamingNotSupported):
             # This client expects a stream, whatever the card says. It gets a stream of one event: the error.
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
@@ -131,7 +132,7 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
             raise InvalidParams("the body must be an object")
     # A client that writes `?historyLength=` names no length.
     pairs = request.query_params.items()
-    query = {name: value for name, value in pairs if value and name.lower() != "a2a-version"}
+    query = {name: value for name, value in pairs if value and name.lower() != A2A_VERSION}
     params = {**fields, **query}
     for spelling, name in protojson.spellings(match.variables).items():
         if params.pop(spelling, None) not in (None, "", match.variables[name]):
@@ -140,11 +141,11 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
 
 
 def check_version(wire: Wire, request: Request) -> None:
-    """Raises VersionNotSupported, and InvalidRequest for a version that has other paths."""
+    """Raises VersionNotSupported, also for a version that has other paths."""
     version_name = version(request)
     wires = negotiation.wires_for("", version_name)
     if version_name and wire.name not in {other.name for other in wires}:
-        raise InvalidRequest(
+        raise VersionNotSupported(
             f"this path is for A2A {wire.name}, but A2A-Version is {excerpt(version_name)}."
             " The paths of 0.3 begin with /v1; those of 1.0 do not"
         )

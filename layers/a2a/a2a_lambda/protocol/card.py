@@ -61,8 +61,8 @@ class CardSkill(CardModel):
     None of these three is sent to A2A clients."""
 
     id: str = Field(min_length=1)
-    name: str
-    description: str
+    name: str = Field(min_length=1)
+    description: str = Field(min_length=1)
     tags: list[str] = Field(default=[], min_length=1)
     examples: list[str] = []
     inputModes: list[str] | None = None

@@ -238,7 +238,9 @@ def encode_tasks(response: ListTasksResponse) -> Json:
 
 
 def encode_configs(response: ListPushConfigsResponse) -> Json:
-    return {"configs": [encode_config(config) for config in response["configs"]]}
+    configs = [encode_config(config) for config in response["configs"]]
+    token = response["nextPageToken"]
+    return {"configs": configs, **({"nextPageToken": token} if token else {})}
 
 
 SEND = Codec(decode_send)

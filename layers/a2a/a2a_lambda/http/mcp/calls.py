@@ -109,6 +109,8 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
                 return question_state.task_id
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
+        if response is None:  # the answer is missing, so the question is asked again
+            return question_state.task_id
         return await tasks.reply_to(
             call, record.task, response, f"params.inputResponses.{question_state.key}"
         )
@@ -132,7 +134,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
     if state not in STOPPED and message.has_extension(TASKS):
         times = tasks.times_of(await call.kit.service.get(call.scope, task["id"]))
-        return {"resultType": "task", **results.encode_new_task(task, tool, times), **meta}
+        return {"resultType": "task", **results.encode_new_task(task, times), **meta}
     # Credentials must not go through a form.
     if state == TaskState.INPUT_REQUIRED and message.shows_forms:
         key = question_key(task)
@@ -175,8 +177,9 @@ async def _encode_stream(
         task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
-        # A client that leaves cancels its call.
-        if not is_over:
+        # A client that leaves cancels its call. In the older revisions it may have lost its connection only:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+        if not is_over and call.message.is_stateless:
             _cancel_later(call, task_id)
         raise
     except Exception as cause:

@@ -65,7 +65,9 @@ async def handle(request: Request, agent: str | None) -> Response:
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
         error = to_protocol_error(cause)
-        body = jsonrpc.error(request_id, encode_error(error))
+        # MCP's schema has no null: the error of a request without a readable id has no id.
+        id_field = {} if request_id is None else {"id": request_id}
+        body = strictjson.dumps({"jsonrpc": "2.0", **id_field, "error": encode_error(error)})
         return Response(body, status_of(error, revision), error.headers, JSON)
 
 

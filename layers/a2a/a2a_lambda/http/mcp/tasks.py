@@ -12,7 +12,7 @@ from a2a_lambda.protocol.model import STOPPED, TERMINAL, Json, Part, Task, TaskS
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import reply
-from a2a_lambda.wire.mcp.questions import answer_of, filled_parameter, is_refusal, question_key
+from a2a_lambda.wire.mcp.questions import ANSWER_FIELD, answer_of, filled_parameter, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
 from a2a_lambda.wire.mcp.tools import Tool, tools_of
 from a2a_lambda.wire.shared import fields
@@ -24,7 +24,8 @@ async def get(call: McpCall) -> dict[str, Json]:
     record = await call.kit.service.get(call.scope, _id(call))
     if record.task["status"]["state"] in TERMINAL:  # the only answer with content
         record = await call.kit.service.get(call.scope, record.task["id"], results.INLINE_MODES)
-    return results.encode_task(record.task, tool_of(call, record), times_of(record))
+    tool, times = tool_of(call, record), times_of(record)
+    return results.encode_task(record.task, tool, times, shows_forms=call.message.shows_forms)
 
 
 async def update(call: McpCall) -> dict[str, Json]:
@@ -45,7 +46,8 @@ async def update(call: McpCall) -> dict[str, Json]:
 async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | str:
     """The message that answers a task's question. If the user refuses a parameter, there is no message, since
     its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
-    text, parameter = answer_of(response, path), filled_parameter(task)
+    parameter = filled_parameter(task)
+    text = answer_of(response, parameter or ANSWER_FIELD, path)
     if is_refusal(response) and parameter is not None:
         with suppress(TaskNotCancelable):
             await call.kit.service.cancel(call.scope, task["id"])

@@ -88,15 +88,15 @@ def is_refusal(response: Json) -> bool:
     return isinstance(response, dict) and response.get("action") in list(REFUSAL_TEXTS)
 
 
-def answer_of(response: Json, path: str) -> str:
-    """What the user said, in words. Raises InvalidParams."""
+def answer_of(response: Json, name: str, path: str) -> str:
+    """What the user said, in words. name: the field that was asked for; others are ignored. Raises
+    InvalidParams."""
     if is_refusal(response):
         return REFUSAL_TEXTS[response["action"]]
     if not isinstance(response, dict) or response.get("action") != "accept":
         raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
     content = response.get("content")
-    values = list(content.values()) if isinstance(content, dict) else []
-    if len(values) != 1:
-        raise InvalidParams(f"{path}.content must have the one field that was asked for", path=path)
-    [value] = values
+    if not isinstance(content, dict) or name not in content:
+        raise InvalidParams(f"{path}.content must have the field {name!r}", path=path)
+    value = content[name]
     return value if isinstance(value, str) else strictjson.dumps(value).decode()

@@ -94,13 +94,10 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 
-def encode_new_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dict[str, Json]:
-    """A task that was made instead of a result. tool: the one that made it, as far as is known. times:
-    createdAt and ttlMs."""
+def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
+    """A task that was made instead of a result. times: createdAt and ttlMs."""
     status = task["status"]
     text = text_of(status["message"]["parts"]) if "message" in status else ""
-    if status["state"] == TaskState.AUTH_REQUIRED:  # credentials must not go through a form
-        text = _how_to_go_on(task, tool)
     return {
         "taskId": task["id"],
         "status": TASK_STATUSES.get(status["state"], "working"),
@@ -111,15 +108,22 @@ def encode_new_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) ->
     }
 
 
-def encode_task(task: Task, tool: Tool | None, times: Mapping[str, Json]) -> dict[str, Json]:
-    """A task as `tasks/get` answers with it. See `encode_new_task`."""
-    result = encode_new_task(task, tool, times)
+def encode_task(
+    task: Task, tool: Tool | None, times: Mapping[str, Json], *, shows_forms: bool
+) -> dict[str, Json]:
+    """A task as `tasks/get` answers with it. tool: the one that made it, as far as is known. times: see
+    `encode_new_task`. shows_forms: whether the client can show a question as a form."""
+    result = encode_new_task(task, times)
     match result["status"]:
         case "completed":
             result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
         case "input_required":
-            asks_by_form = task["status"]["state"] == TaskState.INPUT_REQUIRED
-            result["inputRequests"] = {question_key(task): elicitation(task, tool)} if asks_by_form else {}
+            # Credentials must not go through a form.
+            if shows_forms and task["status"]["state"] == TaskState.INPUT_REQUIRED:
+                result["inputRequests"] = {question_key(task): elicitation(task, tool)}
+            else:
+                result["inputRequests"] = {}
+                result["statusMessage"] = _how_to_go_on(task, tool)
     return result
 
 

@@ -228,7 +228,7 @@ def encode_config(config: TaskPushNotificationConfig) -> Object:
     result: Object = {name: value for name, value in config.items() if name in KNOWN_OF_CONFIG}
     if "authentication" in config:
         authentication = config["authentication"].items()
-        result["authentication"] = {
-            name: value for name, value in authentication if name in KNOWN_OF_AUTHENTICATION
-        }
+        known_fields = {name: value for name, value in authentication if name in KNOWN_OF_AUTHENTICATION}
+        # 1.0 requires the scheme. A client of 0.3 may have named none, and is called with this one.
+        result["authentication"] = {"scheme": "Bearer", **known_fields}
     return result
