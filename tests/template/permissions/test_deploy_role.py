@@ -87,8 +87,9 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
         for role in (itself, roles.arn_of("DeployRole")):
             for action in ("PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRole", "AttachRolePolicy"):
                 assert not is_allowed(statements, f"iam:{action}", role, bounded)
-        for action in ("CreatePolicyVersion", "DeletePolicy"):
-            assert not is_allowed(statements, f"iam:{action}", boundary)
+        for policy in (boundary, roles.arn_of("OperatorPolicy"), roles.arn_of("ErasurePolicy")):
+            for action in ("CreatePolicyVersion", "DeletePolicy"):
+                assert not is_allowed(statements, f"iam:{action}", policy)
         for service, may_pass in (("cloudformation", True), ("lambda", False), ("codedeploy", False)):
             passed = {"iam:PassedToService": f"{service}.amazonaws.com"}
             assert is_allowed(statements, "iam:PassRole", itself, passed) is may_pass
@@ -97,6 +98,24 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
         theirs = "arn:aws:iam::123456789012:role/a2a-prod-RpcRole-X"
         assert is_allowed(statements, "iam:PutRolePolicy", theirs, bounded)
         assert not is_allowed(statements, "iam:PutRolePolicy", theirs, {"iam:PermissionsBoundary": "other"})
+
+
+DESCRIPTIONS = {
+    "Boundary": "The most that a role of the stack can do.",
+    "OperatorPolicy": "What the stack's operators may do.",
+    "ErasurePolicy": "What those who erase data may do.",
+    "ProofPolicy": "What the proof on AWS may do.",
+}
+
+
+def test_no_update_replaces_a_policy(resources: Json) -> None:
+    """Another description replaces a managed policy. The boundary's new ARN would be in no role, and a
+    deployment from GitHub could not roll back. These texts never change.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-iam-managedpolicy.html
+    """
+    policies = {name: item for name, item in resources.items() if item["Type"] == "AWS::IAM::ManagedPolicy"}
+    assert {name: item["Properties"]["Description"] for name, item in policies.items()} == DESCRIPTIONS
 
 
 WITHOUT_NAME = {

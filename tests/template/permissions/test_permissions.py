@@ -39,6 +39,7 @@ ACTIONS = {
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",
     ("Durable", "Table"): "dynamodb:GetItem PutItem Query",
     ("Durable", "DurableKey"): "kms:Decrypt GenerateDataKey",
+    **{(name, "DurableKey"): "kms:Decrypt" for name in ("Rpc", "Worker")},
     ("Rpc", "Executions"): "lambda:SendDurableExecutionCallbackSuccess StopDurableExecution",
     ("Worker", "Executions"): "lambda:GetDurableExecution SendDurableExecutionCallbackSuccess",
     **{(name, "StartExecutions"): "lambda:InvokeFunction" for name in ("Rpc", "Worker")},
