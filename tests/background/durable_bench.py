@@ -223,3 +223,13 @@ def url_of(task: Task) -> str:
     url = task["artifacts"][0]["parts"][0]["data"]["pay at"]
     assert isinstance(url, str)
     return url
+
+
+def operations(events: list[Event]) -> list[str]:
+    """Kind, name and state of the operations that events report."""
+    notices = [
+        event["statusUpdate"].get("metadata", {}).get("operation")
+        for event in events
+        if "statusUpdate" in event
+    ]
+    return [f"{each['kind']} {each['name']} {each['state']}" for each in notices if each]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.durable.engine import ERROR_BYTES
+from a2a_lambda.durable.outcomes import ERROR_BYTES
 from a2a_lambda.lambda_ import execution_handler, sdk_engine
 from a2a_lambda.protocol.model import Part, TaskState
 from tests.background.durable_bench import (

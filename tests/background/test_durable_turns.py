@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from a2a_lambda.protocol.model import Event, Json, TaskState
+from a2a_lambda.protocol.model import Json, TaskState
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.settings import Settings
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from tests.background.durable_bench import (
     DurableBench,
+    operations,
     parts_of,
     text_of,
     texts,
@@ -125,15 +126,6 @@ def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
     assert first == "wait approval ended"
     names = ("hotel", "train", "table")
     assert sorted(rest) == sorted(f"step {name} {state}" for name in names for state in ("started", "ended"))
-
-
-def operations(events: list[Event]) -> list[str]:
-    found = [
-        event["statusUpdate"].get("metadata", {}).get("operation")
-        for event in events
-        if "statusUpdate" in event
-    ]
-    return [f"{each['kind']} {each['name']} {each['state']}" for each in found if each]
 
 
 def test_what_a_trip_takes(durable_settings: Settings) -> None:

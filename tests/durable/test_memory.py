@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from a2a_lambda import Agent, Reply, Retry, SkillError, StepFailed
-from a2a_lambda.durable.engine import ERROR_BYTES, Notice
+from a2a_lambda.durable.engine import Notice
 from a2a_lambda.durable.memory import MemoryEngine
+from a2a_lambda.durable.outcomes import ERROR_BYTES
 from a2a_lambda.errors import AgentMistake, CodeChanged, ConfigurationError
 from tests.durable.agents import CARD, calls, run, written
 

@@ -17,7 +17,8 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.lean.connections import HttpAnswer
 from a2a_lambda.aws.lean.json_client import JsonClient
-from a2a_lambda.durable.engine import StepOutcome, Work
+from a2a_lambda.durable.engine import Work
+from a2a_lambda.durable.outcomes import StepOutcome
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.execution_handler import DurableHandler
 from tools.dev import event_sources

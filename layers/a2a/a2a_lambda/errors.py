@@ -70,13 +70,15 @@ class MemoryFull(SkillError):
 
 class CodeChanged(SkillError):
     """A replay of a durable turn took a different path than the earlier run, because its agent was changed
-    meanwhile, or because its code depends on something that changes, such as the time."""
+    meanwhile, or because its code depends on something that changes, such as the time. what: the
+    difference."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
             f"This task cannot continue: {what}. Its agent was changed, or the code depends on something that"
             " changes, such as the time: compute that in a step. See docs/long-running.md, Replays."
         )
+        self.what = what
 
 
 class StepFailed(KitError):

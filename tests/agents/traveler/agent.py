@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from a2a_lambda import Artifact, Ask, File, Progress, Reply, Retry, SkillError, StepFailed, Turn, skill
+from a2a_lambda.errors import FilesUnavailable
 
 CALLS: Counter[str] = Counter()
 """How often each step ran in this process."""
@@ -140,9 +141,9 @@ async def drift(turn: Turn) -> AsyncIterator[str]:
 
 
 @skill
-async def nap(turn: Turn) -> AsyncIterator[Any]:
+async def nap(turn: Turn, size: int = 0) -> AsyncIterator[Any]:
     for number in range(1, 4):
-        yield f"{number} "
+        yield f"{number} {'x' * size}"
         await turn.sleep(seconds=1, name=f"nap-{number}")
     yield Artifact("end", "awake")
 
@@ -278,6 +279,54 @@ async def remember(turn: Turn) -> str:
 @skill
 def learn(turn: Turn) -> None:
     turn.memory.set("learned", "much")
+
+
+@skill
+async def rush(turn: Turn) -> str:
+    """The second step of a branch begins while that of another branch runs."""
+
+    async def retry() -> str:
+        CALLS["retry"] += 1
+        if CALLS["retry"] == 1:
+            raise OSError("busy")
+        return "at last"
+
+    async def branch() -> str:
+        await turn.step("first", int)
+        CALLS["first"] += 1
+        return str(await turn.step("second", retry, retry=Retry(attempts=3, pause_seconds=1)))
+
+    return str((await turn.parallel(turn.step("long", asyncio.sleep, 2.5), branch))[1])
+
+
+@skill
+async def stray(turn: Turn, how: str = "drift") -> str:
+    """A branch that a replay cannot repeat, or that S3 does not answer."""
+
+    async def branch() -> None:
+        if how != "drift":
+            raise FilesUnavailable("S3 did not answer")
+        await turn.step(f"stray-{next(DRIFT)}", int)
+        await turn.sleep(hours=1)
+
+    try:
+        await turn.parallel(branch, turn.step("other", int))
+    except StepFailed as error:
+        return f"caught {error.kind}"
+    return "never"
+
+
+@skill
+async def naps(turn: Turn) -> str:
+    """Branches with one pause, a wait and several pauses."""
+
+    async def several() -> None:
+        for number in range(3):
+            await turn.sleep(hours=number + 1)
+
+    pause, wait = turn.sleep(hours=1, name="pause"), turn.wait_for("other", messages=True, timeout=1_000)
+    await turn.parallel(pause, wait, several)
+    return "awake"
 
 
 @skill

@@ -49,8 +49,9 @@ class RateLimit:
         end = (window + 1) * WINDOW_SECONDS
         if window != self._window:
             self._window, self._counts, self._shared, self._refused_owners = window, {}, {}, set()
+        refused_owners = self._refused_owners  # of this window: the next may begin during the call below
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
-        if owner not in self._refused_owners and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
+        if owner not in refused_owners and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
             # Adds what this container has counted since it last shared. The answer is what all containers
             # have added to this item.
             new, self._shared[owner] = count - self._shared.get(owner, 0), count
@@ -59,8 +60,8 @@ class RateLimit:
                 count_requests = self._store.count_requests
                 item_count = await threads.run(count_requests, owner, window, item, new, until=end)
                 if item_count * self._items > self._window_limit:
-                    self._refused_owners.add(owner)
-        if owner in self._refused_owners:
+                    refused_owners.add(owner)
+        if owner in refused_owners:
             raise TooManyRequests(
                 f"an owner may make at most {self._window_limit} requests within {WINDOW_SECONDS} seconds",
                 after=end - now,

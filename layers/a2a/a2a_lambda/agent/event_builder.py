@@ -89,6 +89,7 @@ class EventBuilder:
         self.question: Ask | None = None
         self.closing: TaskStatus | None = None
         self.size_bytes = 0
+        self.total_bytes = 0
 
     @property
     def parts(self) -> list[Part]:
@@ -108,8 +109,8 @@ class EventBuilder:
         return list(self._artifacts.values())
 
     def build(self, batch: Batch) -> list[Event]:
-        """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about. After the
-        last batch, or a question, `closing` is set.
+        """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about, and
+        `total_bytes` that of all batches. After the last batch, or a question, `closing` is set.
 
         Raises SkillError, AgentMistake or TypeError for an output that no event can hold. Then the whole
         batch is dropped.
@@ -128,6 +129,7 @@ class EventBuilder:
             except ValueError as error:  # NaN, or half of a character
                 raise AgentMistake(f"an output cannot be sent as JSON: {error}") from None
             self.size_bytes = len(text) if events else 0
+            self.total_bytes += self.size_bytes
             if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
                 raise SkillError(
                     f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"

@@ -138,8 +138,9 @@ class _Channel:
                 self._is_blocked = True
                 if self.fill() < 1:
                     return
-                self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
+                # The server's loop may wake it, and forget it, before this thread awaits it.
+                waiter = self._waiting = asyncio.get_running_loop().create_future()
+            await waiter
 
     async def get(self) -> Batch | BaseException:
         while (item := self.get_nowait()) is None:

@@ -22,16 +22,15 @@ from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
-    RESULT_BYTES,
     STEP_NAME_CHARACTERS,
     Engine,
     Exchange,
     Reply,
     Retry,
-    StepOutcome,
     Wait,
     error_beside_end,
 )
+from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
 from a2a_lambda.errors import AgentMistake, ConfigurationError, SkillError
 from a2a_lambda.protocol.model import Json
 

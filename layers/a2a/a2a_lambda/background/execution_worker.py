@@ -14,8 +14,9 @@ the same execution holds belongs to a dead one.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from a2a_lambda import threads
@@ -28,7 +29,7 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
 from a2a_lambda.files.files import Files
-from a2a_lambda.protocol.model import Event
+from a2a_lambda.protocol.model import OPERATION, Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.context import Context
@@ -42,11 +43,33 @@ from a2a_lambda.turns.run import Run
 RUN_ATTEMPTS = 5
 """Number of times in a row that a run of a turn may die before the turn fails for good."""
 
-Replies = Mapping[str, Reply]
-"""Replies to waits, by the key of their wait."""
 
-MakeEngine = Callable[[Replies, Callable[[str], str]], Engine]
-"""Makes the engine of a run from the replies that are known, and from what makes the URL of a wait."""
+@dataclass(frozen=True, slots=True)
+class EarlierRuns:
+    """What the runs of a turn before this one have left.
+
+    replies: those to its waits, by the key of the wait. told: kind, name and state of the notices that the
+    log has. untils: Unix times at which its open waits time out, by the key of the wait.
+    """
+
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    told: Set[tuple[str, str, str]] = frozenset()
+    untils: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":
+        statuses = [event["statusUpdate"] for event in taken_turn.later if "statusUpdate" in event]
+        notices = [update["metadata"].get(OPERATION) for update in statuses if "metadata" in update]
+        waits = execution_of(taken_turn.before).waits
+        return cls(
+            replies_in(taken_turn.later, taken_turn.head.turn_id),
+            {(notice["kind"], notice["name"], notice["state"]) for notice in notices if notice},
+            {wait.key: wait.until for wait in waits if wait.until},
+        )
+
+
+MakeEngine = Callable[[EarlierRuns, Callable[[str], str]], Engine]
+"""Makes the engine of a run. It gets what makes the URL of a wait, too."""
 
 
 class ExecutionWorker:
@@ -104,7 +127,7 @@ class ExecutionWorker:
         def callback_url(key: str) -> str:
             return f"{execution_of(head).url}/{CALLBACK_PATH}/{callback_token(head, key)}"
 
-        engine = make_engine(replies_in(taken_turn.later, head.turn_id), callback_url)
+        engine = make_engine(EarlierRuns.of(taken_turn), callback_url)
         turn = make_turn(
             head,
             taken_turn.message["message"],

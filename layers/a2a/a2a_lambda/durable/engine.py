@@ -13,22 +13,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
-
-from a2a_lambda import strictjson
-from a2a_lambda.errors import ConfigurationError, SkillError, error_text
 from a2a_lambda.protocol.model import Json, Part, text_of
-
-RESULT_BYTES = 250_000
-"""JSON bytes of a step's result. Lambda keeps 256 KB for an operation."""
 
 STEP_NAME_CHARACTERS = 100
 
-ERROR_BYTES = 8_192
-"""UTF-8 bytes of an error's text that are kept. A durable execution fails for good if an error has 32 KB."""
 
 LONGEST_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""
@@ -233,95 +223,6 @@ class OperationKeys:
         """Key that the next operation with this name will take. It is not taken yet."""
         count = self._used[name]
         return f"{self.prefix}{name}#{count + 1}" if count else f"{self.prefix}{name}"
-
-
-class NotKept(ValueError):
-    """The result of a step cannot be kept. Another try would not help."""
-
-
-MISTAKES = (ConfigurationError, NotKept)
-"""Mistakes of an agent's code: a step that makes one is not tried again."""
-
-
-def kept_error(error: BaseException) -> Exception:
-    """The error, or one whose type has the same name, with the beginning of its text: a durable execution
-    keeps all of a text, and refuses a long one. Raises the error if it cancels the whole task, and not only a
-    branch."""
-    if (task := asyncio.current_task()) and task.cancelling():
-        raise error
-    text = error_text(error)
-    if isinstance(error, Exception) and text and _shorten(text) == text:
-        return error
-    base = NotKept if isinstance(error, MISTAKES) else Exception
-    short_error: Exception = type(type(error).__name__, (base,), {})(_shorten(text))
-    return short_error
-
-
-def _shorten(text: str) -> str:
-    """As much of an error's text as is kept."""
-    content = text.encode(errors="replace")  # half an emoji has no bytes
-    if len(content) <= ERROR_BYTES:
-        return content.decode()
-    return f"{content[:ERROR_BYTES].decode(errors='ignore')}…"
-
-
-class StepOutcome:
-    """A step's value as JSON: what the engine keeps. A SkillError is an outcome, too: it is for the client,
-    and another try would not help."""
-
-    @staticmethod
-    async def of(name: str, call: Work, function: Callable[..., Any]) -> bytes:
-        """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
-        that is not JSON, is too large, or is not what the function's annotation says."""
-        try:
-            result = await call()
-        except SkillError as error:
-            return strictjson.dumps({"refused": _shorten(error_text(error))})
-        try:
-            body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
-        except (TypeError, ValueError) as error:
-            raise NotKept(f"the result of step {name!r} cannot be kept as JSON: {error}") from error
-        if len(body) > RESULT_BYTES:
-            raise NotKept(
-                f"the result of step {name!r} has {len(body):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
-                " keep it in S3 or a table, and return its key"
-            )
-        try:
-            StepOutcome.read(body, function)
-        except Exception as error:  # a validator is code, and may raise anything
-            field = ""
-            if isinstance(error, ValidationError):  # without its text, which has the value
-                field = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
-            raise NotKept(
-                f"the result of step {name!r}, of type {type(result).__name__}, does not fit the return"
-                f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
-                " says, or correct the annotation"
-            ) from None
-        return body
-
-    @staticmethod
-    def read(result: bytes, function: Callable[..., Any]) -> Any:
-        """The value, in the type of the function's return annotation, or as plain JSON if pydantic cannot
-        read that type. Raises SkillError, and what the type's validators raise."""
-        return StepOutcome.restore(StepOutcome.value_of(result), function)
-
-    @staticmethod
-    def value_of(result: bytes) -> Json:
-        """The value as plain JSON. Raises SkillError."""
-        outcome = strictjson.loads(result)
-        if "refused" in outcome:
-            raise SkillError(outcome["refused"])
-        return outcome["value"]
-
-    @staticmethod
-    def restore(value: Json, function: Callable[..., Any]) -> Any:
-        """The JSON value of a step in the type of its function's return annotation: see `read`."""
-        try:
-            hint = get_type_hints(function).get("return", Any)
-            adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
-        except Exception:  # a type hint is code, and may raise anything; a partial has none
-            adapter = None
-        return value if adapter is None else adapter.validate_python(value)
 
 
 async def gather(runs: Sequence[Awaitable[bytes]]) -> list[bytes]:

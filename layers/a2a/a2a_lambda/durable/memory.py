@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from a2a_lambda.durable.engine import (
-    MISTAKES,
     Engine,
     Notice,
     OpenWait,
@@ -21,8 +20,8 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
     gather,
-    kept_error,
 )
+from a2a_lambda.durable.outcomes import MISTAKES, kept_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
 from a2a_lambda.protocol.model import Part
 

@@ -17,7 +17,7 @@ from aws_durable_execution_sdk_python import DurableContext, durable_execution
 from aws_durable_execution_sdk_python.exceptions import InvocationError
 
 from a2a_lambda.aws.queue import read_message
-from a2a_lambda.background.execution_worker import ExecutionWorker, Replies
+from a2a_lambda.background.execution_worker import EarlierRuns, ExecutionWorker
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.observability import LambdaEvent
@@ -51,8 +51,8 @@ class DurableHandler:
         arn = context.execution_context.durable_execution_arn
         turn = read_message(json.dumps(message))
 
-        def make_engine(replies: Replies, url: Callable[[str], str]) -> Engine:
-            run.replies, run.url = replies, url
+        def make_engine(earlier: EarlierRuns, url: Callable[[str], str]) -> Engine:
+            run.earlier, run.url = earlier, url
             return engine
 
         async def work() -> None:

@@ -12,8 +12,8 @@ https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
 
 import asyncio
 import contextvars
-import json
 import logging
+import math
 import queue
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,9 +45,8 @@ from aws_durable_execution_sdk_python.exceptions import (
 from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
-from a2a_lambda.background.execution_worker import Replies
+from a2a_lambda.background.execution_worker import EarlierRuns
 from a2a_lambda.durable.engine import (
-    MISTAKES,
     Engine,
     Notice,
     OpenWait,
@@ -56,9 +55,9 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
-    kept_error,
 )
-from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError, error_text
+from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, kept_error
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 
 STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
@@ -76,7 +75,12 @@ logging.getLogger("aws_durable_execution_sdk_python.operation.step").setLevel(lo
 
 
 class OutOfTime(Exception):
-    """The run has too little time left for a step, or has ended: another run makes it."""
+    """The run has too little time left for a step, or has ended: another run makes it. seconds: until
+    then."""
+
+    def __init__(self, seconds: int = 1) -> None:
+        super().__init__()
+        self.seconds = seconds
 
 
 @dataclass(slots=True)
@@ -84,18 +88,21 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
-    times: what suspended operations wait for, by their key. tell: takes the notices of the operations.
-    work: steps and branches that run. is_canceled: the turn has ended, or was canceled.
+    times: what suspended operations wait for, by their key. tell: takes the notices of the operations. told:
+    kind, name and state of those that were told. work: steps and branches that run. steps: the steps among
+    them. is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
     seconds: float
-    replies: Replies = field(default_factory=dict)
+    earlier: EarlierRuns = field(default_factory=EarlierRuns)
     url: Callable[[str], str] = str
     tell: Callable[[Notice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
+    told: set[tuple[str, str, str]] = field(default_factory=set)
     work: "set[Future[Any]]" = field(default_factory=set)
+    steps: "set[Future[Any]]" = field(default_factory=set)
     is_canceled: bool = False
 
     def cancel(self) -> None:
@@ -108,6 +115,7 @@ class RunState:
         """Cancel a step, or a branch, with the run."""
         self.work.add(future)
         future.add_done_callback(self.work.discard)
+        future.add_done_callback(self.steps.discard)
         if self.is_canceled:
             future.cancel()
         return future
@@ -116,6 +124,19 @@ class RunState:
     def time_left(self) -> float:
         """Seconds that a step has now."""
         return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
+
+    @property
+    def next_run_seconds(self) -> int:
+        """Seconds until the next run. As long as a step runs, so does this one, and the SDK would continue in
+        it a branch that is due."""
+        return max(1, math.ceil(self.deadline - time.monotonic())) if self.steps else 1
+
+    def announce(self, notice: Notice) -> None:
+        """Tell what a pause or a wait does, unless this run or an earlier one has told it."""
+        content = (notice.kind, notice.name, notice.state)
+        if content not in self.told and content not in self.earlier.told:
+            self.told.add(content)
+            self.tell(notice)
 
     def suspension(self) -> Suspended:
         return Suspended([*self.waits.values()], min(self.times.values(), default=0.0))
@@ -127,6 +148,7 @@ class OperationThread:
     def __init__(self, context: DurableContext, run: RunState, prefix: str = "") -> None:
         self.keys = OperationKeys(prefix)
         self.suspension: Suspended | None = None
+        self._pauses = OperationKeys(prefix)
         self._context = context
         self._run = run
         self._requests: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
@@ -190,8 +212,10 @@ class OperationThread:
         def body(_: Any) -> str:
             # With too little time left for a step, the run leaves it to the next one, which has all of it.
             if self._run.time_left < STEP_PART * self._run.seconds:
-                raise OutOfTime
-            future = self._run.watch(_submit(call_and_report, loop, context))
+                raise OutOfTime(self._run.next_run_seconds)
+            future = _submit(call_and_report, loop, context)
+            self._run.steps.add(future)
+            self._run.watch(future)
             try:
                 return future.result(self._run.time_left).decode()
             except CancelledError:
@@ -217,14 +241,15 @@ class OperationThread:
 
     async def sleep(self, name: str, seconds: int) -> None:
         pause = partial(self._context.wait, Duration(seconds=seconds), name=name)
-        await self._do(f"sleep {name}", pause, Notice("sleep", name, "started", time.time() + seconds))
+        notice = Notice("sleep", self._pauses.take(name), "started", time.time() + seconds)
+        await self._do(f"sleep {name}", pause, notice)
 
     async def wait_for(self, wait: Wait) -> Reply:
         config = CallbackConfig(timeout=Duration(seconds=wait.seconds or 0))
 
         def operation() -> Reply:
             callback = self._context.create_callback(name=wait.key, config=config)
-            if (reply := self._run.replies.get(wait.key)) is not None:
+            if (reply := self._run.earlier.replies.get(wait.key)) is not None:
                 return reply
             self._run.waits[wait.key] = OpenWait(wait, callback.callback_id, until)
             try:
@@ -237,7 +262,8 @@ class OperationThread:
             # The process that took the reply died before it had stored all of it.
             raise SkillError("A reply to this task was lost. Send the request again.")
 
-        until = time.time() + wait.seconds if wait.seconds else 0.0
+        # A replay comes here again, later.
+        until = self._run.earlier.untils.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
         return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))
 
     async def parallel(
@@ -247,7 +273,7 @@ class OperationThread:
 
         def branch(index: int, inner: DurableContext) -> str:
             engine = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
-            work = partial(_outcome, partial(branches[index], engine), f"{name}/{index}")
+            work = partial(BranchOutcome.of, f"{name}/{index}", partial(branches[index], engine))
             return engine.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:
@@ -258,7 +284,7 @@ class OperationThread:
             config = ParallelConfig(completion_config=ALL, nesting_type=NestingType.FLAT)
             return self._context.parallel(functions, name=name, config=config).get_results()
 
-        return [_read_outcome(text) for text in await self._do(f"branches {name}", operation)]
+        return [BranchOutcome.read(text) for text in await self._do(f"branches {name}", operation)]
 
     def callback_url(self, key: str) -> str:
         return self._run.url(key)
@@ -277,7 +303,6 @@ class OperationThread:
             )
         key = self.keys.prefix + what
         self._run.times.pop(key, None)
-        was_replayed = self._context.is_replaying()
 
         def watched() -> Result:
             try:
@@ -290,9 +315,8 @@ class OperationThread:
                 raise
 
         def tell_end() -> None:
-            # The last operation of a replay is the one that woke the turn.
-            if notice is not None and not (was_replayed and self._context.is_replaying()):
-                self._run.tell(Notice(notice.kind, notice.name, "ended"))
+            if notice is not None:
+                self._run.announce(Notice(notice.kind, notice.name, "ended"))
 
         future: Future[Result] = Future()
         self._requests.put((watched, future))
@@ -302,8 +326,8 @@ class OperationThread:
             self._is_interrupted = True
             raise
         except Suspended:
-            if notice is not None and not was_replayed:
-                self._run.tell(notice)
+            if notice is not None:
+                self._run.announce(notice)
             self.suspension = self._run.suspension()
             raise self.suspension from None
         except TimeoutError:
@@ -330,37 +354,8 @@ def _submit(
 
 def decide_retry(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
-        return RetryDecision.retry(Duration(seconds=1))
+        return RetryDecision.retry(Duration(seconds=error.seconds))
     pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
     if pause is None:
         return RetryDecision.no_retry()
     return RetryDecision.retry(Duration(seconds=max(1, int(pause))))
-
-
-async def _outcome(branch: Callable[[], Awaitable[bytes]], name: str) -> str:
-    """What a branch returned or raised, as JSON for replays. Raises CodeChanged and StoreError."""
-    try:
-        return json.dumps({"value": (await branch()).decode()})
-    except (CodeChanged, StoreError):
-        raise
-    except SkillError as error:
-        return json.dumps({"refused": error_text(error)})
-    except TimeoutError as error:
-        return json.dumps({"late": str(error)})
-    except StepFailed as error:
-        return json.dumps({"failed": [error.name, error.kind, error.text]})
-    except (Exception, asyncio.CancelledError) as error:
-        shortened = kept_error(error)
-        logger.exception("branch %s failed", name)
-        return json.dumps({"failed": [name, type(error).__name__, str(shortened)]})
-
-
-def _read_outcome(text: str) -> bytes:
-    outcome = json.loads(text)
-    if "value" in outcome:
-        return str(outcome["value"]).encode()
-    if "refused" in outcome:
-        raise SkillError(outcome["refused"])
-    if "late" in outcome:
-        raise TimeoutError(outcome["late"])
-    raise StepFailed(*outcome["failed"])

@@ -43,7 +43,7 @@ def size_of(events: Iterable[Event]) -> int:
 class Journal:
     """head: returns the run's current head. The run may write until its lease ends.
 
-    sequence: last sequence number stored. size_bytes: JSON bytes of all events so far.
+    sequence: last sequence number stored.
     """
 
     def __init__(self, store: Store, head: Callable[[], Head], sequence: int) -> None:
@@ -56,12 +56,10 @@ class Journal:
         self._refusal = ""
         self._began_at = self._flushed_at = asyncio.get_running_loop().time()
         self.sequence = sequence
-        self.size_bytes = 0
 
     def add(self, events: Sequence[Event], size: int) -> bool:
         """Add events; returns whether it is time to store them. size: their JSON bytes, as
         `size_of` counts them."""
-        self.size_bytes += size
         self._pending += events
         self._pending_bytes += size
         return self._is_late() or self._pending_bytes >= FLUSH_BYTES

@@ -198,7 +198,8 @@ class Run:
                 if self._claim.replay is not None and turn.engine is not None and not is_notice:
                     events = self._claim.replay.take(events)
                     size = size_of(events)
-                if self._journal.size_bytes + size > OUTPUT_BYTES:
+                # A replay builds again what an earlier run has stored, so this is what all runs output.
+                if self._builder.total_bytes > OUTPUT_BYTES:
                     raise LimitExceeded(f"The agent output more than {OUTPUT_BYTES:,} bytes in one turn.")
                 # What is published may not be stored yet. It has no number then, so a client that comes
                 # back asks for what follows the last number that it has.

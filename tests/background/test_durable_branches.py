@@ -1,0 +1,83 @@
+"""Branches of durable turns: what happens in one does not disturb the others, nor the turn."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from a2a_lambda.lambda_ import sdk_engine
+from a2a_lambda.lambda_.sdk_engine import OutOfTime, RunState
+from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.tasks.head import Head
+from a2a_lambda.turns import run
+from tests.background.durable_bench import DurableBench, operations, text_of, texts
+
+
+def test_a_step_that_begins_late_in_a_branch_moves_once(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the step of another branch runs, the SDK would continue the branch again and again."""
+    moves = 0
+    decide_retry = sdk_engine.decide_retry
+
+    def count_moves(retry: Any, once: bool, error: Exception, attempt: int) -> Any:
+        nonlocal moves
+        moves += isinstance(error, OutOfTime)
+        return decide_retry(retry, once, error, attempt)
+
+    first_runs: list[RunState] = []
+
+    def time_left(state: RunState) -> float:
+        """Little in the first run, after the first step of the branch."""
+        first_runs.append(state)
+        return 100.0 if state is first_runs[0] and bench.calls["first"] else 800.0
+
+    monkeypatch.setattr(sdk_engine, "decide_retry", count_moves)
+    monkeypatch.setattr(RunState, "time_left", property(time_left))
+    task = bench.send(skill="rush")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "at last"}
+    assert (moves, bench.calls["retry"]) == (1, 2)
+
+
+def test_a_branch_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
+    task = bench.send(skill="stray")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "the replay took a different path" in text_of(failed["status"]["message"])
+
+
+def test_a_branch_without_its_files_has_failed(bench: DurableBench) -> None:
+    task = bench.send('{"how": "no file"}', skill="stray")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "caught FilesUnavailable"}
+
+
+def test_what_branches_do_is_told_once(bench: DurableBench) -> None:
+    """However often a timer, or a reply to another branch, replays them."""
+    task = bench.send(skill="naps")
+    untils = set[float]()
+
+    def told() -> Counter[str]:
+        return Counter(operations([event for _, event in bench.store.get_events(bench.head(task["id"]))]))
+
+    def has_slept(head: Head) -> bool:
+        if head.is_suspended and head.execution is not None:
+            untils.update(wait.until for wait in head.execution.waits)
+        return head.is_suspended and "sleep parallel/2/sleep#3 ended" in told()
+
+    bench.wait(task["id"], has_slept)
+    assert len(untils) == 1, "a wait times out when its first run has said"
+    bench.send("go on", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    places = ("sleep parallel/0/pause", "wait parallel/1/other", "sleep parallel/2/sleep")
+    operations_of_skill = [*places, f"{places[2]}#2", f"{places[2]}#3"]
+    assert told() == Counter(
+        f"{name} {state}" for name in operations_of_skill for state in ("started", "ended")
+    )
+
+
+def test_all_runs_of_a_turn_share_the_limit_of_its_output(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "OUTPUT_BYTES", 3_000)
+    task = bench.send('{"size": 2000}', skill="nap")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(failed["status"]["message"]) == "The agent output more than 3,000 bytes in one turn."
