@@ -73,6 +73,26 @@ def test_leaving_closes_what_is_read() -> None:
     assert closed == [True]
 
 
+def test_leaving_between_two_items_closes_what_is_read() -> None:
+    closed: list[bool] = []
+
+    async def two() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            closed.append(True)
+
+    async def go() -> bool:
+        source = two()
+        items = sse.with_silences(source, 60)
+        assert await anext(items) == 1
+        await items.aclose()
+        return bool(closed)
+
+    assert asyncio.run(go())
+
+
 def test_white_space_is_sent_until_the_json_is_there() -> None:
     async def go() -> list[bytes]:
         late: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -15,6 +15,7 @@ from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.protocol.model import Task, TaskState
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.turns import ending, journal, lease, run
+from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
 from tests.processes.death import die_after_context
 from tests.turns.run_bench import PATIENCE, RunBench, within
@@ -260,6 +261,20 @@ def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     assert len(json.dumps([said.parts for said in conversation])) < 70_000
     assert conversation[-1].text.startswith("24 ")
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
+
+
+def test_a_second_attempt_ends_with_the_context_as_it_is(bench: RunBench) -> None:
+    """The first one may have changed it."""
+
+    async def run_second() -> dict[str, int]:
+        claim = await bench.messages.intake.start(*bench.sent("mutate"))
+        assert isinstance(claim, Claim)
+        claim.turn.attempt = 2
+        bench.calls.during()
+        await bench.messages.make_run(claim).run_to_end()
+        return bench.calls.during()
+
+    assert within(run_second()) == {"get_item": 1, "put_item": 2}
 
 
 def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:

@@ -1,6 +1,7 @@
 """A task whose run died, as any process finds it."""
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,14 @@ from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, status
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Pending, Place
-from a2a_lambda.turns.recovery import LOST, end_task, load_live_head, load_progress, lost_status
+from a2a_lambda.turns.recovery import (
+    LOST,
+    end_task,
+    load_live_head,
+    load_progress,
+    lost_status,
+    wait_for_claim,
+)
 from tests.helpers.clock import Clock
 
 
@@ -39,6 +47,20 @@ def test_a_follower_sees_the_end_of_a_run_that_died(store: Store, head: Head, cl
     clock.now = head.lease + 1
     newer, _ = asyncio.run(load_progress(store, head, after=0))
     assert newer.state == TaskState.FAILED
+
+
+def test_a_message_that_is_written_ahead_has_time_to_be_claimed(store: Store, head: Head) -> None:
+    """As long as the request that waits for it has time."""
+
+    async def wait(seconds: float) -> Head:
+        claim = asyncio.create_task(asyncio.to_thread(store.update_head, head))
+        newer = await wait_for_claim(store, head, time.monotonic() + seconds)
+        assert (await claim).version == newer.version
+        return newer
+
+    assert asyncio.run(wait(60)).version == head.version + 1
+    with pytest.raises(Conflict):
+        asyncio.run(wait_for_claim(store, head, time.monotonic()))
 
 
 def test_a_follower_of_a_task_that_has_expired_is_told(store: Store, head: Head, clock: Clock) -> None:
