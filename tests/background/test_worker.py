@@ -9,7 +9,9 @@ import pytest
 
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
-from a2a_lambda.protocol.model import Part, TaskState
+from a2a_lambda.operations import messages
+from a2a_lambda.operations.stream_limit import StreamLimit
+from a2a_lambda.protocol.model import Part, Task, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import lease
@@ -217,6 +219,27 @@ def test_a_message_waits_for_the_worker_a_moment(bench: WorkerBench, monkeypatch
 
     asyncio.run(both())
     assert bench.ticket(asked["id"]) in bench.queue.waiting
+
+
+def test_a_send_without_a_slot_gets_the_task_that_is_queued(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn runs anyway. A refusal would make the client send it again."""
+    monkeypatch.setattr(messages, "SLOTLESS_SEND_SECONDS", 0.1)
+    probe = bench.agents["probe"]
+    bench.agents._profiles["probe"] = replace(probe, card=probe.card.model_copy(update={"background": True}))
+    limit = bench.messages._stream_limit = StreamLimit(bench.store, 1)
+    call, request = bench.sent("echo")
+    request["configuration"] = {"returnImmediately": False}
+
+    async def send() -> Task:
+        async with limit.hold_slot(bench.scope.owner):
+            return (await bench.messages.send(call, request))["task"]
+
+    task = asyncio.run(send())
+    assert task["status"]["state"] == TaskState.SUBMITTED
+    assert bench.work() == 1
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
 def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 import uuid
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -17,8 +18,9 @@ from a2a_lambda.background import placement
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
+from a2a_lambda.http.dispatch import SlotStream
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import messages
+from a2a_lambda.operations import messages, stream_limit
 from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -89,6 +91,54 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch:
                     pass
 
     asyncio.run(go())
+
+
+def test_a_stream_that_its_client_does_not_read_is_kept(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Lambda runs until the client reads, or the invocation ends."""
+    monkeypatch.setattr(stream_limit, "SLOT_LOOK_SECONDS", 0.01)
+    clock = Clock()
+    store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
+    caps = StreamLimit(store, 1)
+    keep, is_renewed = store.slots.keep, asyncio.Event()
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        yield b"data: 1\n\n"
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def go() -> None:
+        loop, is_blocked = asyncio.get_running_loop(), asyncio.Event()
+
+        def note(*arguments: Any) -> None:
+            keep(*arguments)
+            loop.call_soon_threadsafe(is_renewed.set)
+
+        async def send(message: Any) -> None:
+            if message.get("body"):
+                is_blocked.set()
+                await asyncio.Event().wait()
+
+        monkeypatch.setattr(store.slots, "keep", note)
+        async with AsyncExitStack() as stack:
+            slot = await stack.enter_async_context(caps.hold_slot(owner))
+            response = SlotStream(events(), slot, stack)
+        stream = asyncio.create_task(response({"type": "http"}, receive, send))
+        await is_blocked.wait()
+        clock.now += 41
+        await is_renewed.wait()
+        clock.now += 60
+        with pytest.raises(TooManyStreams):
+            async with caps.hold_slot(owner):
+                pass
+        stream.cancel()
+        await asyncio.wait({stream})
+        async with caps.hold_slot(owner):
+            pass
+
+    asyncio.run(asyncio.wait_for(go(), 60))
 
 
 def test_one_whose_client_leaves_is_free_at_once(

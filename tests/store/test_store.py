@@ -3,6 +3,7 @@
 import base64
 import uuid
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.store.table import Table
+from a2a_lambda.store.table import ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -335,6 +336,20 @@ def test_a_slot_has_one_holder_until_its_time_ends(
     store.slots.free(owner, 3, "one")
     assert store.slots.list(owner) == set()
     assert store.slots.take(owner, 4, "three", now + 30)
+
+
+def test_a_swap_whose_answer_was_lost_has_succeeded(store: Store) -> None:
+    """The client sends it again, and meets its own item."""
+    swap = partial(
+        store._table.swap, condition="attribute_not_exists(pk) OR #until < :now", names={"#until": "until"}
+    )
+    times = {"until": {"N": "20"}, "expires": {"N": "9999999999"}}
+    item = {**items.keys_key(f"/{uuid.uuid4()}", "load"), **times}
+    assert swap(item, values={":now": {"N": "10"}}) is None
+    assert swap(item, values={":now": {"N": "10"}}) is None
+    with pytest.raises(ConditionFailed):
+        swap({**item, "until": {"N": "21"}}, values={":now": {"N": "10"}})
+    assert swap({**item, "until": {"N": "40"}}, values={":now": {"N": "30"}}) == item
 
 
 def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:

@@ -7,10 +7,10 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote
 
@@ -76,11 +76,15 @@ class Bucket:
 
     def __init__(self, make_client: "Callable[[], S3Client]", name: str) -> None:
         self._make_client = make_client
+        self._client: S3Client | None = None
+        self._lock = threading.Lock()
         self.name = name
 
-    @cached_property
+    @property
     def _s3(self) -> "S3Client":
-        return self._make_client()
+        with self._lock:  # the first files of a turn come at once, each in its thread
+            self._client = self._client or self._make_client()
+            return self._client
 
     def put(self, key: str, content: bytes) -> None:
         with _errors("PutObject"):

@@ -6,7 +6,7 @@ rpc, rest ── accept ── OperationCall ── answer ── wire.decode �
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -277,18 +277,18 @@ class SlotStream(StreamingResponse):
         stack: AsyncExitStack,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        async def body() -> AsyncIterator[bytes]:
-            async for event in events:
-                yield event
-                await slot.renew()
-
-        super().__init__(body(), headers={**STREAM_HEADERS, **headers}, media_type=sse.MEDIA_TYPE)
+        super().__init__(events, headers={**STREAM_HEADERS, **headers}, media_type=sse.MEDIA_TYPE)
         stack.push_async_callback(events.aclose)
+        self._slot = slot
         self._stack = stack.pop_all()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        async with self._stack:
-            await super().__call__(scope, receive, send)
+        renewal = asyncio.create_task(self._slot.renew_until_canceled())
+        try:
+            async with self._stack:
+                await super().__call__(scope, receive, send)
+        finally:
+            renewal.cancel()
 
 
 async def _encode_stream(

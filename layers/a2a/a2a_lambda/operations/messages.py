@@ -82,7 +82,8 @@ class Messages:
         """Run a turn here, or dispatch it, and answer when it has ended or asks a question; at once, if the
         client does not wait for a dispatched turn.
 
-        A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends.
+        A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends;
+        if the turn runs elsewhere, the answer is the task as it is.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
@@ -110,6 +111,8 @@ class Messages:
             sending.stop(TOO_MANY)
             if sending.is_starting:  # its claim may be stored, so its turn must end, too
                 await asyncio.gather(work, return_exceptions=True)
+            if sending.dispatched_head is not None:  # the turn runs anyway, and the client must know its task
+                return await sending.answer(sending.dispatched_head)
             raise
         finally:
             work.cancel()
@@ -223,6 +226,8 @@ class _Sending:
         self._run: Run | None = None
         self._stop_reason = ""
         self.is_starting = False
+        self.dispatched_head: Head | None = None
+        """Head of the task, if its turn runs elsewhere: in the background, or in an execution."""
 
     def stop(self, reason: str) -> None:
         """End the turn, if this process runs it, or is about to. See `Run.stop`."""
@@ -257,6 +262,7 @@ class _Sending:
                 head = await load_live_head(store, self._call.scope, result.head.task_id)
             else:
                 head = result
+                self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyStreams(self._stop_reason)
                 # If a request does not say whether it blocks, some versions block. In the others, the place
@@ -275,7 +281,11 @@ class _Sending:
                 head = latest_head
                 break
             # The run died, so the request has no answer. It starts its turn again.
-        task, _ = await threads.run(store.get_task, head)
+        return await self.answer(head)
+
+    async def answer(self, head: Head) -> SendMessageResponse:
+        """The response with the task as it is. Raises StoreError."""
+        task, _ = await threads.run(self._messages.store.get_task, head)
         return await self.encode(head, task)
 
     async def encode(self, head: Head, task: Task) -> SendMessageResponse:

@@ -20,6 +20,9 @@ SLOT_SECONDS = 90.0
 
 SLOT_RENEWAL_SECONDS = 40.0
 
+SLOT_LOOK_SECONDS = 10.0
+"""Seconds between looks at whether it is time to renew a slot."""
+
 RANDOM_TRIES = 2
 """Slots that are tried at random, before the free ones are looked up."""
 
@@ -42,6 +45,12 @@ class Slot:
             await threads.run(
                 self._store.slots.keep, self._owner, self._number, self._holder, now + SLOT_SECONDS
             )
+
+    async def renew_until_canceled(self) -> None:
+        """Renew the slot, also while its client reads nothing."""
+        while True:
+            await asyncio.sleep(SLOT_LOOK_SECONDS)
+            await self.renew()
 
     async def release(self) -> None:
         """Release the slot, even if the caller is cancelled meanwhile."""

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -43,10 +44,12 @@ class IssuerCopy:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A container asks an issuer. began_at: Unix time. cooldown_seconds: seconds until the next one may."""
+    """A container asks an issuer. began_at: Unix time. cooldown_seconds: seconds until the next one may.
+    holder: the container, so that two that begin at once differ."""
 
     began_at: float
     cooldown_seconds: float
+    holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
 class IssuerCopies:
@@ -106,11 +109,12 @@ class IssuerCopies:
         """Tell the others that the issuer answered ("done"), or did not ("failed")."""
         item = self._item_of(issuer, fetch, state)
         with suppress(ConditionFailed):  # it took too long, and another container asks now
-            self._table.put(item, "began = :began", {":began": item["began"]})
+            self._table.put(item, "holder = :holder", {":holder": item["holder"]})
 
     def _item_of(self, issuer: Named, fetch: Fetch, state: str) -> dict[str, Any]:
         return {
             **self._key("fetch", issuer),
+            "holder": {"S": fetch.holder},
             "began": {"N": str(fetch.began_at)},
             "until": {"N": str(fetch.began_at + fetch.cooldown_seconds)},
             "state": {"S": state},

@@ -101,16 +101,23 @@ class Table:
     def swap(
         self, item: dict[str, Any], condition: str, values: Mapping[str, Any], names: Mapping[str, str]
     ) -> Item | None:
-        """Put an item; returns the item that was there, or None. Raises ConditionFailed."""
-        with _errors():
-            answer = self._client.put_item(
-                TableName=self.name,
-                Item=item,
-                ConditionExpression=condition,
-                ExpressionAttributeValues=values,
-                ExpressionAttributeNames=names,
-                ReturnValues="ALL_OLD",
-            )
+        """Put an item; returns the item that was there, or None, also if an earlier try succeeded after all.
+        Raises ConditionFailed."""
+        try:
+            with _errors():
+                answer = self._client.put_item(
+                    TableName=self.name,
+                    Item=item,
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues=values,
+                    ExpressionAttributeNames=names,
+                    ReturnValues="ALL_OLD",
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+        except ConditionFailed as conflict:
+            if conflict.item != item:
+                raise
+            return None
         return answer.get("Attributes")
 
     def add(self, key: dict[str, Any], attribute: str, amount: int, *, expires: int) -> int:
