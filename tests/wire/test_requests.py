@@ -88,6 +88,7 @@ def test_a_request_for_a_task(wire: Any) -> None:
     assert decode({"id": "t"}) == {"id": "t"}
     full = {"id": "t", "historyLength": 0, "metadata": {"a": 1}}
     assert decode(full) == full
+    assert wire.requests["get"].encode(full) == full
     for params, path in (
         ({}, "params.id"),
         ({"id": ""}, "params.id"),

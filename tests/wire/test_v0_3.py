@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
     PART_CONTENT,
     Event,
@@ -74,6 +75,20 @@ def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
     assert json_0x.encode_message(decoded) == message
     stored = strictjson.loads(strictjson.dumps(decoded))
     assert json_0x.encode_message(stored) == message
+
+
+@pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
+def test_messages_of_an_answer_may_have_no_parts(parts: Json) -> None:
+    """As those of fasta2a may. In a request they may not."""
+    message = {"kind": "message", "messageId": "m", "role": "agent", **parts}
+    status = {"state": "completed", "message": message}
+    task = {"kind": "task", "id": "t", "contextId": "c", "status": status, "history": [message]}
+    decoded = json_0x.decode_event(task)["task"]
+    assert decoded["history"] == [decoded["status"]["message"]]
+    assert decoded["history"][0]["parts"] == []
+    assert json_0x.decode_event(message)["message"]["parts"] == []
+    with pytest.raises(InvalidParams):
+        json_0x.decode_message(message, "m")
 
 
 @given(parts())

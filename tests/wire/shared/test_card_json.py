@@ -41,6 +41,24 @@ def test_a_card_says_where_tools_are_if_it_shows_some(
     assert (card_json.MCP_EXTENSION in uris) == has_place
 
 
+@pytest.mark.parametrize(
+    ("modes", "upload_bytes", "has_place"),
+    [
+        (["text/plain"], 1_000, False),
+        (["text/plain", "application/json"], 1_000, False),
+        (["text/plain", "image/png"], 1_000, True),
+        (["image/png"], 0, False),
+    ],
+)
+def test_a_card_says_where_files_are_uploaded_if_the_agent_takes_some(
+    modes: list[str], upload_bytes: int, has_place: bool
+) -> None:
+    skills = [CardSkill(id="s", name="S", description="D", inputModes=modes)]
+    card = Card(name="A", description="D", version="1", skills=skills)
+    description = card_json.Description(card, "a", "https://base", True, {}, upload_bytes=upload_bytes)
+    assert bool(card_json.uploads_extension(description)) is has_place
+
+
 @pytest.mark.parametrize(("is_root", "url"), [(True, "https://base/"), (False, "https://base/a2a/a")])
 def test_the_url_of_the_default_agent_ends_with_a_slash(is_root: bool, url: str) -> None:
     card = Card(name="A", description="D", version="1", skills=[CardSkill(id="s", name="S", description="D")])
