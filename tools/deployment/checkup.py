@@ -108,7 +108,11 @@ class Checkup:
             text = f"version {alias['FunctionVersion']}, {state}"
             text += f"; also {shares}" if shares else ""
             text += f", release {release[:12]}" if release else ""
-            yield f"{name} serves a version", state == "Active" and alias["FunctionVersion"].isdigit(), text
+            is_active = None if state == "Inactive" else state == "Active"
+            text += (
+                ": no one has called it for weeks, and the first call may fail" if is_active is None else ""
+            )
+            yield f"{name} serves a version", is_active and alias["FunctionVersion"].isdigit(), text
         core = {release for name, release in releases.items() if name != DURABLE}
         yield (
             "they are all from one release",

@@ -24,18 +24,21 @@ from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_py
 from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
+from tools.deployment.changes import package_changes, parameter_changes
 from tools.deployment.versions import Versions
 
 TEMPLATE = Path("template.yaml")
 
-BOUNDARY = "PermissionsBoundaryArn"
-"""The deploy role of a stack can change no role without it."""
 
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
 
-GROWING = ("ListShards", "WarmWrites")
-"""Parameters that must never shrink."""
+RESERVING = ("ApiConcurrency", "RpcConcurrency", "RpcProvisioned")
+"""Parameters that reserve concurrent executions."""
+
+UNRESERVED_CONCURRENCY = 100
+"""Concurrent executions that no function of an account may reserve.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
 
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -73,10 +76,29 @@ def parameters_for(
     if parameters["FileDays"] == "0":  # no file is deleted before its task; an upload may be a day older
         execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
         parameters["FileDays"] = str(int(parameters["TaskDays"]) + execution_days + 1)
+    _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
     has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
     return parameters
+
+
+def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
+    """Raises ConfigurationError if the account has too little concurrency for what functions reserve."""
+    reserved, provisioned = values["RpcConcurrency"], values["RpcProvisioned"]
+    if 0 < reserved < provisioned:
+        raise ConfigurationError(
+            f"RpcProvisioned={provisioned} is more than RpcConcurrency={reserved}: raise RpcConcurrency, or"
+            " set it to 0"
+        )
+    total, room = values["ApiConcurrency"] + (reserved or provisioned), account.concurrency
+    if total and total > room - UNRESERVED_CONCURRENCY:
+        raise ConfigurationError(
+            f"{', '.join(name for name in RESERVING if values[name])} would reserve {total} of the account's"
+            f" {room} concurrent executions in {account.region}, and Lambda keeps {UNRESERVED_CONCURRENCY} of"
+            f" them for other functions. Lower them, or request more: {QUOTA} --desired-value 1000 --region"
+            f" {account.region}"
+        )
 
 
 def check_agents(parameters: Mapping[str, str]) -> None:
@@ -206,79 +228,6 @@ def _release_after(release: str, version: int) -> str:
     return hashlib.sha256(f"{release} after {version}".encode()).hexdigest()
 
 
-def changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]:
-    """Parameters of a deployed stack that get a new value, and what that means for what is stored. Raises
-    ConfigurationError."""
-    old_parameters = stack.parameters_of(name)
-    for parameter, value in old_parameters.items():
-        new = parameters.get(parameter, value)
-        if parameter == "ExecutionTimeout" and value not in ("0", "") and new == "0":
-            _check_executions(name, "ExecutionTimeout=0")
-        if parameter in GROWING and int(new) < int(value or 0):
-            raise ConfigurationError(
-                f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
-                f" {parameter}={value} in samconfig.toml, where it lasts"
-            )
-        if parameter == BOUNDARY and value and not new:
-            raise ConfigurationError(
-                f"this stack's roles have a permissions boundary, and would lose it: add {BOUNDARY}={value}"
-                " to PARAMETERS or to samconfig.toml"
-            )
-        if new != value and parameter != "Release":
-            yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
-    if old_parameters.get("Files") != "true":
-        return
-    if parameters["Files"] != "true":
-        bucket = stack.outputs_of(name).get("FileBucketName", "")
-        yield (
-            f"the bucket {bucket} stays, and nothing knows it any more: tasks lose their files, and make"
-            " erase does not delete them. Delete the bucket by hand when its files may go"
-        )
-    elif (key := old_parameters.get("TableKeyArn")) and key != parameters["TableKeyArn"]:
-        yield (
-            f"the functions lose the key {key}, with which the files of earlier tasks are encrypted: those"
-            " files can no longer be read"
-        )
-    if int(parameters["FileDays"]) < int(old_parameters.get("FileDays") or 0):
-        yield (
-            f"files of earlier tasks are deleted after {parameters['FileDays']} days, which may be before"
-            " their tasks are"
-        )
-
-
-def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
-    """What a change from layers to an image, or back, means for a deployed stack. Raises ConfigurationError
-    while durable turns run. Source: PackageType, in
-    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
-    """
-    with stack.aws_errors(f"stack {name}"):
-        client: Any = clients.session().create_client("lambda")
-        function = stack.resources_of(name)["RpcFunction"]
-        [version] = client.list_versions_by_function(FunctionName=function, MaxItems=1)["Versions"]
-        kind = version.get("PackageType", "Zip")
-    if (kind == "Image") is not is_image:
-        _check_executions(name, "IMAGE=1" if is_image else "A deployment without IMAGE=1")
-        yield (
-            f"the functions are of type {kind} now, so CloudFormation replaces each: their versions go, so"
-            " that no rollback can return to them, and the URL of FunctionUrl changes"
-        )
-
-
-def _check_executions(name: str, cause: str) -> None:
-    """Raises ConfigurationError if durable turns run, which would lose their function. cause: what removes
-    it."""
-    with stack.aws_errors(f"stack {name}"):
-        client: Any = clients.session().create_client("lambda")
-        function = stack.resources_of(name).get(stack.DURABLE, "")
-        turns = list(Versions(client, function).open_executions()) if function else []
-    if turns:
-        raise ConfigurationError(
-            f"{cause} removes the function of durable skills, and {len(turns)} of its turns have"
-            " not ended. Wait for them, cancel their tasks, or end each one:"
-            f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
-        )
-
-
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
@@ -298,7 +247,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
         differences: list[str] = []
         if not is_first:
-            differences += changes(stage["stack_name"], parameters)
+            differences += parameter_changes(stage["stack_name"], parameters)
             differences += package_changes(stage["stack_name"], is_image=is_image)
         unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
         if is_image and unused:

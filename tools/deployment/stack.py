@@ -19,8 +19,9 @@ ALIAS = "live"
 
 FUNCTIONS = ("ApiFunction", "RpcFunction", "WorkerFunction", "NotifierFunction")
 
-EMPTY_STATUS = "ROLLBACK_COMPLETE"
-"""Status of a stack whose first deployment failed. It is empty, and can only be deleted."""
+BROKEN_STATUSES = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED")
+"""Statuses of a stack whose first deployment failed, or whose deletion did. It can only be deleted.
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html"""
 
 DURABLE = "DurableFunction"
 """A function that a stack has if ExecutionTimeout is not 0."""
@@ -33,16 +34,25 @@ def status_of(stack: str) -> str:
 
 
 def status_to_deploy(stack: str) -> str:
-    """Status of a stack that is to be deployed; "" if there is none. Raises ConfigurationError if its first
-    deployment failed: CloudFormation cannot update the empty stack that this leaves."""
+    """Status of a stack that is to be deployed; "" if there is none. Raises ConfigurationError if
+    CloudFormation cannot update it, before anything is built."""
     status = status_of(stack)
-    if status == EMPTY_STATUS:
-        session = clients.session()
-        region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
+    session = clients.session()
+    region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
+    place = f"--stack-name {stack} --region {region}{f' --profile {profile}' if profile else ''}"
+    if status in BROKEN_STATUSES:
         raise ConfigurationError(
-            f"the first deployment of {stack} failed and left an empty stack. Delete it and deploy again: "
-            f"{environments.SAM} delete --stack-name {stack} --region {region} --no-prompts"
-            f"{f' --profile {profile}' if profile else ''}"
+            f"stack {stack} is {status}: its first deployment failed, or its deletion did. Delete it, and"
+            f" deploy again: {environments.SAM} delete {place} --no-prompts"
+        )
+    if status == "UPDATE_ROLLBACK_FAILED":
+        raise ConfigurationError(
+            f"stack {stack} is {status}: CloudFormation could not undo the last deployment. Its events say"
+            f" why: mend that, then continue: aws cloudformation continue-update-rollback {place}"
+        )
+    if status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
+        raise ConfigurationError(
+            f"stack {stack} is {status}: another deployment has not ended. Deploy again when it has"
         )
     return status
 

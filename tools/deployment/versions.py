@@ -11,8 +11,13 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-aliases.html
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -22,6 +27,11 @@ from tools.deployment.stack import ALIAS, DURABLE, aws_errors, functions_of, res
 OPEN_STATUSES = ("RUNNING", "PAUSING", "PAUSED")
 """Of durable executions. A turn that sleeps or waits is RUNNING; an operator pauses one.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
+
+PREPARATION_SECONDS = 300.0
+"""Seconds for which a rollback waits until a version is active. One with SnapStart takes minutes."""
+
+PREPARATION_PAUSE_SECONDS = 2.0
 
 RELEASE = re.compile(r"[0-9a-f]{64}$")
 
@@ -55,6 +65,25 @@ class Versions:
 
     def make_live(self, version: int) -> None:
         self._client.update_alias(FunctionName=self._function, Name=ALIAS, FunctionVersion=str(version))
+
+    def prepare(self, version: int) -> bool:
+        """Make a version ready that no one has called for weeks; returns whether that was needed. Lambda has
+        taken away what it needs: the next call fails, without running any code, and makes Lambda prepare the
+        version again. Raises ConfigurationError if that takes too long.
+
+        Source: https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html
+        """
+        place = {"FunctionName": self._function, "Qualifier": str(version)}
+        if self._client.get_function_configuration(**place).get("State", "Active") != "Inactive":
+            return False
+        with suppress(ClientError):
+            self._client.invoke(**place, Payload=b"{}")
+        give_up_at = time.monotonic() + PREPARATION_SECONDS
+        while self._client.get_function_configuration(**place)["State"] != "Active":
+            if time.monotonic() > give_up_at:
+                raise ConfigurationError(f"{self._function}: version {version} does not become active")
+            time.sleep(PREPARATION_PAUSE_SECONDS)
+        return True
 
     def runs_turns(self, version: int) -> bool:
         """Whether durable turns run, or are paused, on a version. A turn stays on the version on which it
@@ -115,21 +144,36 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     if not candidates:
         choices = ", ".join(digest[:12] for digest in order) or "none"
         raise ConfigurationError(f"not every function has such a release. All have: {choices}")
-    for name, versions in functions.items():
-        target = max(
+    targets = {
+        name: max(
             (version for version, digest in history[name].items() if digest == candidates[-1]), default=0
         )
+        for name in functions
+    }
+    for name, target in targets.items():
+        if target and functions[name].prepare(target):
+            yield f"{name}: version {target} was inactive, and is ready again"
+    for name, target in targets.items():
         if not target:
             yield f"{name}: stays at version {live[name]}: it has no version of release {candidates[-1][:12]}"
             continue
-        versions.make_live(target)
+        functions[name].make_live(target)
         yield f"{name}: version {live[name]} → {target}, release {candidates[-1][:12]}"
 
 
-def prune(functions: Mapping[str, Versions], count: int) -> Iterator[str]:
+def prune(
+    functions: Mapping[str, Versions], count: int, resources: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """Delete old versions; yields a line for each function. It keeps the newest `count` of each, the live
+    one, and the one that CloudFormation would restore if a deployment fails.
+
+    resources: physical ids of the stack's resources, by logical id.
+    """
     for name, versions in functions.items():
         numbers, live = list(versions.all()), versions.live()
-        old = [version for version in numbers[:-count] if version != live]
+        arns = [arn for logical_id, arn in resources.items() if logical_id.startswith(f"{name}Version")]
+        needed = {live, *(int(arn.rpartition(":")[2]) for arn in arns)}
+        old = [version for version in numbers[:-count] if version not in needed]
         if name == DURABLE:
             old = [version for version in old if not versions.runs_turns(version)]
         for version in old:
@@ -154,7 +198,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         client: Any = clients.session().create_client("lambda")
         functions = {name: Versions(client, resources[name]) for name in functions_of(resources)}
         release = environ.get("RELEASE", "")
-        lines = roll_back(functions, release) if command == "rollback" else prune(functions, int(count))
+        lines = (
+            roll_back(functions, release)
+            if command == "rollback"
+            else prune(functions, int(count), resources)
+        )
         for line in lines:
             print(line)
     return 0

@@ -14,7 +14,7 @@ from tests.agent.folders import write
 from tests.tools.deployment.deployments import CALL, SAMCONFIG, USUAL_ACCOUNT
 from tools import environments
 from tools.agents import stages
-from tools.deployment import deploy, stack
+from tools.deployment import changes, deploy, stack
 from tools.deployment.account import account_of, use_stage
 from tools.deployment.versions import Versions
 
@@ -156,7 +156,7 @@ def test_a_release_whose_rollback_was_cut_off_is_deployed_anew(live: type[Live])
 
 def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"DomainName": "a.example", "Release": "1"})
-    said = list(deploy.changes("s", {"DomainName": "", "Release": "2"}))
+    said = list(changes.parameter_changes("s", {"DomainName": "", "Release": "2"}))
     assert said == ["DomainName changes from a.example to nothing"]
 
 
@@ -164,8 +164,8 @@ def test_a_permissions_boundary_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> 
     """Such as by a deployment by hand of a stack that GitHub deploys."""
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"PermissionsBoundaryArn": "arn:b"})
     with pytest.raises(ConfigurationError, match="add PermissionsBoundaryArn=arn:b to PARAMETERS"):
-        list(deploy.changes("s", {"PermissionsBoundaryArn": ""}))
-    assert list(deploy.changes("s", {"PermissionsBoundaryArn": "arn:b"})) == []
+        list(changes.parameter_changes("s", {"PermissionsBoundaryArn": ""}))
+    assert list(changes.parameter_changes("s", {"PermissionsBoundaryArn": "arn:b"})) == []
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,39 @@ def test_what_must_not_shrink_does_not(
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"ListShards": before})
     if is_refused:
         with pytest.raises(ConfigurationError, match="ListShards=4 in samconfig"):
-            list(deploy.changes("s", {"ListShards": after}))
+            list(changes.parameter_changes("s", {"ListShards": after}))
     else:
-        list(deploy.changes("s", {"ListShards": after}))
+        list(changes.parameter_changes("s", {"ListShards": after}))
+
+
+@pytest.mark.parametrize(("writes", "is_refused"), [(8_000, False), (8_001, True)])
+def test_warm_writes_are_no_fewer_than_the_table_has(
+    monkeypatch: pytest.MonkeyPatch, writes: int, is_refused: bool
+) -> None:
+    """DynamoDB has raised those of an index. A deployment that asks for fewer could not be rolled back."""
+    client = SimpleNamespace(
+        describe_table=lambda **_: {
+            "Table": {"GlobalSecondaryIndexes": [{"WarmThroughput": {"WriteUnitsPerSecond": writes}}]}
+        }
+    )
+    monkeypatch.setattr(clients, "session", lambda: SimpleNamespace(create_client=lambda _: client))
+    monkeypatch.setattr(stack, "table_of", lambda _: "table")
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"WarmWrites": "0"})
+    if is_refused:
+        with pytest.raises(ConfigurationError, match="takes 8,001 writes per second by now"):
+            list(changes.parameter_changes("s", {"WarmWrites": "8000"}))
+    else:
+        assert list(changes.parameter_changes("s", {"WarmWrites": "8000"}))
+
+
+@pytest.mark.parametrize(("before", "after", "is_noted"), [("100", "0", True), ("100", "50", False)])
+def test_lifting_the_limit_of_writes_has_a_command(
+    monkeypatch: pytest.MonkeyPatch, before: str, after: str, is_noted: bool
+) -> None:
+    monkeypatch.setattr(stack, "table_of", lambda _: "table")
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {"MaxWriteRequestUnits": before})
+    notes = "\n".join(changes.parameter_changes("s", {"MaxWriteRequestUnits": after}))
+    assert ("update-table --table-name table" in notes) is is_noted
 
 
 @pytest.mark.parametrize(("turns", "is_refused"), [(["arn:a", "arn:b"], True), ([], False)])
@@ -193,12 +223,12 @@ def test_durable_skills_are_not_switched_off_under_turns_that_run(
     monkeypatch.setattr(Versions, "open_executions", lambda _: iter(turns))
     monkeypatch.setattr(clients, "session", Session)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    list(deploy.changes("s", {"ExecutionTimeout": "7200"}))
+    list(changes.parameter_changes("s", {"ExecutionTimeout": "7200"}))
     if is_refused:
         with pytest.raises(ConfigurationError, match=r"2 of its turns have not ended.*arn:a"):
-            list(deploy.changes("s", {"ExecutionTimeout": "0"}))
+            list(changes.parameter_changes("s", {"ExecutionTimeout": "0"}))
     else:
-        assert list(deploy.changes("s", {"ExecutionTimeout": "0"}))
+        assert list(changes.parameter_changes("s", {"ExecutionTimeout": "0"}))
 
 
 @pytest.mark.parametrize(("image", "is_noted"), [("1", True), ("", False)])
@@ -219,10 +249,30 @@ def test_cloudformation_may_have_a_role_of_its_own() -> None:
     assert call[call.index("--role-arn") + 1] == "arn:aws:iam::123456789012:role/x"
 
 
-def test_a_stack_whose_first_deployment_failed_is_deleted_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack, "status_of", lambda _: "ROLLBACK_COMPLETE")
-    with pytest.raises(ConfigurationError, match="sam delete --stack-name a2a-dev"):
-        stack.status_to_deploy("a2a-dev")
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        ("ROLLBACK_COMPLETE", "sam delete --stack-name a2a-dev --region eu-west-1 --no-prompts"),
+        ("ROLLBACK_FAILED", "sam delete --stack-name a2a-dev"),
+        ("DELETE_FAILED", "sam delete --stack-name a2a-dev"),
+        ("UPDATE_ROLLBACK_FAILED", "aws cloudformation continue-update-rollback --stack-name a2a-dev"),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "Deploy again when it has"),
+        ("REVIEW_IN_PROGRESS", ""),
+        ("UPDATE_ROLLBACK_COMPLETE", ""),
+        ("", ""),
+    ],
+)
+def test_a_stack_that_cannot_be_updated_is_named_before_the_build(
+    monkeypatch: pytest.MonkeyPatch, status: str, remedy: str
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setattr(clients, "session", Session)
+    monkeypatch.setattr(stack, "status_of", lambda _: status)
+    if remedy:
+        with pytest.raises(ConfigurationError, match=remedy):
+            stack.status_to_deploy("a2a-dev")
+    else:
+        assert stack.status_to_deploy("a2a-dev") == status
 
 
 def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +302,9 @@ def test_a_change_that_takes_files_away_is_named(
     usual = {"Files": "true", "TableKeyArn": "", "FileDays": "31"}
     monkeypatch.setattr(stack, "parameters_of", lambda _: usual | old)
     monkeypatch.setattr(stack, "outputs_of", lambda _: {"FileBucketName": "my-bucket"})
-    lines = [line for line in deploy.changes("s", usual | old | new) if " changes from " not in line]
+    lines = [
+        line for line in changes.parameter_changes("s", usual | old | new) if " changes from " not in line
+    ]
     assert [words in line for line in lines] == ([True] if words else [])
 
 
@@ -277,9 +329,9 @@ def test_a_change_of_the_package_type_is_named_and_refused_under_turns_that_run(
     monkeypatch.setattr(Versions, "open_executions", lambda _: iter(turns))
     if is_refused:
         with pytest.raises(ConfigurationError, match="IMAGE=1 removes the function of durable skills"):
-            list(deploy.package_changes("s", is_image=is_image))
+            list(changes.package_changes("s", is_image=is_image))
     else:
-        lines = list(deploy.package_changes("s", is_image=is_image))
+        lines = list(changes.package_changes("s", is_image=is_image))
         assert ["CloudFormation replaces each" in line for line in lines] == (
             [True] if is_refused is False else []
         )

@@ -192,6 +192,29 @@ def test_a_grown_account_keeps_the_templates_values() -> None:
     assert "xx-north-9" in "".join(deploy.notes(elsewhere, found))
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"RpcConcurrency": "901"}, "RpcConcurrency would reserve 901"),
+        (
+            {"ApiConcurrency": "400", "RpcProvisioned": "501"},
+            "ApiConcurrency, RpcProvisioned would reserve 901",
+        ),
+        ({"RpcConcurrency": "5", "RpcProvisioned": "6"}, "more than RpcConcurrency=5"),
+        ({"ApiConcurrency": "400", "RpcConcurrency": "500", "RpcProvisioned": "500"}, ""),
+    ],
+)
+def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, str], message: str) -> None:
+    """A first deployment that fails for that leaves a stack to delete."""
+    if message:
+        with pytest.raises(ConfigurationError, match=message):
+            deploy.parameters_for(USUAL_ACCOUNT, values, {})
+    else:
+        deploy.parameters_for(USUAL_ACCOUNT, values, {})
+    with pytest.raises(ConfigurationError, match="of the account's 10 concurrent executions"):
+        deploy.parameters_for(NEW_ACCOUNT, {"RpcConcurrency": "1"}, {})
+
+
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
     found = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")

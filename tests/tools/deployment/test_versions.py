@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from a2a_lambda.errors import ConfigurationError
+from tools.deployment import versions
 from tools.deployment.stack import DURABLE
 from tools.deployment.versions import Versions, prune, roll_back
 
@@ -19,6 +21,8 @@ class Lambda:
         self.live = live
         self.weights: dict[str, float] = {}
         self.busy: dict[int, str] = {}
+        self.states: dict[str, list[str]] = {}
+        self.moved_when: list[str] = []
 
     def get_paginator(self, _: str) -> Any:
         functions = self.functions
@@ -37,7 +41,17 @@ class Lambda:
         routing = {"AdditionalVersionWeights": self.weights} if self.weights else {}
         return {"FunctionVersion": str(self.live[FunctionName]), "RoutingConfig": routing}
 
+    def get_function_configuration(self, FunctionName: str, Qualifier: str) -> Any:
+        states = self.states.get(f"{FunctionName}:{Qualifier}", [])
+        return {"State": states[0]} if states else {}
+
+    def invoke(self, FunctionName: str, Qualifier: str, Payload: bytes) -> None:
+        """As of a version that is inactive: it is refused, and two looks later the version is active."""
+        self.states[f"{FunctionName}:{Qualifier}"] = ["Active"]
+        raise ClientError({"Error": {"Code": "SnapStartNotReadyException"}}, "Invoke")
+
     def update_alias(self, FunctionName: str, Name: str, FunctionVersion: str) -> None:
+        self.moved_when += [state for states in self.states.values() for state in states]
         self.live[FunctionName] = int(FunctionVersion)
 
     def list_durable_executions_by_function(
@@ -104,6 +118,26 @@ def test_without_a_common_release_nothing_changes(release: str) -> None:
     assert client.live == {"rpc": 2, "api": 2}
 
 
+def test_a_version_that_no_one_has_called_for_weeks_is_ready_before_it_is_live() -> None:
+    functions = {name: {1: ONE, 2: TWO} for name in ("api", "rpc")}
+    client = Lambda(functions, {"api": 2, "rpc": 2})
+    client.states = {"rpc:1": ["Inactive"]}
+    lines = list(roll_back(functions_of(client)))
+    assert client.live == {"api": 1, "rpc": 1}
+    assert lines[0] == "rpc: version 1 was inactive, and is ready again"
+    assert set(client.moved_when) == {"Active"}, "no alias moves before"
+
+
+def test_a_version_that_does_not_become_active_moves_no_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "PREPARATION_SECONDS", 0.0)
+    client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 2})
+    client.states = {"rpc:1": ["Inactive"]}
+    monkeypatch.setattr(client, "invoke", lambda **_: None)
+    with pytest.raises(ConfigurationError, match="version 1 does not become active"):
+        list(roll_back(functions_of(client)))
+    assert client.live == {"rpc": 2}
+
+
 def test_a_rollout_is_not_disturbed() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 1})
     client.weights = {"2": 0.1}
@@ -115,6 +149,17 @@ def test_what_is_live_is_never_deleted() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
     assert "1 deleted" in next(iter(prune(functions_of(client), 2)))
     assert set(client.functions["rpc"]) == {1, 3, 4}
+
+
+def test_what_cloudformation_would_restore_is_never_deleted() -> None:
+    """After deployments that failed, which kept their versions, and a rollback."""
+    client = Lambda({"RpcFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"RpcFunction": 1})
+    resources = {
+        "RpcFunction": "stack-RpcFunction-X",
+        "RpcFunctionVersion1a2b": "arn:aws:lambda:eu-west-1:123456789012:function:stack-RpcFunction-X:2",
+    }
+    list(prune(functions_of(client), 2, resources))
+    assert set(client.functions["RpcFunction"]) == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(

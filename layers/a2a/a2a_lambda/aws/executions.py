@@ -78,11 +78,15 @@ class LambdaExecutions:
         self._call("stop_durable_execution", CLOSED, DurableExecutionArn=arn)
 
     def is_running(self, arn: str) -> bool:
-        answer = self._call("get_durable_execution", CLOSED, DurableExecutionArn=arn)
+        answer = self._call(
+            "get_durable_execution", CLOSED, DurableExecutionArn=arn, IncludeExecutionData=False
+        )
         return answer is not None and answer["Status"] in RUNNING
 
     def turn_of(self, arn: str) -> str:
-        answer = self._call("get_durable_execution", frozenset(), DurableExecutionArn=arn)
+        answer = self._call(
+            "get_durable_execution", frozenset(), DurableExecutionArn=arn, IncludeExecutionData=True
+        )
         return str(answer["InputPayload"])
 
     def _call(self, method: str, codes: Set[str], **arguments: Any) -> Any:
