@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.errors import WriteRefused
 from a2a_lambda.lambda_ import sdk_engine
 from a2a_lambda.lambda_.sdk_engine import OutOfTime, RunState
 from a2a_lambda.protocol.model import TaskState
@@ -72,6 +73,23 @@ def test_what_branches_do_is_told_once(bench: DurableBench) -> None:
     assert told() == Counter(
         f"{name} {state}" for name in operations_of_skill for state in ("started", "ended")
     )
+
+
+def test_a_turn_that_waits_for_more_than_its_head_holds_fails_clearly(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one with a thousand branches that wait."""
+    update_head = bench.store.update_head
+
+    def refuse_suspended(head: Head) -> Head:
+        if head.is_suspended:
+            raise WriteRefused("the item is too large")
+        return update_head(head)
+
+    monkeypatch.setattr(bench.store, "update_head", refuse_suspended)
+    task = bench.send(skill="pay")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(failed["status"]["message"]) == "The agent waits for more at once than a task can hold."
 
 
 def test_all_runs_of_a_turn_share_the_limit_of_its_output(

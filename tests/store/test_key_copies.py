@@ -8,7 +8,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, Copies, Copy
+from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, Copies, Copy, Load
 from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock
 
@@ -42,6 +42,8 @@ def item_of(table: Table, copies: Copies, what: str) -> dict[str, Any]:
 
 def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -> None:
     assert copies.read_copy() is None
+    load = Load(clock.now, pages=2, rows=[*ROWS], is_of_card=True)
+    assert load.as_copy() == Copy(clock.now, 2, ROWS, is_of_card=True), "what its own container uses"
     began = load_all(copies)
     assert copies.read_copy() == Copy(began, 1, ROWS)
     assert int(item_of(table, copies, "copy")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS

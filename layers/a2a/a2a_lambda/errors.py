@@ -55,7 +55,8 @@ class SkillError(KitError):
 
 
 class LimitExceeded(SkillError):
-    """A turn outputs more than the kit stores. The client gets the text, as of every SkillError."""
+    """A turn outputs more than the kit stores, or waits for more. The client gets the text, as of every
+    SkillError."""
 
 
 class AgentMistake(KitError):

@@ -27,6 +27,7 @@ from a2a_lambda.errors import (
     LimitExceeded,
     SkillError,
     StoreError,
+    WriteRefused,
     error_text,
 )
 from a2a_lambda.files.files import Files
@@ -233,9 +234,12 @@ class Run:
         StoreError, Conflict.
         """
         if isinstance(error, Suspended) and is_in_time:
-            await self._ending.suspend(error)
-            self.suspension = error
-            return
+            try:
+                await self._ending.suspend(error)
+                self.suspension = error
+                return
+            except WriteRefused:  # the head has each wait, and DynamoDB takes 400 KB
+                error = LimitExceeded("The agent waits for more at once than a task can hold.")
         if isinstance(error, Conflict) and is_in_time:  # the work noticed that the lease is lost
             raise error
         was_ended_by_skill, was_stopped = is_in_time and error is None, bool(self._stop_reason)
