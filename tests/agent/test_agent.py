@@ -2,21 +2,12 @@
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
-from decimal import Decimal
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pytest
-from jsonschema import validate
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict
 
-from a2a_lambda import Agent, Answer, Turn, agent_threads, skill
-from a2a_lambda.agent.outputs import Ask
-from a2a_lambda.agent.skills.skill import Skill
+from a2a_lambda import Agent, Answer, Turn, agent_threads
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT
@@ -224,89 +215,6 @@ def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
     folder = write(tmp_path, "from . import words\n@skill\ndef hello(turn): return words.GREETING")
     (folder / "words.py").write_text("GREETING = 'Good day'")
     assert asyncio.run(Agent.load(folder).run("x")).text == "Good day"
-
-
-class Colour(Enum):
-    RED = "red"
-
-
-@pytest.mark.parametrize(
-    ("hint", "text", "value"),
-    [
-        (int, "101", 101),
-        (int, " 9007199254740993 ", 9007199254740993),
-        (int, "9" * 400, int("9" * 400)),
-        (float, "1.5", 1.5),
-        (Decimal, "0.1", Decimal("0.1")),
-        (bool, "true", True),
-        (str, "007", "007"),
-        (str | None, "x", "x"),
-        (list[int], "[1, 2]", [1, 2]),
-        (dict[str, int], '{"a": 1}', {"a": 1}),
-        (Literal["a", "b"], "b", "b"),
-        (Colour, "red", Colour.RED),
-        (Annotated[int, "a number"], "3", 3),
-    ],
-)
-def test_slots_become_typed_arguments(hint: Any, text: str, value: Any) -> None:
-    def ask(x: Any) -> None: ...
-
-    ask.__annotations__ = {"x": hint}
-    made = Skill(skill(ask))
-    assert made.arguments({"x": [text]}) == {"x": value}
-    assert made.input_schema["properties"]["x"]
-
-
-@dataclass
-class Stock:
-    count: int
-
-
-class Price(TypedDict):
-    amount: int
-
-
-@pytest.mark.parametrize(
-    ("hint", "field"), [(Stock, "count"), (Price, "amount"), (Stock | None, ""), (str, ""), (Answer, "")]
-)
-def test_one_class_of_objects_is_a_schema_of_the_output(hint: Any, field: str) -> None:
-    def tell() -> Any: ...
-
-    tell.__annotations__ = {"return": hint}
-    schema = Skill(skill(tell)).output_schema
-    assert [*(schema or {}).get("properties", {})] == ([field] if field else [])
-
-
-class Weight(BaseModel):
-    grams: Decimal
-
-
-@pytest.mark.parametrize("grams", ["1.50", "1E-8", "1E+3"])
-def test_the_schema_of_an_output_takes_every_decimal_that_is_sent(grams: str) -> None:
-    def tell() -> Weight:
-        raise NotImplementedError
-
-    value = to_jsonable_python(Weight(grams=Decimal(grams)))
-    schema = Skill(skill(tell)).output_schema
-    assert schema is not None
-    validate(value, schema)
-
-
-def test_a_default_is_of_its_parameters_type() -> None:
-    listed = [Decimal(2)]
-
-    def tell(grams: Decimal = Decimal("1.5"), all: list[Decimal] = listed) -> None: ...
-
-    properties = Skill(skill(tell)).input_schema["properties"]
-    assert [properties[name]["default"] for name in ("grams", "all")] == [1.5, [2.0]]
-
-
-@pytest.mark.parametrize(("hint", "text"), [(int, "many"), (int, "1.5"), (Decimal, "NaN"), (Colour, "blue")])
-def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
-    def ask(x: Any = None) -> None: ...
-
-    ask.__annotations__ = {"x": hint}
-    assert isinstance(Skill(skill(ask)).arguments({"x": [text]}), Ask)
 
 
 @pytest.mark.parametrize(
