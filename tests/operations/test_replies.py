@@ -23,6 +23,7 @@ from a2a_lambda.protocol.model import Event, Part, TaskState
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.head import REPLYING, Head
+from a2a_lambda.turns.recovery import load_live_head
 from tests.background.durable_bench import (
     DurableBench,
     text_of,
@@ -119,6 +120,27 @@ def test_a_message_ends_a_wait_that_takes_messages(bench: DurableBench, by_url: 
     assert done["artifacts"][0]["parts"][-1]["data"] == (
         paid if by_url else {"paid": [], "said": "cash", "by url": False}
     )
+
+
+def test_a_message_that_comes_a_moment_too_early_ends_the_wait(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn still ran when the message was read."""
+    task = bench.send(skill="cash")
+    bench.wait_until_open(task["id"])
+    looks = 0
+
+    async def load_running_head(*args: Any, **options: Any) -> Head:
+        nonlocal looks
+        looks += 1
+        head = await load_live_head(*args, **options)
+        assert head.execution is not None
+        return replace(head, execution=replace(head.execution, is_suspended=False, waits=()))
+
+    monkeypatch.setattr(intake, "load_live_head", load_running_head)
+    bench.send("go on", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert looks == 1
 
 
 @pytest.mark.parametrize("is_stored_by_another_try", [True, False])

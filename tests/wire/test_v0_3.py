@@ -77,6 +77,36 @@ def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
     assert json_0x.encode_message(stored) == message
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "message", "messageId": "m", "role": "agent", "parts": [], "contextId": "c"},
+        {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "working"}, "artifacts": []},
+        {"kind": "status-update", "taskId": "t", "contextId": "c", "status": {"state": "working"}},
+        {
+            "kind": "artifact-update",
+            "taskId": "t",
+            "contextId": "c",
+            "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x"}]},
+            "append": True,
+            "lastChunk": False,
+        },
+    ],
+)
+def test_an_event_without_a_kind_shows_what_it_is(event: Json) -> None:
+    """As those of fasta2a do."""
+    without_kind = {name: value for name, value in event.items() if name != "kind"}
+    decoded = json_0x.decode_event(event)
+    assert json_0x.decode_event(without_kind) == decoded
+    assert len(decoded) == 1
+
+
+def test_an_event_of_no_kind_is_refused() -> None:
+    for event in ({"kind": "other", "id": "t"}, {"x": 1}, {}):
+        with pytest.raises(InvalidParams, match=r"result\.kind must be task"):
+            json_0x.decode_event(event)
+
+
 @pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
 def test_messages_of_an_answer_may_have_no_parts(parts: Json) -> None:
     """As those of fasta2a may. In a request they may not."""
