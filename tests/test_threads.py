@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 
 from a2a_lambda import threads
 
@@ -24,3 +25,25 @@ def test_work_that_no_one_waits_for_is_not_collected() -> None:
 
     asyncio.run(go())
     assert ended, "it is canceled with its loop"
+
+
+def test_a_value_is_made_once_however_many_threads_need_it() -> None:
+    """As a client of S3, when the files of a turn come at once."""
+    is_made_again = threading.Event()
+    values: list[object] = []
+    others: list[threading.Thread] = []
+
+    def make() -> object:
+        values.append(object())
+        if len(values) > 1:
+            is_made_again.set()
+        else:
+            others.append(threading.Thread(target=once.get))
+            others[0].start()
+            is_made_again.wait(0.2)
+        return values[-1]
+
+    once = threads.Once(make)
+    assert once.get() is once.get() is values[0]
+    others[0].join()
+    assert len(values) == 1

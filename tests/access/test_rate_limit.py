@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import uuid
 from typing import Any
 
@@ -111,3 +112,30 @@ def test_without_a_count_all_are_let_in(store: Store, owner: str, monkeypatch: p
 
     monkeypatch.setattr(store, "count_requests", broken)
     assert asyncio.run(admitted([RateLimit(store, 1)], owner, 100)) == 100
+
+
+def test_a_refusal_is_of_its_window(store: Store, owner: str, clock: Clock) -> None:
+    """The next one begins while the count of a request is shared."""
+    limit = RateLimit(store, 1)
+    count_requests, is_counting, may_end = store.count_requests, threading.Event(), threading.Event()
+
+    def count_late(*arguments: Any, **options: Any) -> int:
+        is_counting.set()
+        may_end.wait(60)
+        return count_requests(*arguments, **options) + rate_limit.WINDOW_SECONDS
+
+    async def run() -> None:
+        for _ in range(rate_limit.FIRST_SHARES[0] - 1):
+            await limit.admit(owner)
+        store.count_requests = count_late  # type: ignore[method-assign]
+        request = asyncio.create_task(limit.admit(owner))
+        assert await asyncio.to_thread(is_counting.wait, 60)
+        store.count_requests = count_requests  # type: ignore[method-assign]
+        clock.now += rate_limit.WINDOW_SECONDS
+        await limit.admit(owner)
+        may_end.set()
+        with pytest.raises(TooManyRequests):
+            await request
+        await limit.admit(owner)
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ from a2a_lambda.lambda_.sdk_engine import OutOfTime, RunState
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import run
+from a2a_lambda.turns.ending import MANY_WAITS
 from tests.background.durable_bench import DurableBench, operations, text_of, texts
 
 
@@ -89,7 +90,7 @@ def test_a_turn_that_waits_for_more_than_its_head_holds_fails_clearly(
     monkeypatch.setattr(bench.store, "update_head", refuse_suspended)
     task = bench.send(skill="pay")
     failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert text_of(failed["status"]["message"]) == "The agent waits for more at once than a task can hold."
+    assert text_of(failed["status"]["message"]) == MANY_WAITS
 
 
 def test_all_runs_of_a_turn_share_the_limit_of_its_output(

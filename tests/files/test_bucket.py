@@ -1,11 +1,8 @@
 """The bucket: reading to the end or not at all, and URLs and forms as S3 takes them."""
 
 import io
-import time
 import zipfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,29 +18,8 @@ from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from tests.files.fake_s3 import FakeS3
 
 SCOPE = Scope("owner", "agent")
-
-
-def test_files_that_come_at_once_share_a_client() -> None:
-    clients_made: list[FakeS3] = []
-    both = Barrier(2)
-
-    def make() -> Any:
-        clients_made.append(FakeS3())
-        time.sleep(0.05)  # botocore takes twice that
-        return clients_made[0]
-
-    bucket = Bucket(make, "files")
-
-    def put(key: str) -> None:
-        both.wait()
-        bucket.put(key, b"x")
-
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(put, ["a", "b"]))
-    assert [client.objects for client in clients_made] == [{"a": b"x", "b": b"x"}]
 
 
 @pytest.fixture

@@ -80,11 +80,16 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch:
 
     monkeypatch.setattr(store.slots, "keep", count)
 
+    monkeypatch.setattr(stream_limit, "SLOT_LOOK_SECONDS", 0.001)
+
     async def go() -> None:
-        async with caps.hold_slot(owner) as slot:
-            for _ in range(60):
-                clock.now += 4
-                await slot.renew()
+        async with caps.hold_slot(owner):
+            for number in range(1, 7):
+                clock.now += 41
+                while renewals < number:
+                    await asyncio.sleep(0.001)
+            for _ in range(10):
+                await asyncio.sleep(0.001)
             assert renewals == 6, "one in 40 s"
             with pytest.raises(TooManyStreams):
                 async with caps.hold_slot(owner):
@@ -123,8 +128,8 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
 
         monkeypatch.setattr(store.slots, "keep", note)
         async with AsyncExitStack() as stack:
-            slot = await stack.enter_async_context(caps.hold_slot(owner))
-            response = SlotStream(events(), slot, stack)
+            await stack.enter_async_context(caps.hold_slot(owner))
+            response = SlotStream(events(), stack)
         stream = asyncio.create_task(response({"type": "http"}, receive, send))
         await is_blocked.wait()
         clock.now += 41

@@ -263,8 +263,8 @@ def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_second_attempt_ends_with_the_context_as_it_is(bench: RunBench) -> None:
-    """The first one may have changed it."""
+def test_a_second_attempt_reads_the_context_before_it_ends(bench: RunBench) -> None:
+    """The first one may have changed it, so that a write without a look would fail."""
 
     async def run_second() -> dict[str, int]:
         claim = await bench.messages.intake.start(*bench.sent("mutate"))

@@ -87,7 +87,9 @@ class Chat:
                 self._state = TaskState(task["status"]["state"])
                 self._waits = self._state == TaskState.WORKING
                 if self._state in TERMINAL:
-                    self._view.note("The task has ended. The message begins a new one in its conversation.")
+                    self._view.note(
+                        "The task has ended. The message begins a new task in the same conversation."
+                    )
             elif not self._take(record):
                 return False
         self._view.end_line()

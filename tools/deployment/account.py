@@ -78,7 +78,7 @@ def main() -> int:
         print(f"API Gateway writes logs as {account.logs_role} in {account.region}; nothing to do")
         return 0
     environments.install("sam")
-    stack.status_to_deploy(STACK)  # raises if an earlier try has left an empty one
+    stack.status_to_deploy(STACK)  # raises if CloudFormation cannot update it
     status = environments.run_sam(
         *("deploy", "--template-file", "templates/account.yaml", "--stack-name", STACK),
         *("--region", account.region, "--capabilities", "CAPABILITY_IAM", "--resolve-s3"),

@@ -29,13 +29,12 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
                 f" {parameter}={value} in samconfig.toml, where it lasts"
             )
         if parameter == "WarmWrites" and new not in ("0", value):
-            _check_warm_writes(name, int(new))
+            _check_warm_writes(name, int(new), value)
         if parameter == "MaxWriteRequestUnits" and value not in ("0", "") and new == "0":
             yield (
                 "CloudFormation may leave the table's limit of writes as it is. To lift it after the"
                 f" deployment: aws dynamodb update-table --table-name {stack.table_of(name)}"
-                " --on-demand-throughput"
-                " MaxWriteRequestUnits=-1"
+                " --on-demand-throughput MaxWriteRequestUnits=-1"
             )
         if parameter == BOUNDARY and value and not new:
             raise ConfigurationError(
@@ -64,7 +63,7 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
         )
 
 
-def _check_warm_writes(name: str, writes: int) -> None:
+def _check_warm_writes(name: str, writes: int, old_value: str) -> None:
     """Raises ConfigurationError if the table, or an index, has grown beyond so many writes per second:
     DynamoDB lowers none, and could not roll the deployment back.
 
@@ -77,8 +76,8 @@ def _check_warm_writes(name: str, writes: int) -> None:
     grown_writes = max(part.get("WarmThroughput", {}).get("WriteUnitsPerSecond", 0) for part in parts)
     if grown_writes > writes:
         raise ConfigurationError(
-            f"WarmWrites={writes}: the table takes {grown_writes:,} writes per second by now, and DynamoDB"
-            " lowers none. Set a higher value, or 0 for what the table has"
+            f"WarmWrites={writes}: the table already takes {grown_writes:,} writes per second, and DynamoDB"
+            f" lowers none. Set a higher value, or keep WarmWrites={old_value}"
         )
 
 

@@ -110,7 +110,9 @@ class Checkup:
             text += f", release {release[:12]}" if release else ""
             is_active = None if state == "Inactive" else state == "Active"
             text += (
-                ": no one has called it for weeks, and the first call may fail" if is_active is None else ""
+                ": no one has called it for two weeks, and the first call may fail"
+                if is_active is None
+                else ""
             )
             yield f"{name} serves a version", is_active and alias["FunctionVersion"].isdigit(), text
         core = {release for name, release in releases.items() if name != DURABLE}

@@ -29,7 +29,6 @@ from tools.deployment.versions import Versions
 
 TEMPLATE = Path("template.yaml")
 
-
 SMALL_CONCURRENCY = 100
 """An account that runs fewer functions at once is small. A new one runs 10."""
 

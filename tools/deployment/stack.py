@@ -52,7 +52,7 @@ def status_to_deploy(stack: str) -> str:
         )
     if status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
         raise ConfigurationError(
-            f"stack {stack} is {status}: another deployment has not ended. Deploy again when it has"
+            f"stack {stack} is {status}: CloudFormation has not finished. Run the command again when it has"
         )
     return status
 

@@ -2,7 +2,8 @@
 
     make rollback STACK=my-stack                    every function returns to the release before
     make rollback STACK=my-stack RELEASE=3f9c…      or to another one, by the first characters of its digest
-    make prune STACK=my-stack KEEP=3                delete all versions but the newest ones and the live one
+    make prune STACK=my-stack KEEP=3                delete all versions but the newest ones, the live one, and
+                                                    the one that CloudFormation would restore
 
 SAM writes the release into the description of each version. All functions return to the same release.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-aliases.html
@@ -13,10 +14,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from types import MappingProxyType
 from typing import Any
 
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from a2a_lambda.aws import clients
@@ -27,6 +27,9 @@ from tools.deployment.stack import ALIAS, DURABLE, aws_errors, functions_of, res
 OPEN_STATUSES = ("RUNNING", "PAUSING", "PAUSED")
 """Of durable executions. A turn that sleeps or waits is RUNNING; an operator pauses one.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
+
+ASLEEP_CODES = ("SnapStartNotReadyException", "ResourceNotReadyException")
+"""Errors of a call that makes Lambda prepare an inactive version."""
 
 PREPARATION_SECONDS = 300.0
 """Seconds for which a rollback waits until a version is active. One with SnapStart takes minutes."""
@@ -66,24 +69,39 @@ class Versions:
     def make_live(self, version: int) -> None:
         self._client.update_alias(FunctionName=self._function, Name=ALIAS, FunctionVersion=str(version))
 
-    def prepare(self, version: int) -> bool:
-        """Make a version ready that no one has called for weeks; returns whether that was needed. Lambda has
-        taken away what it needs: the next call fails, without running any code, and makes Lambda prepare the
-        version again. Raises ConfigurationError if that takes too long.
+    def wake(self, version: int) -> bool:
+        """Make Lambda prepare a version that no one has called for two weeks; returns whether it is not
+        active. Lambda has taken away what such a version needs: the next call fails, without running any
+        code, and makes Lambda prepare the version again.
 
         Source: https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html
         """
-        place = {"FunctionName": self._function, "Qualifier": str(version)}
-        if self._client.get_function_configuration(**place).get("State", "Active") != "Inactive":
-            return False
-        with suppress(ClientError):
-            self._client.invoke(**place, Payload=b"{}")
+        state = self._configuration_of(version).get("State", "Active")
+        if state == "Inactive":
+            try:
+                self._client.invoke(FunctionName=self._function, Qualifier=str(version), Payload=b"{}")
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in ASLEEP_CODES:
+                    raise
+        return bool(state != "Active")
+
+    def wait_until_active(self, version: int) -> None:
+        """Raises ConfigurationError if the version cannot become active, or takes too long."""
         give_up_at = time.monotonic() + PREPARATION_SECONDS
-        while self._client.get_function_configuration(**place)["State"] != "Active":
-            if time.monotonic() > give_up_at:
-                raise ConfigurationError(f"{self._function}: version {version} does not become active")
+        while (configuration := self._configuration_of(version)).get("State", "Active") != "Active":
+            if configuration["State"] == "Failed" or time.monotonic() > give_up_at:
+                raise ConfigurationError(
+                    f"{self._function}: version {version} is {configuration['State']}."
+                    f" {configuration.get('StateReason', '')} Run make rollback again later, or name another"
+                    " release with RELEASE=…"
+                )
             time.sleep(PREPARATION_PAUSE_SECONDS)
-        return True
+
+    def _configuration_of(self, version: int) -> Mapping[str, Any]:
+        configuration: Mapping[str, Any] = self._client.get_function_configuration(
+            FunctionName=self._function, Qualifier=str(version)
+        )
+        return configuration
 
     def runs_turns(self, version: int) -> bool:
         """Whether durable turns run, or are paused, on a version. A turn stays on the version on which it
@@ -150,9 +168,12 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         )
         for name in functions
     }
-    for name, target in targets.items():
-        if target and functions[name].prepare(target):
-            yield f"{name}: version {target} was inactive, and is ready again"
+    # Turns of the durable function are started by asynchronous events, which Lambda tries again until the
+    # version is ready. It refuses a synchronous call.
+    called = [name for name, target in targets.items() if target and name != DURABLE]
+    for name in [name for name in called if functions[name].wake(targets[name])]:
+        yield f"{name}: version {targets[name]} is not active: waiting until Lambda has prepared it"
+        functions[name].wait_until_active(targets[name])
     for name, target in targets.items():
         if not target:
             yield f"{name}: stays at version {live[name]}: it has no version of release {candidates[-1][:12]}"
@@ -161,9 +182,7 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         yield f"{name}: version {live[name]} → {target}, release {candidates[-1][:12]}"
 
 
-def prune(
-    functions: Mapping[str, Versions], count: int, resources: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[str]:
+def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str, str]) -> Iterator[str]:
     """Delete old versions; yields a line for each function. It keeps the newest `count` of each, the live
     one, and the one that CloudFormation would restore if a deployment fails.
 
@@ -171,7 +190,9 @@ def prune(
     """
     for name, versions in functions.items():
         numbers, live = list(versions.all()), versions.live()
-        arns = [arn for logical_id, arn in resources.items() if logical_id.startswith(f"{name}Version")]
+        arns = [
+            arn for logical_id, arn in resources.items() if logical_id.startswith(f"{name}Version") and arn
+        ]
         needed = {live, *(int(arn.rpartition(":")[2]) for arn in arns)}
         old = [version for version in numbers[:-count] if version not in needed]
         if name == DURABLE:
@@ -195,7 +216,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         return 2
     with aws_errors(f"make {command}"):
         resources = resources_of(stack)
-        client: Any = clients.session().create_client("lambda")
+        # A call that is tried again could find the version ready, and run its code.
+        config = Config(retries={"total_max_attempts": 1})
+        client: Any = clients.session().create_client("lambda", config=config)
         functions = {name: Versions(client, resources[name]) for name in functions_of(resources)}
         release = environ.get("RELEASE", "")
         lines = (

@@ -3,10 +3,11 @@ that no one waits for."""
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -27,6 +28,22 @@ class Pool:
         context = contextvars.copy_context()  # ids of log lines, and the current span
         call = partial(context.run, function, *args, **kwargs)
         return await loop.run_in_executor(self._executor, call)
+
+
+class Once(Generic[Result]):
+    """A value that is made when it is first needed, and once, even if several threads need it at once. Since
+    Python 3.12, `cached_property` does not lock."""
+
+    def __init__(self, make: Callable[[], Result]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._values: list[Result] = []
+
+    def get(self) -> Result:
+        with self._lock:
+            if not self._values:
+                self._values.append(self._make())
+            return self._values[0]
 
 
 run = Pool("store", 16).run

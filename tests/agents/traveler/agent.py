@@ -291,12 +291,18 @@ async def rush(turn: Turn) -> str:
             raise OSError("busy")
         return "at last"
 
+    began = asyncio.Event()
+
+    async def last() -> None:
+        began.set()
+        await asyncio.sleep(2.5)
+
     async def branch() -> str:
-        await turn.step("first", int)
+        await turn.step("first", began.wait)
         CALLS["first"] += 1
         return str(await turn.step("second", retry, retry=Retry(attempts=3, pause_seconds=1)))
 
-    return str((await turn.parallel(turn.step("long", asyncio.sleep, 2.5), branch))[1])
+    return str((await turn.parallel(turn.step("long", last), branch))[1])
 
 
 @skill

@@ -218,7 +218,9 @@ def test_progress_only_for_those_who_ask(client: TestClient, key: str, revision:
 
 
 @pytest.mark.parametrize("revision", [STATELESS, "2025-11-25"])
-def test_a_client_that_leaves_cancels_its_call(client: TestClient, key: str, revision: str) -> None:
+def test_a_client_that_leaves_cancels_its_call_in_the_stateless_revision_alone(
+    client: TestClient, key: str, revision: str
+) -> None:
     """In the older revisions it does so by a message of its own: its connection may just have broken."""
     mcp, rest = in_revision(Mcp(client, key), revision), Rest(client, key, "/a2a/probe")
     call = {"name": "pause", "arguments": {"seconds": 600 if revision == STATELESS else 0.5}}

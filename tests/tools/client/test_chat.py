@@ -265,7 +265,7 @@ def test_a_task_that_has_ended_is_followed_by_a_new_one(
 
     asyncio.run(talk())
     shown = capsys.readouterr().out
-    assert "The message begins a new one in its conversation." in shown
+    assert "The message begins a new task in the same conversation." in shown
     assert ("without output" in shown) is (not text)
     assert (caller.sent[-1]["contextId"], caller.sent[-1].get("taskId")) == ("c1", None)
 

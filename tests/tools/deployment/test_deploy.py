@@ -198,7 +198,9 @@ def test_warm_writes_are_no_fewer_than_the_table_has(
     monkeypatch.setattr(stack, "table_of", lambda _: "table")
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"WarmWrites": "0"})
     if is_refused:
-        with pytest.raises(ConfigurationError, match="takes 8,001 writes per second by now"):
+        with pytest.raises(
+            ConfigurationError, match=r"already takes 8,001 writes per second.*keep WarmWrites=0"
+        ):
             list(changes.parameter_changes("s", {"WarmWrites": "8000"}))
     else:
         assert list(changes.parameter_changes("s", {"WarmWrites": "8000"}))
@@ -256,7 +258,7 @@ def test_cloudformation_may_have_a_role_of_its_own() -> None:
         ("ROLLBACK_FAILED", "sam delete --stack-name a2a-dev"),
         ("DELETE_FAILED", "sam delete --stack-name a2a-dev"),
         ("UPDATE_ROLLBACK_FAILED", "aws cloudformation continue-update-rollback --stack-name a2a-dev"),
-        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "Deploy again when it has"),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "Run the command again when it has"),
         ("REVIEW_IN_PROGRESS", ""),
         ("UPDATE_ROLLBACK_COMPLETE", ""),
         ("", ""),

@@ -22,7 +22,7 @@ class Lambda:
         self.weights: dict[str, float] = {}
         self.busy: dict[int, str] = {}
         self.states: dict[str, list[str]] = {}
-        self.moved_when: list[str] = []
+        self.refusal = "SnapStartNotReadyException"
 
     def get_paginator(self, _: str) -> Any:
         functions = self.functions
@@ -43,15 +43,20 @@ class Lambda:
 
     def get_function_configuration(self, FunctionName: str, Qualifier: str) -> Any:
         states = self.states.get(f"{FunctionName}:{Qualifier}", [])
-        return {"State": states[0]} if states else {}
+        return (
+            {"State": states.pop(0) if len(states) > 1 else states[0], "StateReason": "Why."}
+            if states
+            else {}
+        )
 
     def invoke(self, FunctionName: str, Qualifier: str, Payload: bytes) -> None:
         """As of a version that is inactive: it is refused, and two looks later the version is active."""
-        self.states[f"{FunctionName}:{Qualifier}"] = ["Active"]
-        raise ClientError({"Error": {"Code": "SnapStartNotReadyException"}}, "Invoke")
+        assert FunctionName != DURABLE, "Lambda refuses a synchronous call of a durable function"
+        if self.refusal == "SnapStartNotReadyException":
+            self.states[f"{FunctionName}:{Qualifier}"] = ["Pending", "Pending", "Active"]
+        raise ClientError({"Error": {"Code": self.refusal}}, "Invoke")
 
     def update_alias(self, FunctionName: str, Name: str, FunctionVersion: str) -> None:
-        self.moved_when += [state for states in self.states.values() for state in states]
         self.live[FunctionName] = int(FunctionVersion)
 
     def list_durable_executions_by_function(
@@ -118,22 +123,37 @@ def test_without_a_common_release_nothing_changes(release: str) -> None:
     assert client.live == {"rpc": 2, "api": 2}
 
 
-def test_a_version_that_no_one_has_called_for_weeks_is_ready_before_it_is_live() -> None:
-    functions = {name: {1: ONE, 2: TWO} for name in ("api", "rpc")}
-    client = Lambda(functions, {"api": 2, "rpc": 2})
-    client.states = {"rpc:1": ["Inactive"]}
+@pytest.mark.parametrize("state", ["Inactive", "Pending"])
+def test_a_version_that_no_one_has_called_lately_is_ready_before_it_is_live(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Pending: an earlier rollback gave up waiting for it."""
+    monkeypatch.setattr(versions, "PREPARATION_PAUSE_SECONDS", 0.0)
+    functions = {name: {1: ONE, 2: TWO} for name in ("api", "rpc", DURABLE)}
+    client = Lambda(functions, dict.fromkeys(functions, 2))
+    client.states = {"rpc:1": [state, "Pending", "Active"], f"{DURABLE}:1": ["Inactive"]}
     lines = list(roll_back(functions_of(client)))
-    assert client.live == {"api": 1, "rpc": 1}
-    assert lines[0] == "rpc: version 1 was inactive, and is ready again"
-    assert set(client.moved_when) == {"Active"}, "no alias moves before"
+    assert client.live == dict.fromkeys(functions, 1)
+    assert lines[0] == "rpc: version 1 is not active: waiting until Lambda has prepared it"
+    assert client.states["rpc:1"] == ["Active"], "no alias moves before"
 
 
-def test_a_version_that_does_not_become_active_moves_no_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("state", ["Pending", "Failed"])
+def test_a_version_that_does_not_become_active_moves_no_alias(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
     monkeypatch.setattr(versions, "PREPARATION_SECONDS", 0.0)
     client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 2})
-    client.states = {"rpc:1": ["Inactive"]}
-    monkeypatch.setattr(client, "invoke", lambda **_: None)
-    with pytest.raises(ConfigurationError, match="version 1 does not become active"):
+    client.states = {"rpc:1": [state]}
+    with pytest.raises(ConfigurationError, match=rf"version 1 is {state}\. Why\."):
+        list(roll_back(functions_of(client)))
+    assert client.live == {"rpc": 2}
+
+
+def test_an_operator_who_may_not_wake_a_version_is_told() -> None:
+    client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 2})
+    client.states, client.refusal = {"rpc:1": ["Inactive"]}, "AccessDeniedException"
+    with pytest.raises(ClientError, match="AccessDenied"):
         list(roll_back(functions_of(client)))
     assert client.live == {"rpc": 2}
 
@@ -147,7 +167,7 @@ def test_a_rollout_is_not_disturbed() -> None:
 
 def test_what_is_live_is_never_deleted() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
-    assert "1 deleted" in next(iter(prune(functions_of(client), 2)))
+    assert "1 deleted" in next(iter(prune(functions_of(client), 2, {})))
     assert set(client.functions["rpc"]) == {1, 3, 4}
 
 
@@ -156,6 +176,7 @@ def test_what_cloudformation_would_restore_is_never_deleted() -> None:
     client = Lambda({"RpcFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"RpcFunction": 1})
     resources = {
         "RpcFunction": "stack-RpcFunction-X",
+        "RpcFunctionVersion9z": "",
         "RpcFunctionVersion1a2b": "arn:aws:lambda:eu-west-1:123456789012:function:stack-RpcFunction-X:2",
     }
     list(prune(functions_of(client), 2, resources))
@@ -168,7 +189,7 @@ def test_what_cloudformation_would_restore_is_never_deleted() -> None:
 def test_a_version_on_which_durable_turns_run_is_kept(status: str, is_kept: bool) -> None:
     client = Lambda({"DurableFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"DurableFunction": 4})
     client.busy = {2: status}
-    list(prune(functions_of(client), 2))
+    list(prune(functions_of(client), 2, {}))
     assert set(client.functions["DurableFunction"]) == ({2, 3, 4} if is_kept else {3, 4})
 
 

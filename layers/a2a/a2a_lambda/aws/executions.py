@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/lambda/latest/api/API_StopDurableExecution.html
 
 import hashlib
 from collections.abc import Callable, Set
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda import tracing
 from a2a_lambda.aws.queue import QueuedTurn, message_body
 from a2a_lambda.errors import StoreError
+from a2a_lambda.threads import Once
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -53,12 +53,8 @@ class LambdaExecutions:
     needed. botocore's takes a tenth of a second, and few calls are of durable skills. Calls block."""
 
     def __init__(self, make_client: "Callable[[], LambdaClient]", function: str) -> None:
-        self._make_client = make_client
+        self._lambda = Once(make_client)
         self._function = function
-
-    @cached_property
-    def _client(self) -> "LambdaClient":
-        return self._make_client()
 
     def start(self, turn: QueuedTurn) -> str:
         answer = self._call(
@@ -91,9 +87,10 @@ class LambdaExecutions:
 
     def _call(self, method: str, codes: Set[str], **arguments: Any) -> Any:
         """Lambda's answer, or None for an error that is expected. Raises StoreError."""
+        client = self._lambda.get()
         try:
-            with tracing.aws_span("Lambda", self._client.meta.method_to_api_mapping[method]):
-                return getattr(self._client, method)(**arguments)
+            with tracing.aws_span("Lambda", client.meta.method_to_api_mapping[method]):
+                return getattr(client, method)(**arguments)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code in codes:

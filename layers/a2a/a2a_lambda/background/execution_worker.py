@@ -48,13 +48,13 @@ RUN_ATTEMPTS = 5
 class EarlierRuns:
     """What the runs of a turn before this one have left.
 
-    replies: those to its waits, by the key of the wait. told: kind, name and state of the notices that the
-    log has. untils: Unix times at which its open waits time out, by the key of the wait.
+    replies: to its waits, by the key of the wait. told_notices: kind, name and state of the notices that the
+    log has. timeouts: Unix times at which its open waits time out, by the key of the wait.
     """
 
     replies: Mapping[str, Reply] = field(default_factory=dict)
-    told: Set[tuple[str, str, str]] = frozenset()
-    untils: Mapping[str, float] = field(default_factory=dict)
+    told_notices: Set[tuple[str, str, str]] = frozenset()
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":

@@ -115,7 +115,7 @@ class Agents(Mapping[str, Profile]):
             )
             for name, card in cards.items()
         ]
-        # Any of the unreadable ones may be the default, so that no other takes its place.
+        # Any of the unreadable ones may be the default, so no other takes its place.
         default = "" if not reasons or any(card.default for card in cards.values()) else next(iter(reasons))
         if not default:
             try:
@@ -123,7 +123,7 @@ class Agents(Mapping[str, Profile]):
                 default = profiles[0].name
             except ConfigurationError as error:  # the others are served by their names
                 logger.error("%s", error)
-                reasons[default] = str(error)
+                reasons[""] = str(error)
         agents = cls(profiles, folder, shows_reasons=shows_reasons)
         agents.default = default
         agents._unreadable = reasons

@@ -19,7 +19,6 @@ from a2a_lambda.protocol.model import Json, Part, text_of
 
 STEP_NAME_CHARACTERS = 100
 
-
 LONGEST_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""
 

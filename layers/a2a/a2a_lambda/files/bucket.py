@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.protocol.model import plain_media_type
+from a2a_lambda.threads import Once
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -75,16 +75,12 @@ class Bucket:
     """
 
     def __init__(self, make_client: "Callable[[], S3Client]", name: str) -> None:
-        self._make_client = make_client
-        self._client: S3Client | None = None
-        self._lock = threading.Lock()
+        self._shared_client = Once(make_client)
         self.name = name
 
     @property
     def _s3(self) -> "S3Client":
-        with self._lock:  # the first files of a turn come at once, each in its thread
-            self._client = self._client or self._make_client()
-            return self._client
+        return self._shared_client.get()
 
     def put(self, key: str, content: bytes) -> None:
         with _errors("PutObject"):

@@ -32,7 +32,6 @@ from a2a_lambda.http.request import (
     requested_extensions,
 )
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations.stream_limit import Slot
 from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import Operation, Recipient
@@ -179,11 +178,13 @@ async def answer(call: OperationCall) -> Response:
     if call.operation in STREAMED:
         return await _stream(call)
     binding = call.binding
+    if call.operation == "card":
+        call.wire.requests["card"].decode(call.params)
+        card, duration = await cards.extended_card(call.request, call.agent, call.wire)
+        body = binding.result(call.wire.results["card"].encode(card))
+        return Response(body, 200, {**call.headers, "Cache-Control": duration}, binding.media_type)
     if call.operation != "send":  # only a send may take long
-        headers = call.headers
-        if call.operation == "card":
-            headers = {**headers, "Cache-Control": f"private, max-age={cards.CARD_MAX_AGE_SECONDS}"}
-        return Response(await _run_operation(call), 200, headers, binding.media_type)
+        return Response(await _run_operation(call), 200, call.headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
         return binding.error(call.wire, to_protocol_error(cause))
@@ -235,11 +236,9 @@ async def _run_operation(call: OperationCall) -> bytes:
             result = await service.configs.get(scope, request, wire.push_config_id)
         case "list_push":
             result = await service.configs.list(scope, request)
-        case "delete_push":
+        case _:  # delete_push
             await service.configs.delete(scope, request)
             result = None
-        case _:
-            result = await cards.extended_card(call.request, call.agent, wire)
     return call.binding.result(wire.results[operation].encode(result))
 
 
@@ -248,7 +247,7 @@ async def _stream(call: OperationCall) -> Response:
     request = wire.requests[call.operation].decode(call.params)
     async with AsyncExitStack() as stack:
         owner = call.scope.owner
-        slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(owner))
+        await stack.enter_async_context(call.kit.stream_limit.hold_slot(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
             events = await call.kit.messages.stream(call.context(), request)
@@ -263,7 +262,7 @@ async def _stream(call: OperationCall) -> Response:
             )
             wire, events = wire_of_task(call.wires, subscription.wire_name), subscription.events
         body = _encode_stream(call, wire, recipient, events)
-        return SlotStream(body, slot, stack, call.headers)
+        return SlotStream(body, stack, call.headers)
 
 
 class SlotStream(StreamingResponse):
@@ -273,22 +272,16 @@ class SlotStream(StreamingResponse):
     def __init__(
         self,
         events: AsyncGenerator[bytes, None],
-        slot: Slot,
         stack: AsyncExitStack,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(events, headers={**STREAM_HEADERS, **headers}, media_type=sse.MEDIA_TYPE)
         stack.push_async_callback(events.aclose)
-        self._slot = slot
         self._stack = stack.pop_all()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        renewal = asyncio.create_task(self._slot.renew_until_canceled())
-        try:
-            async with self._stack:
-                await super().__call__(scope, receive, send)
-        finally:
-            renewal.cancel()
+        async with self._stack:
+            await super().__call__(scope, receive, send)
 
 
 async def _encode_stream(

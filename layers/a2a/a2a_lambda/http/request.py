@@ -58,8 +58,10 @@ def version(request: Request) -> str:
 
     Source: https://a2a-protocol.org/v1.0.0/specification, section 3.6.1.
     """
-    values = [value for name, value in request.query_params.multi_items() if name.lower() == A2A_VERSION]
-    text: str = request.headers.get(A2A_VERSION) or next(iter(values), "")
+    parameters = request.query_params.multi_items()
+    text: str = request.headers.get(A2A_VERSION) or next(
+        (value for name, value in parameters if name.lower() == A2A_VERSION), ""
+    )
     return text.strip()
 
 

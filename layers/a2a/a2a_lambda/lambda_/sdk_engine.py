@@ -13,12 +13,12 @@ https://docs.aws.amazon.com/lambda/latest/dg/durable-execution-sdk-retries.html
 import asyncio
 import contextvars
 import logging
-import math
 import queue
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import wait as wait_for_futures
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -75,12 +75,7 @@ logging.getLogger("aws_durable_execution_sdk_python.operation.step").setLevel(lo
 
 
 class OutOfTime(Exception):
-    """The run has too little time left for a step, or has ended: another run makes it. seconds: until
-    then."""
-
-    def __init__(self, seconds: int = 1) -> None:
-        super().__init__()
-        self.seconds = seconds
+    """The run has too little time left for a step, or has ended: another run makes it."""
 
 
 @dataclass(slots=True)
@@ -88,9 +83,9 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
-    times: what suspended operations wait for, by their key. tell: takes the notices of the operations. told:
-    kind, name and state of those that were told. work: steps and branches that run. steps: the steps among
-    them. is_canceled: the turn has ended, or was canceled.
+    times: what suspended operations wait for, by their key. tell: takes the notices of the operations.
+    told_notices: kind, name and state of those that were told. work: steps and branches that run. steps:
+    the steps among them. is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
@@ -100,7 +95,7 @@ class RunState:
     tell: Callable[[Notice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
-    told: set[tuple[str, str, str]] = field(default_factory=set)
+    told_notices: set[tuple[str, str, str]] = field(default_factory=set)
     work: "set[Future[Any]]" = field(default_factory=set)
     steps: "set[Future[Any]]" = field(default_factory=set)
     is_canceled: bool = False
@@ -125,17 +120,11 @@ class RunState:
         """Seconds that a step has now."""
         return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
 
-    @property
-    def next_run_seconds(self) -> int:
-        """Seconds until the next run. As long as a step runs, so does this one, and the SDK would continue in
-        it a branch that is due."""
-        return max(1, math.ceil(self.deadline - time.monotonic())) if self.steps else 1
-
     def announce(self, notice: Notice) -> None:
         """Tell what a pause or a wait does, unless this run or an earlier one has told it."""
         content = (notice.kind, notice.name, notice.state)
-        if content not in self.told and content not in self.earlier.told:
-            self.told.add(content)
+        if content not in self.told_notices and content not in self.earlier.told_notices:
+            self.told_notices.add(content)
             self.tell(notice)
 
     def suspension(self) -> Suspended:
@@ -212,7 +201,10 @@ class OperationThread:
         def body(_: Any) -> str:
             # With too little time left for a step, the run leaves it to the next one, which has all of it.
             if self._run.time_left < STEP_PART * self._run.seconds:
-                raise OutOfTime(self._run.next_run_seconds)
+                # As long as a step of another branch runs, the SDK would continue this branch in this run. No
+                # step begins in it any more.
+                wait_for_futures(list(self._run.steps), max(0.0, self._run.time_left))
+                raise OutOfTime
             future = _submit(call_and_report, loop, context)
             self._run.steps.add(future)
             self._run.watch(future)
@@ -263,7 +255,7 @@ class OperationThread:
             raise SkillError("A reply to this task was lost. Send the request again.")
 
         # A replay comes here again, later.
-        until = self._run.earlier.untils.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
+        until = self._run.earlier.timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
         return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))
 
     async def parallel(
@@ -354,7 +346,7 @@ def _submit(
 
 def decide_retry(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
-        return RetryDecision.retry(Duration(seconds=error.seconds))
+        return RetryDecision.retry(Duration(seconds=1))
     pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
     if pause is None:
         return RetryDecision.no_retry()

@@ -82,8 +82,8 @@ class Messages:
         """Run a turn here, or dispatch it, and answer when it has ended or asks a question; at once, if the
         client does not wait for a dispatched turn.
 
-        A send that takes long holds a slot of its owner, as a stream does. If there is none, its turn ends;
-        if the turn runs elsewhere, the answer is the task as it is.
+        A send that takes long holds a slot of its owner, as a stream does. If there is none, a turn that runs
+        here ends, and of a turn that runs elsewhere the answer is the task as it is.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
@@ -100,10 +100,8 @@ class Messages:
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
             if not work.done() and self._stream_limit is not None:
                 with suppress(StoreError):  # a send without a slot is better than no send
-                    async with self._stream_limit.hold_slot(call.scope.owner) as slot:
-                        while not work.done():
-                            await asyncio.wait({work}, timeout=SLOTLESS_SEND_SECONDS)
-                            await slot.renew()
+                    async with self._stream_limit.hold_slot(call.scope.owner):
+                        await asyncio.wait({work})
             return await work
         except TooManyStreams:
             if work.done():
@@ -112,7 +110,8 @@ class Messages:
             if sending.is_starting:  # its claim may be stored, so its turn must end, too
                 await asyncio.gather(work, return_exceptions=True)
             if sending.dispatched_head is not None:  # the turn runs anyway, and the client must know its task
-                return await sending.answer(sending.dispatched_head)
+                task_id = sending.dispatched_head.task_id
+                return await sending.answer(await load_live_head(self.store, call.scope, task_id))
             raise
         finally:
             work.cancel()

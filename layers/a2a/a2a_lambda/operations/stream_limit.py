@@ -36,7 +36,7 @@ class Slot:
         self._renewed_at = store.clock()
 
     async def renew(self) -> None:
-        """Renew the slot, if it is time to. Called again and again while the call runs."""
+        """Renew the slot, if it is time to."""
         now = self._store.clock()
         if self._number < 0 or now - self._renewed_at < SLOT_RENEWAL_SECONDS:
             return
@@ -71,8 +71,8 @@ class StreamLimit:
         self._limit = limit
 
     @asynccontextmanager
-    async def hold_slot(self, owner: str) -> AsyncGenerator[Slot, None]:
-        """Hold a slot. Raises TooManyStreams, StoreError."""
+    async def hold_slot(self, owner: str) -> AsyncGenerator[None, None]:
+        """Hold a slot, and renew it. Raises TooManyStreams, StoreError."""
         holder = str(uuid.uuid4())
         number = -1
         if self._limit:
@@ -90,9 +90,11 @@ class StreamLimit:
                 threads.keep(asyncio.ensure_future(give_back()))
                 raise
         slot = Slot(self._store, owner, number, holder)
+        renewal = asyncio.create_task(slot.renew_until_canceled())
         try:
-            yield slot
+            yield
         finally:
+            renewal.cancel()
             await slot.release()
 
     async def _take(self, owner: str, holder: str, until: float) -> int:

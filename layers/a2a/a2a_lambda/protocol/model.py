@@ -188,6 +188,10 @@ def is_empty_end(event: Event) -> bool:
     return is_end and update["artifact"]["parts"] == [{"text": ""}]
 
 
+DEFAULT_SCHEME = "Bearer"
+"""Scheme of a webhook whose client named none."""
+
+
 class AuthenticationInfo(TypedDict, total=False):
     """scheme: an HTTP authentication scheme. schemes: all of them, if an older version has several."""
 

@@ -25,7 +25,7 @@ from a2a_lambda.errors import KitError, safe_text
 from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import Json, TaskPushNotificationConfig
+from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig
 from a2a_lambda.push.updates import list_updates
 from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import Cursor, status_change, task_of_item
@@ -180,7 +180,7 @@ class PushNotifications:
         if self._signer is not None and wants_jwt(config):
             headers["Authorization"] = f"Bearer {await threads.run(self._signer.sign_token, content)}"
         elif info.get("credentials"):
-            headers["Authorization"] = f"{info.get('scheme') or 'Bearer'} {info['credentials']}"
+            headers["Authorization"] = f"{info.get('scheme') or DEFAULT_SCHEME} {info['credentials']}"
         return headers
 
     async def _post(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from a2a_lambda import threads
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.durable.engine import Suspended
-from a2a_lambda.errors import SkillError, StoreError, error_text
+from a2a_lambda.errors import LimitExceeded, SkillError, StoreError, WriteRefused, error_text
 from a2a_lambda.protocol.model import INTERRUPTED
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context, TurnRecord
@@ -27,6 +27,10 @@ from a2a_lambda.turns.recovery import wait_in_context
 
 END_RETRY_SECONDS = 0.5
 """Seconds between tries to store the end of a turn."""
+
+MANY_WAITS = (
+    "The agent has too many open waits: a task holds about a thousand. It must wait for fewer at once."
+)
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +82,8 @@ class Ending:
             return False
 
     async def suspend(self, suspension: Suspended) -> None:
-        """Store that the turn pauses, or waits. Raises StoreError, Conflict."""
+        """Store that the turn pauses, or waits. Raises LimitExceeded if it waits for too much, StoreError,
+        Conflict."""
         question_head = self._claim.question_head
         question = question_of(suspension, question_head)
 
@@ -95,7 +100,10 @@ class Ending:
                 has_new_events = sequence != self._claim.sequence
                 return still_asking(newer, question_head, has_new_events=has_new_events)
 
-            await self._lease.update(change)
+            try:
+                await self._lease.update(change)
+            except WriteRefused:  # the head has each wait, and an item of DynamoDB takes 400 KB
+                raise LimitExceeded(MANY_WAITS) from None
 
         await self._retry_until_lease_ends(store)
 

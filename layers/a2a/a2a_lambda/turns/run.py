@@ -27,7 +27,6 @@ from a2a_lambda.errors import (
     LimitExceeded,
     SkillError,
     StoreError,
-    WriteRefused,
     error_text,
 )
 from a2a_lambda.files.files import Files
@@ -238,8 +237,8 @@ class Run:
                 await self._ending.suspend(error)
                 self.suspension = error
                 return
-            except WriteRefused:  # the head has each wait, and DynamoDB takes 400 KB
-                error = LimitExceeded("The agent waits for more at once than a task can hold.")
+            except LimitExceeded as limit:
+                error = limit
         if isinstance(error, Conflict) and is_in_time:  # the work noticed that the lease is lost
             raise error
         was_ended_by_skill, was_stopped = is_in_time and error is None, bool(self._stop_reason)

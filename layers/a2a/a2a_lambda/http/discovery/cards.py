@@ -100,8 +100,9 @@ async def authenticated_extended_card(request: Request) -> Response:
     scope_of(request, await authenticate(request), profile)
     if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    body = card_json.v0_2_5(await describe(request, profile, root=agent is None, extended=True))
-    return Response(strictjson.dumps(body), headers={"Cache-Control": "private"}, media_type=JSON)
+    description = await describe(request, profile, root=agent is None, extended=True)
+    headers = {"Cache-Control": cache_control([description], needs_key=True)}
+    return Response(strictjson.dumps(card_json.v0_2_5(description)), headers=headers, media_type=JSON)
 
 
 async def jwks(request: Request) -> Response:
@@ -144,8 +145,9 @@ async def protected_resource(request: Request) -> Response:
     return Response(strictjson.dumps(body), 200, headers, JSON)
 
 
-async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
-    """The extended card in a version. Raises that version's error if the agent has none."""
+async def extended_card(request: Request, agent: Profile, wire: Wire) -> tuple[Json, str]:
+    """The extended card in a version, and its Cache-Control. Raises that version's error if the agent has
+    none."""
     if agent.card.extended is None:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
@@ -153,7 +155,7 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> Json:
     description = await describe(request, agent, root=root, extended=True)
     card = wire.encode_card(description)
     await _sign(request, card, description)
-    return card
+    return card, cache_control([description], needs_key=True)
 
 
 async def find_agent(request: Request, name: str | None, *, needs_key: bool = False) -> tuple[Profile, bool]:
@@ -230,13 +232,20 @@ async def describe(
 
 
 def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, needs_key: bool) -> dict[str, str]:
-    """How long a client may use what it reads of the agents. needs_key: it had to show a key."""
-    is_complete = all(agent.sign_ins is not None for agent in agents)  # it says how callers sign in
-    duration = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
+    """How long a client may use what it reads of the agents, and the tag of its content. needs_key: it had to
+    show a key."""
     return {
-        "Cache-Control": duration if is_complete else "no-store",
+        "Cache-Control": cache_control(agents, needs_key=needs_key),
         "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
     }
+
+
+def cache_control(agents: Sequence[card_json.Description], *, needs_key: bool) -> str:
+    """How long a client may use what it reads of the agents: not at all, if it does not say how callers sign
+    in, because the issuers could not be read."""
+    is_complete = all(agent.sign_ins is not None for agent in agents)
+    duration = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
+    return duration if is_complete else "no-store"
 
 
 def is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:

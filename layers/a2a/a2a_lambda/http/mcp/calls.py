@@ -80,20 +80,20 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
             async with AsyncExitStack() as stack:
-                slot = await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
+                await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
                 deadline = call.deadline(is_long=is_long)
                 context = replace(call.context(request), modes=(), deadline=deadline)
                 events = await call.kit.messages.stream(context, request)
                 body = _encode_stream(call, tool, arguments, events)
                 await anext(body)
-                return SlotStream(body, slot, stack)
+                return SlotStream(body, stack)
     return await respond(result(), partial(_encode_failure, call, tool, arguments))
 
 
 async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
-    """The message of a call; or the id of a task, if the call only asks how that is. Raises InvalidParams,
-    TaskNotFound."""
+    """The message of a call; or the id of a task, if the call only asks how that is, or lacks the answer to
+    its question. Raises InvalidParams, TaskNotFound."""
     params = call.message.params
     if call.message.request_state is not None:
         binding = request_state.binding_of(call.scope, tool.name, arguments)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 
 from a2a_lambda.errors import TaskNotCancelable
-from a2a_lambda.http import sse
 from a2a_lambda.http.mcp.call import McpCall
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
@@ -72,12 +71,12 @@ async def wait(call: McpCall, task_id: str) -> Task:
     task = (await service.get(call.scope, task_id, results.INLINE_MODES)).task
     if task["status"]["state"] in STOPPED:
         return task
-    async with call.kit.stream_limit.hold_slot(call.scope.owner) as slot:
+    async with call.kit.stream_limit.hold_slot(call.scope.owner):
         end = call.deadline(is_long=True)
         subscription = await service.subscribe(call.scope, task_id, after=None, deadline=end)
-        async with aclosing(sse.with_silences(subscription.events, sse.KEEP_ALIVE_SECONDS)) as items:
-            async for _ in items:
-                await slot.renew()
+        async with aclosing(subscription.events) as events:
+            async for _ in events:
+                pass
     return (await service.get(call.scope, task_id, results.INLINE_MODES)).task
 
 

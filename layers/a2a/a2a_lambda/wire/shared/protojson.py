@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
+    DEFAULT_SCHEME,
     PART_CONTENT,
     Artifact,
     AuthenticationInfo,
@@ -229,6 +230,6 @@ def encode_config(config: TaskPushNotificationConfig) -> Object:
     if "authentication" in config:
         authentication = config["authentication"].items()
         known_fields = {name: value for name, value in authentication if name in KNOWN_OF_AUTHENTICATION}
-        # 1.0 requires the scheme. A client of 0.3 may have named none, and is called with this one.
-        result["authentication"] = {"scheme": "Bearer", **known_fields}
+        # 1.0 requires the scheme. A client of 0.3 may have named none.
+        result["authentication"] = {**known_fields, "scheme": known_fields.get("scheme") or DEFAULT_SCHEME}
     return result

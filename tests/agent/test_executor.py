@@ -1,0 +1,51 @@
+"""A skill's outputs on their way from its loop to the server's."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from a2a_lambda.agent import executor
+from a2a_lambda.agent.executor import AHEAD_OUTPUTS
+from a2a_lambda.agent.outputs import Batch
+
+
+class Switching:
+    """A lock after whose release another thread runs first, once."""
+
+    def __init__(self, lock: Any, run: Callable[[], None]) -> None:
+        self._lock = lock
+        self._run: Callable[[], None] | None = run
+
+    def __enter__(self) -> Any:
+        return self._lock.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(*error)
+        run, self._run = self._run, None
+        if run is not None:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lock, name)
+
+
+def test_a_skill_that_is_woken_before_it_waits_continues() -> None:
+    """The server's loop may read all that is there between two lines of the agents' loop."""
+    output = Batch(("x",), last=False)
+
+    async def run() -> None:
+        channel = executor._Channel(asyncio.get_running_loop())
+        for _ in range(AHEAD_OUTPUTS - 1):
+            await channel.post_waiting(output)
+
+        def read_all() -> None:
+            while channel.get_nowait() is not None:
+                pass
+
+        channel._room = Switching(channel._room, read_all)  # type: ignore[assignment]
+        await asyncio.wait_for(channel.post_waiting(output), 60)
+
+    asyncio.run(run())
