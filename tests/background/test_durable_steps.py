@@ -14,6 +14,7 @@ from a2a_lambda.lambda_ import execution_handler, sdk_engine
 from a2a_lambda.protocol.model import Part, TaskState
 from tests.background.durable_bench import (
     DurableBench,
+    operations,
     text_of,
     texts,
 )
@@ -36,6 +37,8 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
     refused = bench.send('{"how": "refuse"}', "fail")
     done = bench.wait_for(refused["id"], TaskState.FAILED)
     assert text_of(done["status"]["message"]) == "The client may read this."
+    events = [event for _, event in bench.store.get_events(bench.head(refused["id"]))]
+    assert operations(events) == ["step boom started", "step boom failed"]
 
 
 def test_the_log_of_a_step_that_failed_has_the_frames_of_the_agent_only(

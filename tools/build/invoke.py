@@ -44,7 +44,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     event, function = _event(environ.get("EVENT", "").split())
     agents = read_cards(Settings.of(environ).agents)[0]
-    default = default_of(agents)
+    default = default_of(agents) or next(iter(agents), "")
     event = with_agent(event, agents, default)
     folder_of_build = HOST_BUILDS / (agent_in(event) or default)
     if status := _build(folder_of_build):

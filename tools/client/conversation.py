@@ -29,6 +29,9 @@ from tools.callers.records import FAILURES
 from tools.client import attachments
 from tools.client.view import View
 
+OVER_CODES = (-32001, -32004)
+"""Codes of TaskNotFound and UnsupportedOperation: the question that a message answers is over."""
+
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
 
@@ -59,6 +62,7 @@ class Chat:
         self._last_event = ""
         self._waits = False
         self._attached: list[Path] = []
+        self._error_code: int | None = None
         self.is_unanswered = False
         """Whether a request is out, and no server has answered it."""
 
@@ -178,6 +182,9 @@ class Chat:
             await asyncio.shield(future)
             if self._state is None:  # no one has got the message: a question is still open
                 self._attached, self._task_id, self._state = backup
+                if self._state in INTERRUPTED and self._error_code in OVER_CODES:
+                    self._task_id, self._state = "", None
+                    self._view.note("The question is over. The next message begins a new task.")
                 return None
             return self._state
         except asyncio.CancelledError:  # Ctrl-C
@@ -201,6 +208,8 @@ class Chat:
             self._view.note("The task has completed without output.")
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
+        if self._state in INTERRUPTED and not self._view.is_conversation:
+            self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state == TaskState.WORKING:
             hint = f"To continue it, add TASK={self._task_id}."
             if self._view.is_conversation:
@@ -217,6 +226,7 @@ class Chat:
                 result = record["result"]
                 self._show(result if {"task", "message"} & result.keys() else Event(task=result))
             case "error":
+                self._error_code = record.get("code")
                 self._view.end_line()
                 self._view.fail(record["message"])
                 return False

@@ -234,17 +234,24 @@ def unavailable_app(reason: str) -> FastAPI:
 
 def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:
     """What the server prints when it starts: its URLs, a key, and a call to paste. It streams an example of
-    the default agent's card. emulated: what is emulated for the agents."""
-    skills = agents[default_of(agents)].skills if agents else []
+    the card of the default agent, or of the first one. emulated: what is emulated for the agents."""
+    default = default_of(agents)
+    called = default or next(iter(agents), "")
+    skills = agents[called].skills if agents else []
     text = next((_quoted(skill.examples[0]) for skill in skills if skill.examples), "Hello")
-    cards = [
+    root_cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
         f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
         f"  Alibaba          {url}/alibaba/.well-known/agent.json",
+    ]
+    cards = [
+        *(root_cards if default else ["  no agent is the default: write `default: true` in one card.yaml"]),
         *(f"  {name:<16} {url}/a2a/{name}/.well-known/agent-card.json" for name in agents),
     ]
+    mcp_urls = [*([f"{url}/mcp"] if default else []), *([f"{url}/mcp/<agent>"] if len(agents) > 1 else [])]
     curl = (
-        f"curl -sN {url}/message:stream -H 'A2A-Version: 1.0' -H 'X-API-Key: {secret}'"
+        f"curl -sN {url if default else f'{url}/a2a/{called}'}/message:stream -H 'A2A-Version: 1.0'"
+        f" -H 'X-API-Key: {secret}'"
         f" -H 'Content-Type: application/json' -d "
         f"""'{{"message":{{"messageId":"{FRESH_ID}","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}}}'"""
     )
@@ -257,7 +264,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence
             "Cards:",
             *cards,
             "",
-            f"MCP: {url}/mcp" + (f", of each agent: {url}/mcp/<agent>" if len(agents) > 1 else ""),
+            "MCP: " + ", of each agent: ".join(mcp_urls),
             f"OpenAPI: {url}/openapi.json, as a page: {url}/docs",
             "",
             f"Key: {secret}",

@@ -198,14 +198,14 @@ def _paths(command: str, *options: str) -> set[str]:
 def _fetch(url: str) -> None:
     """Fetch the kit's branches and tags."""
     remotes = git("remote").split()
-    if url:
-        git("remote", *(("set-url", REMOTE) if REMOTE in remotes else ("add", REMOTE)), url)
-    elif REMOTE not in remotes:
+    if not url and REMOTE not in remotes:
         raise ConfigurationError(
             "where is the kit's repository? Name it once: make upgrade UPSTREAM=https://…/kit.git"
         )
     branches, tags = f"+refs/heads/*:refs/remotes/{REMOTE}/*", f"+refs/tags/*:{TAGS}/*"
-    git("fetch", "--quiet", "--no-tags", "--prune", REMOTE, branches, tags)
+    git("fetch", "--quiet", "--no-tags", "--prune", url or REMOTE, branches, tags)
+    if url:  # which answers
+        git("remote", *(("set-url", REMOTE) if REMOTE in remotes else ("add", REMOTE)), url)
 
 
 def _releases() -> dict[str, str]:

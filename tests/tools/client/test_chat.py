@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def test_one_message_ends_with_its_status(server: DevServer) -> None:
     assert ASKED in said
     assert "answers: basketball, football" in said
     assert "input-required" in said
+    assert re.search("To answer, add TASK=[0-9a-f-]{36}", said)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -196,6 +198,31 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     asyncio.run(talk())
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
     assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_over"), [(-32001, True), (-32004, True), (-32005, False), (None, False)]
+)
+def test_a_question_that_is_over_does_not_hold_the_conversation(
+    code: int | None, is_over: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its task timed out, was canceled elsewhere, or the server has forgotten it."""
+    status = {"state": "TASK_STATE_INPUT_REQUIRED"}
+    asked = {
+        "kind": "event",
+        "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
+    }
+    caller = Away([asked], [{"kind": "error", "message": "no", "code": code}], [asked])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        for text in ("ask", "answer", "again"):
+            await made.send(text)
+
+    asyncio.run(talk())
+    assert [message.get("taskId") for message in caller.sent] == [None, "t1", None if is_over else "t1"]
+    assert caller.sent[2]["contextId"] == "c1"
+    assert ("The question is over." in capsys.readouterr().out) is is_over
 
 
 def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFixture[str]) -> None:

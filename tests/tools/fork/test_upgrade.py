@@ -261,6 +261,8 @@ def test_a_fork_may_have_names_in_any_script(fork: Repository, upstream: Reposit
     path.write_text("1,2\n")
     fork.commit("data")
     assert "merged v0.0.2" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert "nowhere" in fork.run("make", "upgrade", "UPSTREAM=/nowhere", fails=True)
+    assert fork.run("git", "remote", "get-url", "upstream").strip() == str(upstream.folder), "it stays"
     assert path.read_text() == "1,2\n"
 
 

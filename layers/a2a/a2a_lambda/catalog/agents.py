@@ -273,8 +273,10 @@ def _misnamed_cards(folder: Path) -> dict[str, str]:
 
 
 def default_of(cards: Mapping[str, Card]) -> str:
-    """Name of the agent that answers at the root: the one that says so, or else the first; "" without any."""
-    return next((name for name, card in cards.items() if card.default), next(iter(cards), ""))
+    """Name of the agent that answers at the root: the one that says so, or the only one; "" if that is not
+    clear."""
+    defaults = [name for name, card in cards.items() if card.default] or list(cards)
+    return defaults[0] if len(defaults) == 1 else ""
 
 
 def check_all(folder: Path) -> list[Profile]:

@@ -89,6 +89,11 @@ class StepOutcome:
         return body
 
     @staticmethod
+    def is_refusal(result: bytes) -> bool:
+        """Whether the step has raised a SkillError."""
+        return result.startswith(b'{"refused":')
+
+    @staticmethod
     def read(result: bytes, function: Callable[..., Any]) -> Any:
         """The value, in the type of the function's return annotation, or as plain JSON if pydantic cannot
         read that type. Raises SkillError, and what the type's validators raise."""

@@ -56,7 +56,7 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, kept_error
+from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, kept_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 
 STEP_END_MARGIN_SECONDS = 5.0
@@ -195,7 +195,7 @@ class OperationThread:
                 logger.exception("step %s failed", name)
                 self._run.tell(Notice("step", name, "failed"))
                 raise kept_error(error) from None
-            self._run.tell(Notice("step", name, "ended"))
+            self._run.tell(Notice("step", name, "failed" if StepOutcome.is_refusal(result) else "ended"))
             return result
 
         def body(_: Any) -> str:
