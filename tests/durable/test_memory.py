@@ -147,7 +147,7 @@ async def run(turn):
             "only in `await turn.parallel",
         ),
         ("await turn.step(int, 1)", TypeError, "name"),
-        ("await turn.step('a', 1)", TypeError, "write the function"),
+        ("await turn.step('a', 1)", TypeError, "a function, not its result: turn.step('a', make_plan"),
         ("await turn.step('a', int, retry=3)", TypeError, "Retry(attempts=5)"),
         ("await turn.wait_for('a', timeout='3 days')", TypeError, "a timedelta or a number of seconds"),
         ("await turn.parallel([])", TypeError, "must be a function"),

@@ -25,6 +25,7 @@ from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
 from tools.callers.mcp import McpCaller
+from tools.callers.records import error_text
 from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -130,7 +131,9 @@ class Visit:
             answer = await http.get(url, headers=dict(headers or {}))
             if answer.status_code in (401, 403) and credentials:
                 answer = await http.get(url, headers={**credentials, **(headers or {})})
-            if not add("the card", answer.status_code == 200, f"{url}: status {answer.status_code}"):
+            is_there = answer.status_code == 200
+            reason = "" if is_there else f": {error_text(answer.content, answer.status_code)}"
+            if not add("the card", is_there, f"{url}: status {answer.status_code}{reason}"):
                 return None
             async with self._errors_as_rows("can be called as its card says"):
                 card = strictjson.loads(answer.content)

@@ -87,6 +87,14 @@ def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]
     assert "status 404" in capsys.readouterr().out
 
 
+def test_the_reason_why_a_card_is_not_there_is_shown(
+    examine: Examine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = httpx2.Response(503, json={"error": {"code": 503, "message": "one card.yaml must say"}})
+    examine(lambda request: broken if request.method == "GET" else None)
+    assert "status 503: one card.yaml must say" in capsys.readouterr().out
+
+
 def test_one_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     def open_door(request: httpx2.Request) -> httpx2.Response | None:
         keyless = not {"x-api-key", "authorization"} & request.headers.keys()

@@ -120,11 +120,12 @@ class Steps:
 
         async def run() -> Json:
             engine = self._engine(name)
-            if not callable(function) or not isinstance(retry, Retry):
+            if not callable(function):
                 raise TypeError(
-                    "write the function, its arguments and a Retry, as in"
-                    ' turn.step("plan", make_plan, city, retry=Retry(attempts=5))'
+                    f"a step gets a function, not its result: turn.step({name!r}, make_plan, city)"
                 )
+            if not isinstance(retry, Retry):
+                raise TypeError("how often a step is tried is a Retry: retry=Retry(attempts=5)")
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
                 result = await engine.step(name, call, retry, once=at_most_once)
