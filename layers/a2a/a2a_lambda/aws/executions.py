@@ -87,8 +87,8 @@ class LambdaExecutions:
 
     def _call(self, method: str, codes: Set[str], **arguments: Any) -> Any:
         """Lambda's answer, or None for an error that is expected. Raises StoreError."""
-        client = self._lambda.get()
         try:
+            client = self._lambda.get()
             with tracing.aws_span("Lambda", client.meta.method_to_api_mapping[method]):
                 return getattr(client, method)(**arguments)
         except ClientError as error:

@@ -119,8 +119,8 @@ class StepOutcome:
 
 
 class BranchOutcome:
-    """What a branch of `parallel` returned or raised, as JSON: what AWS's SDK keeps of it. Of a branch that
-    raises, the SDK keeps no result, so that the others would take its place."""
+    """What a branch of `parallel` returned or raised, as JSON: what AWS's SDK keeps of it. If a branch
+    raised, the SDK would leave it out of the results, and the next one would take its place."""
 
     @staticmethod
     async def of(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
