@@ -126,6 +126,11 @@ def test_a_user_may_decline() -> None:
     assert answer_of({"action": "cancel"}, "answer", "path") == CANCELED
 
 
+def test_the_only_field_is_the_answer_whatever_its_name() -> None:
+    """The project's conformance kit answers each form with {"confirm": true}."""
+    assert answer_of({"action": "accept", "content": {"confirm": True}}, "answer", "path") == "true"
+
+
 @pytest.mark.parametrize("content", [None, {}, [], "Rome", {"a": 1, "b": 2}])
 def test_an_accepted_answer_has_the_field_of_the_form(content: Json) -> None:
     with pytest.raises(InvalidParams, match="must have the field 'answer'") as caught:

@@ -89,14 +89,17 @@ def is_refusal(response: Json) -> bool:
 
 
 def answer_of(response: Json, name: str, path: str) -> str:
-    """What the user said, in words. name: the field that was asked for; others are ignored. Raises
-    InvalidParams."""
+    """What the user said, in words. name: the field that was asked for; others are ignored, but the only
+    field counts, whatever its name. Raises InvalidParams."""
     if is_refusal(response):
         return REFUSAL_TEXTS[response["action"]]
     if not isinstance(response, dict) or response.get("action") != "accept":
         raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
     content = response.get("content")
-    if not isinstance(content, dict) or name not in content:
+    if isinstance(content, dict) and name in content:
+        value = content[name]
+    elif isinstance(content, dict) and len(content) == 1:
+        [value] = content.values()
+    else:
         raise InvalidParams(f"{path}.content must have the field {name!r}", path=path)
-    value = content[name]
     return value if isinstance(value, str) else strictjson.dumps(value).decode()
