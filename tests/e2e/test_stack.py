@@ -458,9 +458,19 @@ def test_versions_go_back_and_are_deleted(stack: EmulatedStack) -> None:
     assert live() == [version - 1 for version in before]
     forward = stack.run("make", "--silent", "rollback", f"STACK={NAME}", f"RELEASE={stack.release()[:12]}")
     assert live() == before, forward
-    stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=2")
-    kept = functions.list_versions_by_function(FunctionName=stack.resources["RpcFunction"])["Versions"]
-    assert len(kept) == 3, "$LATEST, and two"
+    rpc = stack.resources["RpcFunction"]
+    functions.update_function_configuration(FunctionName=rpc, Description="a release that is not live")
+    newest = functions.publish_version(FunctionName=rpc)["Version"]
+    [own] = [
+        arn.rpartition(":")[2]
+        for logical_id, arn in stack.resources.items()
+        if logical_id.startswith("RpcFunctionVersion")
+    ]
+    said = stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=2")
+    assert "RpcFunction: 1 deleted" in said
+    versions = functions.list_versions_by_function(FunctionName=rpc)["Versions"]
+    kept = {version["Version"] for version in versions} - {"$LATEST"}
+    assert kept == {own, str(live()[FUNCTIONS.index("RpcFunction")]), newest}
 
 
 def test_the_roles_of_templates_allow_what_the_commands_asked(stack: EmulatedStack) -> None:

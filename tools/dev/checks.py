@@ -11,6 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage
+from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 
@@ -64,7 +65,8 @@ def e2e(environ: Mapping[str, str]) -> int:
     stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here
     check_agent_names(stages[stage], sorted(card.parent.name for card in AGENTS.glob("*/card.yaml")))
-    environments.install("sam", "ministack")
+    environments.install("sam")
+    _install_emulator()
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     status = _run(*tests, E2E_STAGE=stage)
     if not status:
@@ -91,7 +93,7 @@ def test(arguments: list[str]) -> int:
     if sentences := imports.find_missing(AGENTS, names if paths else None):
         raise ConfigurationError("\n".join(sentences))
     if any(path.startswith("tests") for path in paths):
-        environments.install_all()
+        _install_all()
     elif paths:
         return _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
     _prepare_browser()
@@ -101,7 +103,7 @@ def test(arguments: list[str]) -> int:
 def check() -> int:
     """Everything that a change has to pass, what is quick first. Returns the exit status."""
     _prepare_browser()
-    environments.install_all()
+    _install_all()
     status = _run("-m", "ruff", "check", "--quiet") or _run("-m", "ruff", "format", "--check", "--quiet")
     if not status:
         with ThreadPoolExecutor() as pool:
@@ -129,6 +131,19 @@ def _check_all_but_tests() -> int:
         return status
     types = _run("-m", "mypy", "--no-error-summary", "--exclude", UNTYPED, str(lab.FOLDER))
     return types or lab.run("-m", "pytest", "lab/tests")
+
+
+def _install_all() -> None:
+    _install_emulator()
+    environments.install_all()
+
+
+def _install_emulator() -> None:
+    """It runs functions with its own interpreter, so it gets Lambda's version if this machine has that."""
+    python = find_python(LAMBDA_PYTHON)
+    if not python:
+        print(f"there is no Python {LAMBDA_PYTHON}, so the emulator of AWS runs functions with another one")
+    environments.install("ministack", **({"UV_PYTHON": python} if python else {}))
 
 
 def _prepare_browser() -> None:
