@@ -140,10 +140,11 @@ def _install_all() -> None:
 
 def _install_emulator() -> None:
     """It runs functions with its own interpreter, so it gets Lambda's version if this machine has that."""
-    python = find_python(LAMBDA_PYTHON)
-    if not python:
+    if python := find_python(LAMBDA_PYTHON):
+        environments.install("ministack", UV_PYTHON=python)
+    else:
         print(f"there is no Python {LAMBDA_PYTHON}, so the emulator of AWS runs functions with another one")
-    environments.install("ministack", **({"UV_PYTHON": python} if python else {}))
+        environments.install("ministack")
 
 
 def _prepare_browser() -> None:
