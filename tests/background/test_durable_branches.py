@@ -41,6 +41,19 @@ def test_a_step_that_begins_late_in_a_branch_moves_once(
     assert (moves, bench.calls["retry"]) == (1, 2)
 
 
+def test_a_question_is_the_same_message_after_another_systems_call(bench: DurableBench) -> None:
+    """A client that shows it in a form answers it by its id, as MCP's clients do."""
+    task = bench.send("a book", skill="checkout")
+    asking = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    bench.reply(bench.variable("PAY_AT")[-1], {"paid": 9})
+    bench.wait_for_runs(2)
+    again = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert again["status"]["message"] == asking["status"]["message"]
+    bench.send("yes", taskId=task["id"])
+    ended = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert [text_of(message) for message in ended["history"]] == ["a book", "Gift wrap?", "yes"]
+
+
 def test_a_branch_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
     task = bench.send(skill="stray")
     failed = bench.wait_for(task["id"], TaskState.FAILED)

@@ -217,6 +217,23 @@ async def watch(turn: Turn) -> str:
     return str(answer)
 
 
+PAY_AT: list[str] = []
+"""Where the runs of `checkout` have waited for a payment."""
+
+
+@skill
+async def checkout(turn: Turn) -> str:
+    async def ask() -> str:
+        return (await turn.wait_for("wrap", Ask("Gift wrap?"))).text
+
+    async def wait() -> str:
+        PAY_AT.append(turn.callback_url("payment"))
+        return (await turn.wait_for("payment")).text
+
+    [answer, _] = await turn.parallel(ask, wait)
+    return str(answer)
+
+
 @skill
 async def two_questions(turn: Turn) -> str:
     async def ask(name: str) -> str:

@@ -11,6 +11,7 @@ from a2a_lambda.durable.engine import Suspended, Wait
 from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, status, text_message
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
+from a2a_lambda.tasks.identity import question_id
 
 LATE_SECONDS = 120.0
 """Seconds after the end of a pause at which the sweep checks whether the turn has continued."""
@@ -51,6 +52,7 @@ def question_of(suspension: Suspended, old_head: Head | None) -> Wait | None:
 def question_status(task_id: str, context_id: str, wait: Wait, now: float) -> TaskStatus:
     """Status of a task whose client is asked the question of a wait."""
     message = text_message(task_id, context_id, wait.question or "", wait.choices)
+    message["messageId"] = question_id(task_id, wait.key, wait.question or "")
     return status(TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED, now, message)
 
 
@@ -96,18 +98,9 @@ def still_asking(new_head: Head, old_head: Head, *, has_new_events: bool) -> Hea
     new_head: what `suspended_head` made. old_head: the head before that. has_new_events: the turn has output
     something since.
     """
-    asked_keys = [
-        {wait.key for wait in execution_of(head).waits if wait.is_question} for head in (new_head, old_head)
-    ]
-    messages = [head.status.get("message", {}) for head in (new_head, old_head)]
-    if (
-        new_head.state != old_head.state
-        or asked_keys[0] != asked_keys[1]
-        or messages[0].get("parts") != messages[1].get("parts")
-    ):
+    new_question, old_question = (head.status.get("message") for head in (new_head, old_head))
+    if has_new_events or new_head.state != old_head.state or new_question != old_question:
         return new_head
-    if has_new_events:
-        return replace(new_head, status={**new_head.status, "message": old_head.status["message"]})
     return replace(
         new_head,
         status=old_head.status,
