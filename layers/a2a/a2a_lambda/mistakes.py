@@ -3,7 +3,6 @@
 Each mistake is one line, without frames of the kit.
 """
 
-import difflib
 import inspect
 import linecache
 import logging
@@ -20,8 +19,15 @@ hints = logging.getLogger("a2a_lambda.hints")
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """End of a sentence about an unknown word: a question if a known word is close, else a period."""
-    close = difflib.get_close_matches(word, list(candidates), n=1)
-    return f"; did you mean {close[0]}?" if close else "."
+    close = _closest(word, candidates)
+    return f"; did you mean {close}?" if close else "."
+
+
+def _closest(word: str, candidates: Iterable[str]) -> str:
+    """The candidate that is most like a word, or "" if none is close."""
+    import difflib  # only after a mistake, so that no cold start pays for it
+
+    return next(iter(difflib.get_close_matches(word, [*candidates], n=1)), "")
 
 
 def short_path(path: Path | str) -> str:
@@ -78,9 +84,8 @@ def _missing_module(name: str, folder: Path) -> str:
         return "A module of this agent is imported with a dot: write `from .module import name`."
     if (folder / f"{package}.py").exists() or (folder / package).is_dir():
         return f"It is a file of this agent: write `from . import {package}`."
-    own_files = [path.stem for path in folder.glob("*.py")]
-    if close := difflib.get_close_matches(package, own_files, n=1):
-        return f"If you mean {close[0]}.py of this agent: write `from . import {close[0]}`."
+    if close := _closest(package, [path.stem for path in folder.glob("*.py")]):
+        return f"If you mean {close}.py of this agent: write `from . import {close}`."
     return f"If it comes from a package, add it: make add PACKAGE=<the package with {package!r}>"
 
 
