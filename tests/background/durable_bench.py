@@ -38,6 +38,9 @@ from tests.helpers.rpc import intent
 from tools import template
 from tools.dev import emulator, event_sources
 
+RUNNING: list[object] = []
+"""The runs of durable turns that have not ended."""
+
 
 @pytest.fixture(scope="module")
 def durable_settings() -> Iterator[Settings]:
@@ -54,6 +57,8 @@ def durable_settings() -> Iterator[Settings]:
         )
         template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
         yield made
+        # One that finds no emulator at its end would log that for a minute, during other modules' tests.
+        wait_until(lambda: not RUNNING)
 
 
 class DurableBench:
@@ -88,7 +93,11 @@ class DurableBench:
             event_sources.serve_runs(self.run, settings.emulator)
 
     def run(self, event: Json, context: Any) -> Json:
-        answer = self.handler(event, context)
+        RUNNING.append(event)
+        try:
+            answer = self.handler(event, context)
+        finally:
+            RUNNING.remove(event)
         self.runs.append(answer)
         return answer
 
