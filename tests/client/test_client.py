@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -9,9 +10,10 @@ import httpx2
 import pytest
 
 from a2a_lambda.client import AgentError, Client, Refused, discovery
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from a2a_lambda.wire import v0_3
+from a2a_lambda.wire import v0_3, v1_0
 from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
@@ -120,6 +122,48 @@ def test_an_agent_of_this_machine_must_be_allowed() -> None:
 
     with pytest.raises(Refused, match=r"if you trust it, write Client\(…, private=True\)"):
         asyncio.run(go())
+
+
+def test_a_host_without_an_address_is_an_error_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise socket.gaierror("Name or service not known")
+
+    async def go() -> None:
+        async with Client("https://agents.example.com") as agent:
+            await agent.send("hi")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    with pytest.raises(AgentError, match=r"agents\.example\.com"):
+        asyncio.run(go())
+
+
+@pytest.mark.parametrize("key", ["sk-secret\n", " sk-secret", "sk secret", "sk-secré"])
+def test_a_key_that_no_header_can_have_is_refused_without_its_text(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="the key has a space, a line end") as caught:
+        Client("https://agents.example.com", key=key)
+    assert "secr" not in str(caught.value)
+
+
+def test_a_card_of_another_host_must_be_trusted() -> None:
+    url = "https://elsewhere.example.com/"
+    rpc = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "A", "supportedInterfaces": [rpc]}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=card))
+
+    async def go(*hosts: str) -> str:
+        async with Client("https://a.example.com", transport=transport, hosts=hosts) as agent:
+            return (await agent.discover()).url
+
+    with pytest.raises(Refused, match=r"another host, elsewhere\.example\.com: name it in `hosts`"):
+        asyncio.run(go())
+    assert asyncio.run(go("elsewhere.example.com")) == url
+
+
+def test_ids_that_another_agent_leaves_out_are_empty() -> None:
+    status: Json = {"state": "TASK_STATE_COMPLETED"}
+    assert v1_0.WIRE.decode_event({"task": {"id": "t", "status": status}})["task"]["contextId"] == ""
+    update = v1_0.WIRE.decode_event({"statusUpdate": {"status": status}})["statusUpdate"]
+    assert (update["taskId"], update["contextId"]) == ("", "")
 
 
 def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:

@@ -282,7 +282,7 @@ def test_the_playground_calls_it_and_reads_its_log(
 ) -> None:
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)
-    target = replace(serve.target_of_stack(NAME, key), url=stack.outputs["FunctionUrl"])
+    target = replace(serve.target_of_stack(NAME, key, asyncio.Event()), url=stack.outputs["FunctionUrl"])
     client = TestClient(Playground(target, transport=Unwrapped(stack)), base_url="http://127.0.0.1:8081")
     message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "What is 1 plus 2?"}]}
     call = {"version": "1.0", "agent": "", "key": key, "operation": "send", "request": {"message": message}}

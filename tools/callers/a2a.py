@@ -18,6 +18,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery, sse
 from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
 from a2a_lambda.errors import ProtocolError
+from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
@@ -137,7 +138,10 @@ class A2aCaller(RecordingClient):
         if answer.status_code != 200:
             raise AgentError(error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
-        self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
+        try:
+            self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
+        except Refused as error:
+            raise Refused(f"{error}. If you trust it, write that host into the URL") from None
         findings = [list(finding) for finding in check_card(version.name, card)]
         yield {"kind": "result", "result": card, "findings": findings}
 
@@ -244,7 +248,9 @@ class A2aCaller(RecordingClient):
             return {}
         if self._version.key_header:
             return {self._version.key_header: f"Bearer {self._key}"}
-        return dict(of_card if of_card is not None else {"X-API-Key": self._key})
+        # Before the card is read, no one knows which of the two the agent wants.
+        both = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"}
+        return dict(of_card if of_card is not None else both)
 
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:

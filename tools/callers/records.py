@@ -9,6 +9,7 @@ from contextlib import aclosing
 import httpx2
 
 from a2a_lambda.client import sse
+from a2a_lambda.client.auth import check_key
 from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import Json
 
@@ -48,13 +49,15 @@ class RecordingClient:
         """The records of a call that begins now. What fails becomes a record, too."""
         self._began = time.monotonic()
         try:
+            if self._key:
+                check_key(self._key)
             async with aclosing(records):
                 async for record in records:
                     yield self._timed(record)
         except FAILURES as error:
             text = str(error) or type(error).__name__
             if isinstance(error, httpx2.RemoteProtocolError):
-                text = "the connection closed before the answer was complete. Send the message again"
+                text = "the connection closed before the answer was complete"
             if isinstance(error, httpx2.ConnectError):
                 text = f"{self._base} does not answer: {text}"
             failure: Record = {"kind": "error", "message": text}

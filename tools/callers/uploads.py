@@ -7,7 +7,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery
-from a2a_lambda.protocol.model import Json, Part
+from a2a_lambda.protocol.model import Json, Part, object_in, objects_in, text_in
 from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
 from tools.callers.records import error_text
 
@@ -26,12 +26,10 @@ UPLOAD_SECONDS = 600.0
 def upload_url(card: Mapping[str, Json], home: str) -> str:
     """Where an agent takes uploads, or "" if it takes none. home: URL at which the agent is called, whose key
     goes nowhere else. Raises AgentError."""
-    capabilities = card.get("capabilities")
-    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
-    for extension in extensions if isinstance(extensions, list) else ():
-        if isinstance(extension, dict) and extension.get("uri") == UPLOADS_EXTENSION:
-            url = str((extension.get("params") or {}).get("url", ""))
-            if not discovery.is_same_origin(httpx2.URL(url), httpx2.URL(home)):
+    for extension in objects_in(object_in(card, "capabilities"), "extensions"):
+        if extension.get("uri") == UPLOADS_EXTENSION:
+            url = text_in(object_in(extension, "params"), "url")
+            if url and not discovery.is_same_origin(httpx2.URL(url), httpx2.URL(home)):
                 raise AgentError(f"the card sends uploads to another origin, {url}")
             return url
     return ""
@@ -54,9 +52,12 @@ async def upload(
     if answer.status_code != 200:
         raise AgentError(error_text(answer.content, answer.status_code), status=answer.status_code)
     place = strictjson.loads(answer.content)
-    form = place["form"]
+    form = object_in(place, "form") if isinstance(place, dict) else {}
+    target, download = text_in(form, "url"), text_in(place, "url") if form else ""
+    if not target or not download:
+        raise AgentError("the agent's answer does not say where to upload the file")
     files = {"file": (part["filename"], file)}
-    answer = await http.post(form["url"], data=form["fields"], files=files, timeout=UPLOAD_SECONDS)
+    answer = await http.post(target, data=object_in(form, "fields"), files=files, timeout=UPLOAD_SECONDS)
     if answer.status_code >= 300:
         raise AgentError(f"the upload was refused with status {answer.status_code}: {answer.text[:300]}")
-    return {**part, "url": place["url"]}
+    return {**part, "url": download}

@@ -1,6 +1,7 @@
 """A conversation with an agent in the terminal: messages, commands, and what is shown of the answers."""
 
 import asyncio
+import re
 import uuid
 from collections.abc import Collection
 from contextlib import aclosing, suppress
@@ -23,6 +24,9 @@ from a2a_lambda.protocol.model import (
     Task,
     TaskState,
     TaskStatus,
+    object_in,
+    objects_in,
+    text_in,
 )
 from tools.callers.names import AnyCaller
 from tools.callers.records import FAILURES
@@ -35,9 +39,15 @@ OVER_CODES = (-32001, -32004)
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
 
+PARAMETER = re.compile(
+    r"""\s*(?P<name>[^\s=]+)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>\S*))(?!\S)"""
+)
+"""A parameter of a skill. A value with spaces is in quotes."""
+
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
-/skill ID a=1   call a skill with parameters, and with the words after them as the text.
+/skill ID a=1 b="2 3"
+                call a skill with parameters, and with the words after them as the text.
                 Without an ID: the agent's skills
 /save N PATH    save the file with this number
 /new            begin a new conversation
@@ -125,44 +135,49 @@ class Chat:
             case "/save":
                 await self._save(rest)
             case "/skill" if not rest.strip():
-                for skill in self._card.get("skills", []):
-                    self._view.note(f"  {skill.get('id')}: {skill.get('description', '')}")
-            case "/skill" if rest.split()[0] not in (skills := self._skills()):
-                self._view.fail(f"there is no skill {rest.split()[0]}. There are {', '.join(skills)}")
+                for skill in objects_in(self._card, "skills"):
+                    self._view.note(f"  {text_in(skill, 'id')}: {text_in(skill, 'description')}")
             case "/skill":
-                await self.send("", *rest.split())
+                await self._call_skill(rest)
             case _ if command.startswith("/"):
                 self._view.fail(f"there is no command {command}. /help lists them")
             case _:
                 await self.send(line)
         return True
 
-    def _skills(self) -> list[str]:
-        return [str(skill.get("id")) for skill in self._card.get("skills", [])]
+    async def _call_skill(self, line: str) -> None:
+        """Send what is written after /skill: an id, parameters, a text."""
+        skill, _, text = line.strip().partition(" ")
+        skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
+        if skill not in skills:
+            self._view.fail(f"there is no skill {skill}. There are {', '.join(skills)}")
+            return
+        arguments: dict[str, str] = {}
+        while parameter := PARAMETER.match(text):
+            arguments[parameter["name"]] = next(filter(None, parameter.group("double", "single", "word")), "")
+            text = text[parameter.end() :]
+        if any("=" in word for word in text.split()):
+            self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
+            return
+        names = self._parameters(skill)
+        if unknown := [name for name in arguments if names is not None and name not in names]:
+            listing = ", ".join(names or ()) or "none"
+            self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
+            return
+        await self.send(text.strip(), intent_metadata(skill, arguments))
 
     def _parameters(self, skill: str) -> Collection[str] | None:
         """Names of a skill's parameters, or None if the card does not say."""
-        for extension in self._card.get("capabilities", {}).get("extensions", []):
-            for entry in (extension.get("params") or {}).get("skills", []):
+        for extension in objects_in(object_in(self._card, "capabilities"), "extensions"):
+            for entry in objects_in(object_in(extension, "params"), "skills"):
                 if entry.get("id") == skill and "inputSchema" in entry:
-                    return list(entry["inputSchema"].get("properties", {}))
+                    return list(object_in(object_in(entry, "inputSchema"), "properties"))
         return None
 
-    async def send(self, text: str, skill: str = "", *values: str) -> TaskState | None:
+    async def send(self, text: str, metadata: dict[str, Json] | None = None) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
-        if skill:
-            count = next((index for index, value in enumerate(values) if "=" not in value), len(values))
-            if any("=" in word for word in values[count:]):
-                self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b=2")
-                return None
-            arguments = dict(value.split("=", 1) for value in values[:count])
-            names = self._parameters(skill)
-            if unknown := [name for name in arguments if names is not None and name not in names]:
-                listing = ", ".join(names or ()) or "none"
-                self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
-                return None
-            message["metadata"] = intent_metadata(skill, arguments)
-            text = " ".join(values[count:])
+        if metadata:
+            message["metadata"] = metadata
         try:
             files = await attachments.parts_of(self._http, self._caller, self._attached)
         except (OSError, *FAILURES) as error:
@@ -197,11 +212,13 @@ class Chat:
             return self._state
 
     async def _run(self, message: Message) -> None:
-        streams = self._card.get("capabilities", {}).get("streaming", False)
+        streams = object_in(self._card, "capabilities").get("streaming") is True
         records = self._caller.call("stream" if streams else "send", {"message": message})
         async with aclosing(records):
             async for record in records:
                 if not self._take(record):
+                    if self._state is not None and self._state not in STOPPED:
+                        self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
         self._view.end_line()
         if self._state == TaskState.COMPLETED and not self._view.has_output:
@@ -211,10 +228,14 @@ class Chat:
         if self._state in INTERRUPTED and not self._view.is_conversation:
             self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state == TaskState.WORKING:
-            hint = f"To continue it, add TASK={self._task_id}."
-            if self._view.is_conversation:
-                hint = "/wait follows it."
-            self._view.note(f"The task continues later. {hint}")
+            self._view.note(f"The task continues later. {self._how_to_continue()}")
+
+    def _how_to_continue(self) -> str:
+        return (
+            "/wait follows it."
+            if self._view.is_conversation
+            else f"To continue it, add TASK={self._task_id}."
+        )
 
     def _take(self, record: Json) -> bool:
         """Show a record of a call. False if the call failed."""
@@ -270,12 +291,15 @@ class Chat:
             self._identify(task["id"], task["contextId"])
             for artifact in task.get("artifacts", []):
                 self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
-                self._view.show_metadata(artifact.get("metadata"))
+                self._view.show_metadata(artifact.get("metadata", {}))
             self._show_status(task["status"])
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
             self._identify(update["taskId"], update["contextId"])
-            if (operation := update.get("metadata", {}).get(OPERATION)) is not None:
+            operation = object_in(update.get("metadata", {}), OPERATION)
+            if all(
+                text_in(operation, name) for name in ("kind", "name", "state")
+            ):  # others use the word, too
                 self._waits = (operation["kind"], operation["state"]) == ("wait", "started")
                 self._view.show_operation(operation)
             self._show_status(update["status"])
@@ -284,7 +308,7 @@ class Chat:
             self._identify(chunk["taskId"], chunk["contextId"])
             artifact = chunk["artifact"]
             self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
-            self._view.show_metadata(artifact.get("metadata"))
+            self._view.show_metadata(artifact.get("metadata", {}))
         elif "message" in event:
             self._context_id = event["message"].get("contextId", self._context_id)
             self._view.show_parts("message", event["message"]["parts"], append=False)
@@ -301,7 +325,7 @@ class Chat:
         if self._state in STOPPED:
             self._view.end_line()
             self._view.show_parts(message["messageId"], message["parts"], append=False)
-            self._view.show_metadata(message.get("metadata"))
+            self._view.show_metadata(message.get("metadata", {}))
         else:
             stage = message.get("metadata", {}).get("stage")
             text = " ".join(part["text"] for part in message["parts"] if "text" in part)

@@ -35,11 +35,11 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
             f"http://127.0.0.1:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
         )
         answer.raise_for_status()
-    except httpx2.HTTPError as error:
+        return answer.json()
+    except (httpx2.HTTPError, ValueError) as error:
         raise ConfigurationError(
-            f"port {port} does not answer ({error}): start make run, or name a STACK"
+            f"port {port} does not answer as make run does ({error}): start it, or name a STACK"
         ) from None
-    return answer.json()
 
 
 def show(schedules: list[dict[str, str]]) -> None:

@@ -78,8 +78,10 @@ def entry_of(line: str, at: int) -> LogEntry | None:
     try:
         value = json.loads(line)
     except ValueError:
+        value = None
+    if not isinstance(value, dict):  # what an agent prints may be JSON, too
         value = {"message": line.rstrip()}
-    if not isinstance(value, dict) or str(value.get("type", "")).startswith("platform."):
+    if str(value.get("type", "")).startswith("platform."):
         return None
     if line.startswith(("START ", "END ", "REPORT ", "INIT_START ")):
         return None

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Console
@@ -11,16 +11,14 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import CHOICES, Json, Part, state_word
+from a2a_lambda.protocol.model import CHOICES, Json, Part, objects_in, state_word
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 
 
-FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-
-BLANK_LINE = re.compile(r"\n[ \t]*\n")
+FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
 
 class View:
@@ -36,12 +34,13 @@ class View:
         self._errors = Console(stderr=True, highlight=False)
         self.is_conversation = is_conversation
         self._shown: dict[str, list[Part]] = {}
+        self._place = ""
         self._is_in_line = False
-        self._unfinished = ""
+        self._blocks = Blocks()
 
     def begin(self) -> None:
         """A new task begins: nothing of it has been shown."""
-        self._shown = {}
+        self._shown, self._place = {}, ""
 
     @property
     def has_output(self) -> bool:
@@ -51,23 +50,28 @@ class View:
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
         history = self._shown.get(place, [])  # a task joins the texts of its chunks
-        if not append and history and _places(parts[: len(history)]) == _places(history):
-            parts = parts[len(history) :]
-        for part in parts:
+        new_parts = parts if append else _unseen(history, parts)
+        if new_parts and place != self._place:
+            self.end_line()
+            self._place = place
+        if history and not append and new_parts is parts:  # it takes the place of what was shown
+            self.end_line()
+        for part in new_parts:
             self._show_part(part)
-        self._shown[place] = join_texts([*history, *parts])
+        self._shown[place] = join_texts([*history, *parts] if append else parts)
 
-    def show_metadata(self, metadata: Json) -> None:
-        """Commands for the client, and the answers that a question offers."""
-        for command in (metadata or {}).get("commands", []):
+    def show_metadata(self, metadata: Mapping[str, Json]) -> None:
+        """Commands for the client, and the answers that a question offers. Other agents may have anything
+        under these names."""
+        for command in objects_in(metadata, "commands"):
             self.note(f"command: {strictjson.dumps(command).decode()}")
-        if choices := (metadata or {}).get(CHOICES):
+        choices = metadata.get(CHOICES)
+        if isinstance(choices, list) and choices:
             self.note(f"answers: {printable(', '.join(map(str, choices)))}")
 
     def _show_part(self, part: Part) -> None:
         if "text" in part and self._console.is_terminal:
-            block, self._unfinished = split_blocks(self._unfinished + printable(part["text"]))
-            self._show_markdown(block)
+            self._show_markdown(self._blocks.add(printable(part["text"])))
         elif "text" in part:
             self._console.print(Text(printable(part["text"])), end="", soft_wrap=True)
             self._is_in_line = not part["text"].endswith("\n")
@@ -110,8 +114,7 @@ class View:
 
     def end_line(self) -> None:
         """Print what has come of a text, so that something else can follow."""
-        block, self._unfinished = self._unfinished, ""
-        self._show_markdown(block)
+        self._show_markdown(self._blocks.end())
         if self._is_in_line:
             self._console.print()
             self._is_in_line = False
@@ -127,12 +130,53 @@ def _places(parts: Sequence[Part]) -> list[Part]:
     return [{**part, "url": part["url"].partition("?")[0]} if "url" in part else part for part in parts]
 
 
-def split_blocks(text: str) -> tuple[str, str]:
-    """The complete blocks of a Markdown text, and the rest. A block ends with a blank line, outside of
-    code."""
-    ends = [match.end() for match in BLANK_LINE.finditer(text)]
-    end = next((end for end in reversed(ends) if len(FENCE.findall(text[:end])) % 2 == 0), 0)
-    return text[:end], text[end:]
+def _unseen(history: Sequence[Part], parts: Sequence[Part]) -> Sequence[Part]:
+    """What of an artifact's parts has not been shown; the parts themselves if they are others. A text may
+    have grown since."""
+    if not history or len(parts) < len(history):
+        return parts
+    last, new_last = history[-1], parts[len(history) - 1]
+    if _places(parts[: len(history) - 1]) != _places(history[:-1]):
+        return parts
+    if _places([new_last]) == _places([last]):
+        return parts[len(history) :]
+    if last.keys() == new_last.keys() == {"text"} and new_last["text"].startswith(last["text"]):
+        return [Part(text=new_last["text"][len(last["text"]) :]), *parts[len(history) :]]
+    return parts
+
+
+class Blocks:
+    """Parts a Markdown text that comes in pieces into its blocks, in linear time. A block ends with a blank
+    line, outside of code."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._pieces: list[str] = []
+        self._is_code = False
+
+    def add(self, piece: str) -> str:
+        """The blocks that are complete now."""
+        self._pieces.append(piece)
+        if "\n" not in piece:
+            return ""
+        *lines, rest = "".join(self._pieces).split("\n")
+        self._pieces = [rest]
+        end = 0
+        for line in lines:
+            self._lines.append(line + "\n")
+            if FENCE.match(line):
+                self._is_code = not self._is_code
+            elif not line.strip() and not self._is_code:
+                end = len(self._lines)
+        block = "".join(self._lines[:end])
+        del self._lines[:end]
+        return block
+
+    def end(self) -> str:
+        """What is left, also if it is not complete."""
+        rest = "".join([*self._lines, *self._pieces])
+        self._lines, self._pieces, self._is_code = [], [], False
+        return rest
 
 
 def _local_time(text: str) -> str:

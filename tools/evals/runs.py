@@ -43,8 +43,11 @@ from tools.evals.cases import Case, Expectation
 ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
 
-CREDENTIALS = re.compile(r"(?:sts|sso|oidc|secretsmanager|ssm)\.|169\.254\.|oauth|/token")
-"""URLs whose answers hold secrets: they are called as ever, and not recorded."""
+CREDENTIALS = re.compile(
+    r"^\w+://(?:169\.254\.|(?:[^/?#]*\.)?(?:sts|sso|oidc|secretsmanager|ssm)\.)|^[^?#]*/(?:access_)?token/?(?:[?#]|$)"
+)
+"""URLs whose answers hold secrets, by their host or the end of their path: they are called as ever, and not
+recorded."""
 
 SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
 """Query parameters that a recording does not keep."""

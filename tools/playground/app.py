@@ -50,8 +50,6 @@ HOSTS = ["127.0.0.1", "localhost"]
 UPLOAD_TYPE = "application/octet-stream"
 """Media type of an upload. A form of another page cannot send it without asking."""
 
-COOKIE = "a2a-playground"
-
 HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": (
@@ -103,6 +101,7 @@ class Playground:
     transport: what calls go through instead of the network.
     token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
         token.
+    name: of the cookie. Each playground of a machine has its own, because cookies know no ports.
     hosts: names at which it is reached, besides this machine's.
     """
 
@@ -113,11 +112,14 @@ class Playground:
         transport: httpx2.AsyncBaseTransport | None = None,
         token: str = "",
         hosts: Sequence[str] = (),
+        *,
+        name: str = "a2a-playground",
     ) -> None:
         self._target = target
         self._app = app
         self._transport = transport
         self._token = token
+        self._cookie = name
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
             routes=[
@@ -155,7 +157,7 @@ class Playground:
         await self._page(scope, receive, with_headers)
 
     def _is_admitted(self, request: Request) -> bool:
-        token = request.query_params.get("token") or request.cookies.get(COOKIE, "")
+        token = request.query_params.get("token") or request.cookies.get(self._cookie, "")
         return not self._token or hmac.compare_digest(token.encode(), self._token.encode())
 
     async def _index(self, request: Request) -> Response:
@@ -163,7 +165,7 @@ class Playground:
             return FileResponse(PAGE / "index.html")
         # The token leaves the address bar and the history.
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return answer
 
     async def _config(self, request: Request) -> Response:

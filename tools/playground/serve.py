@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -27,25 +28,43 @@ HOST = "127.0.0.1"
 FAILED_PAUSE_SECONDS = 30.0
 """Seconds until the next look at a log that could not be read."""
 
+STOP_SECONDS = 5
+"""Seconds that open calls have after Ctrl-C."""
+
 USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…|TOKEN=…] [PORT=8081]"
 
 
-def target_of_stack(stack: str, key: str) -> Target:
-    """Raises ConfigurationError if there is no such stack."""
+class Server(uvicorn.Server):
+    """stopping: set before the server waits for its open answers, so that those without an end have one."""
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping.set()
+        await super().shutdown(sockets)
+
+
+def target_of_stack(stack: str, key: str, stopping: asyncio.Event) -> Target:
+    """stopping: ends what follows the log. Raises ConfigurationError if there is no such stack."""
     outputs = outputs_of(stack)
 
     async def lines() -> AsyncGenerator[LogEntry | None, None]:
-        log = await asyncio.to_thread(logs.log_of, stack)  # each page reads from its own beginning
-        while True:
+        log: logs.Log | None = None
+        while not stopping.is_set():
             pause = logs.PAUSE_SECONDS
             try:
+                if log is None:  # each page reads from its own beginning
+                    log = await asyncio.to_thread(logs.log_of, stack)
                 entries = await asyncio.to_thread(log.read)
             except Exception as error:  # AWS answers again later, or the credentials have expired
                 entries, pause = [_failure(error)], FAILED_PAUSE_SECONDS
             for entry in entries:
                 yield entry
             yield None
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause)
 
     bucket = outputs.get("FileBucketName", "")
     return Target(
@@ -88,17 +107,21 @@ def main() -> int:
     if bool(stack) == bool(url):
         print(USAGE, file=sys.stderr)
         return 2
+    stopping = asyncio.Event()
     target = (
-        target_of_stack(stack, key) if stack else Target(url=read_url(url), title="A2A", agents=[""], key=key)
+        target_of_stack(stack, key, stopping)
+        if stack
+        else Target(url=read_url(url), title="A2A", agents=[""], key=key)
     )
     # Other users of this machine can reach the port, and would call with the key.
     token = secrets.token_urlsafe()
     number = read_port(port or "8081")
     with listen(HOST, number, "make playground") as listener:
         print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
-        config = uvicorn.Config(Playground(target, token=token), log_level="warning")
+        playground = Playground(target, token=token, name=f"a2a-playground-{number}")
+        config = uvicorn.Config(playground, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config, stopping).run(sockets=[listener])
     return 0
 
 

@@ -1,5 +1,6 @@
 """Calls of each version against the application, and what their records say."""
 
+import io
 import json
 import shlex
 from collections.abc import AsyncIterator
@@ -7,12 +8,14 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from a2a_lambda.client import AgentError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Json, TaskState
+from a2a_lambda.protocol.model import Json, Part, TaskState
+from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
-from tools.callers import a2a
+from tools.callers import a2a, uploads
 from tools.callers.a2a import VERSIONS, A2aCaller
 from tools.callers.records import Record
 
@@ -132,6 +135,55 @@ async def test_the_key_stays_at_its_origin(elsewhere: str) -> None:
         [*_, error] = [record async for record in caller.call("get", {"id": "t"})]
     assert error["kind"] == "error"
     assert "another origin" in error["message"]
+
+
+async def test_a_card_may_be_for_those_with_a_token_only() -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.headers.get("authorization") != "Bearer token":
+            return httpx2.Response(401, json={"error": {"message": "sign in"}})
+        rpc = {"url": "https://a.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        return httpx2.Response(200, json={"name": "A", "supportedInterfaces": [rpc]})
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        caller = A2aCaller(http, "https://a.example", VERSIONS["1.0"], key="token")
+        [*_, last] = [record async for record in caller.card()]
+    assert last["kind"] == "result"
+
+
+async def test_a_card_of_another_host_says_how_to_call_it() -> None:
+    rpc = {"url": "http://localhost:9999/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "A", "supportedInterfaces": [rpc]}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=card))
+    async with httpx2.AsyncClient(transport=transport) as http:
+        caller = A2aCaller(http, "http://127.0.0.1:9999", VERSIONS["1.0"])
+        [*_, error] = [record async for record in caller.card()]
+    assert error["message"].endswith("localhost. If you trust it, write that host into the URL")
+
+
+async def test_a_key_that_no_header_can_have_is_not_shown() -> None:
+    async with httpx2.AsyncClient() as http:
+        caller = A2aCaller(http, "http://127.0.0.1:1", VERSIONS["1.0"], key="sk-secret\n")
+        records = [record async for record in caller.card()]
+    assert "the key has a space, a line end" in records[-1]["message"]
+    assert "sk-secret" not in str(records)
+
+
+@pytest.mark.parametrize("params", [None, "x", {"url": 3}, {"url": ""}])
+async def test_a_card_may_have_anything_under_uploads(params: Json) -> None:
+    extension = {"uri": UPLOADS_EXTENSION, "params": params}
+    card = {"capabilities": {"extensions": [None, extension]}}
+    assert uploads.upload_url(card, "https://a.example/") == ""
+
+
+@pytest.mark.parametrize(
+    "answered", [[], {}, {"form": None}, {"form": {"url": 1}, "url": "u"}, {"form": {"url": "u"}}]
+)
+async def test_an_answer_that_names_no_place_for_a_file_is_an_error(answered: Json) -> None:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=answered))
+    part = Part(filename="a.txt", mediaType="text/plain")
+    async with httpx2.AsyncClient(transport=transport) as http:
+        with pytest.raises(AgentError, match="does not say where to upload"):
+            await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
 
 
 async def test_an_id_is_no_path() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import io
 import os
 import re
 import signal
@@ -198,6 +199,65 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     asyncio.run(talk())
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
     assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
+
+
+def talk(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",)) -> tuple[Away, str]:
+    """A conversation with a server that answers with these records: what was sent, and what was printed."""
+    printed = io.StringIO()
+    caller = Away(*answers)
+    made = Chat(None, caller, Console(file=printed, width=100))  # type: ignore[arg-type]
+    made._card = card or {}
+
+    async def take() -> None:
+        for line in lines:
+            await made.take(line)
+
+    asyncio.run(take())
+    return caller, printed.getvalue()
+
+
+ODD_METADATA: list[Any] = [
+    {"operation": "search"},
+    {"operation": {"kind": 1, "name": "a", "state": "b"}},
+    {"operation": None, "commands": None, "choices": 3},
+    {"commands": [None], "choices": {}},
+]
+
+
+@pytest.mark.parametrize("metadata", ODD_METADATA)
+def test_metadata_of_another_kit_is_passed_over(metadata: Any) -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": metadata}
+    update = {"taskId": "t", "contextId": "", "metadata": metadata}
+    done = {"state": "TASK_STATE_COMPLETED", "message": message}
+    _, said = talk([{"kind": "event", "event": {"statusUpdate": {**update, "status": done}}}])
+    assert said == "hello\n"
+
+
+@pytest.mark.parametrize(
+    "capabilities", [None, [], {"extensions": [None, {"params": "x"}]}, {"streaming": 1}]
+)
+def test_a_card_of_another_kit_may_have_anything(capabilities: Any) -> None:
+    card = {"capabilities": capabilities, "skills": [None, {"id": "add"}, {"id": None}]}
+    caller, said = talk([], [], card=card, lines=("/skill", "/skill nope", "/skill add a=1", "hello"))
+    assert "add" in said
+    assert len(caller.sent) == 2
+
+
+def test_a_value_with_spaces_is_in_quotes() -> None:
+    line = """/skill add title="hello world" who='Ann' count=2 it's for you"""
+    caller, _ = talk([], card={"skills": [{"id": "add"}]}, lines=(line,))
+    [message] = caller.sent
+    [intent] = message["metadata"]["intentInfos"]
+    slots = {slot["name"]: slot["value"] for slot in intent["slots"]}
+    assert slots == {"title": "hello world", "who": "Ann", "count": "2"}
+    assert message["parts"] == [{"text": "it's for you"}]
+
+
+def test_a_stream_that_breaks_does_not_ask_for_a_second_task() -> None:
+    working = {"taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
+    events: list[Record] = [{"kind": "event", "event": {"statusUpdate": working}}]
+    _, said = talk([*events, {"kind": "error", "message": "the connection closed"}])
+    assert "The task may still run. /wait follows it." in said
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,10 @@ def test_lines_are_read() -> None:
     plain = entry_of("Runtime exited\n", 5)
     assert plain is not None
     assert plain["message"] == "Runtime exited"
+    for printed in ("42", "[1, 2]", '"text"', "true", "null"):
+        number = entry_of(f"{printed}\n", 5)
+        assert number is not None
+        assert number["message"] == printed
     for own in ("REPORT RequestId: 1", "INIT_START Runtime", '{"type": "platform.report"}'):
         assert entry_of(own, 5) is None
 

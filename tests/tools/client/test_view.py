@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from tools.client.view import View, split_blocks
+from tests.helpers.clock import cpu_seconds
+from tools.client.view import Blocks, View
 
 
 @pytest.mark.parametrize("value", ["\x9b2J", "\x90x", "\x7f", "\u202eevil", {"\x9b2J": ["\x85"]}])
@@ -60,7 +61,54 @@ def test_what_is_no_terminal_gets_the_text_as_it_comes() -> None:
     ],
 )
 def test_a_block_ends_with_a_blank_line_outside_of_code(text: str, block: str) -> None:
-    assert split_blocks(text) == (block, text[len(block) :])
+    for size in (1, 2, 100):
+        blocks = Blocks()
+        complete = "".join(blocks.add(text[at : at + size]) for at in range(0, len(text), size))
+        assert (complete, blocks.end()) == (block, text[len(block) :])
+
+
+def test_long_code_that_comes_in_pieces_takes_linear_time() -> None:
+    def show(lines: int) -> None:
+        blocks = Blocks()
+        text = "```\n" + "x = 1\n\n" * lines
+        for at in range(0, len(text), 8):
+            blocks.add(text[at : at + 8])
+
+    assert cpu_seconds(lambda: show(20_000)) < 40 * cpu_seconds(lambda: show(2_000))
+
+
+def shown_parts(*calls: tuple[str, str, bool]) -> str:
+    """What is printed of texts: artifact, text, append."""
+    printed = io.StringIO()
+    view = View(Console(file=printed, width=80))
+    for place, text, append in calls:
+        view.show_parts(place, [{"text": text}], append=append)
+    view.end_line()
+    return printed.getvalue()
+
+
+def test_each_artifact_begins_a_line() -> None:
+    assert shown_parts(("a", "one", False), ("b", "two", False)) == "one\ntwo\n"
+
+
+def test_an_artifact_that_grows_is_shown_once() -> None:
+    grown = [("a", text, False) for text in ("Hel", "Hello", "Hello you", "Hello you")]
+    assert shown_parts(*grown) == "Hello you\n"
+    assert shown_parts(("a", "Hel", False), ("a", "lo", True), ("a", "Hello", False)) == "Hello\n"
+
+
+def test_an_artifact_that_changes_is_shown_again() -> None:
+    changes = [("a", text, False) for text in ("one", "two", "two")]
+    assert shown_parts(*changes) == "one\ntwo\n"
+
+
+def test_metadata_of_other_agents_may_be_anything() -> None:
+    printed = io.StringIO()
+    view = View(Console(file=printed, width=80))
+    value: object
+    for value in (None, 3, "x", {}, [None], [1]):
+        view.show_metadata({"commands": value, "choices": value})
+    assert printed.getvalue() == "answers: None\nanswers: 1\n"
 
 
 def test_one_message_is_not_told_what_only_a_conversation_can_do() -> None:

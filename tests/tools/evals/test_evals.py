@@ -20,7 +20,7 @@ from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tools.evals import main, report
 from tools.evals.cases import Case, Expectation, read_evals
-from tools.evals.runs import Outcome, There, find_problems
+from tools.evals.runs import CREDENTIALS, Outcome, There, find_problems
 
 CODE = """
 from a2a_lambda import Ask, skill
@@ -162,6 +162,23 @@ def test_a_share_may_be_one_that_no_float_holds(evaluate: Eval) -> None:
         Case.model_validate({"name": "a", "message": "x", "pass_rate": 0.28}), [[]] * 7 + [["no"]] * 18, []
     )
     assert outcome.is_good
+
+
+@pytest.mark.parametrize(
+    ("url", "has_secrets"),
+    [
+        ("https://sts.us-east-1.amazonaws.com/", True),
+        ("https://portal.sso.us-east-1.amazonaws.com/federation/credentials", True),
+        ("http://169.254.170.2/v2/credentials", True),
+        ("https://login.microsoftonline.com/tenant/oauth2/v2.0/token", True),
+        ("https://github.com/login/oauth/access_token?x=1", True),
+        ("https://requests.example.com/v1", False),
+        ("https://api.example.com/v1/tokenize", False),
+        ("https://api.example.com/search?q=oauth&next=/token", False),
+    ],
+)
+def test_only_answers_with_secrets_are_not_recorded(url: str, has_secrets: bool) -> None:
+    assert bool(CREDENTIALS.search(url)) is has_secrets
 
 
 def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answer:

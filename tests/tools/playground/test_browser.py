@@ -66,6 +66,23 @@ def test_a_large_file_is_uploaded(page: "Page", tmp_path: Path) -> None:
     expect(page.locator("article.own").last).to_contain_text("large.bin")
 
 
+def test_a_message_whose_file_is_being_uploaded_is_sent_once(page: "Page", tmp_path: Path) -> None:
+    (tmp_path / "large.bin").write_bytes(b"x" * 5_000_000)
+    open_agent(page, "probe")
+    choose(page, "examine")
+    page.set_input_files("#files", tmp_path / "large.bin")
+    uploads: list[str] = []
+    page.on("request", lambda request: uploads.append(request.url) if "/upload" in request.url else None)
+    # As two Enters in one moment.
+    page.locator("#composer").evaluate("(form) => { form.requestSubmit(); form.requestSubmit(); }")
+    expect(page.locator("article:not(.own)").last).to_contain_text(
+        hashlib.sha256(b"x" * 5_000_000).hexdigest()
+    )
+    assert len(uploads) == 1
+    assert page.locator("article.own").count() == 1
+    expect(send(page, "and then?")).to_be_visible()
+
+
 def test_files_and_metadata_are_sent(page: "Page", tmp_path: Path) -> None:
     open_agent(page, "probe")
     (tmp_path / "a.txt").write_text("hello")

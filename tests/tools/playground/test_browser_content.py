@@ -1,5 +1,6 @@
 """What the playground shows of an answer, and what it does not let through."""
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 
 def test_what_an_agent_returns_is_shown(page: "Page", tmp_path: Path) -> None:
@@ -79,6 +80,48 @@ def test_markdown_is_rendered(page: "Page") -> None:
     expect(page.locator("article:not(.own) p").first).to_contain_text("- *one* and **two**")
     page.get_by_label("Markdown as source").uncheck()
     expect(page.get_by_role("heading", name="Title")).to_be_visible()
+
+
+def test_a_link_names_its_host_unless_its_text_is_the_address(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    text = "[https://bank.example.com/x](https://bank.example.co/x) [bank.example.co/a](https://bank.example.co/a)"
+    reply = send(page, text).locator(".markdown").first
+    expect(reply.locator("a").first).to_have_text("https://bank.example.com/x")
+    expect(reply.locator(".host")).to_have_text(["(bank.example.co)"])
+
+
+ODD_CARD = {
+    "name": "Odd",
+    "capabilities": {"streaming": True, "extensions": [None, {"params": {"skills": [None, 3]}}]},
+    "skills": [None, {"id": "add", "examples": [1, None]}, "x"],
+}
+
+ODD_METADATA = {"commands": [None, {"name": "flash", "params": [None]}], "operation": "search", "choices": 3}
+
+
+def test_an_agent_may_have_anything_in_its_card_and_metadata(page: "Page") -> None:
+    """Of another kit, or hostile. An error of the page's code fails the test."""
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": ODD_METADATA}
+    update = {"taskId": "t", "contextId": "c", "metadata": ODD_METADATA}
+    states = [{"state": "TASK_STATE_WORKING"}, {"state": "TASK_STATE_COMPLETED", "message": message}]
+    events = [{"kind": "event", "event": {"statusUpdate": {**update, "status": each}}} for each in states]
+    card = [{"kind": "result", "result": ODD_CARD, "findings": [["a card", True, ""]]}]
+
+    def answer(route: "Route") -> None:
+        call = json.loads(route.request.post_data or "{}")
+        records = card if call["operation"] == "card" else events
+        route.fulfill(body="".join(f"{json.dumps(record)}\n" for record in records))
+
+    page.route("**/playground/call", answer)
+    page.reload()
+    expect(page.locator("#skill option")).to_have_text(["the agent chooses", "add"])
+    expect(send(page, "hi")).to_contain_text("hello")
+    state(page, "completed")
+    page.get_by_role("tab", name="Card").click()
+    expect(page.locator("#card")).to_contain_text("✓ a card")
+    page.reload()
+    expect(page.locator("article:not(.own)").last).to_contain_text("hello")
 
 
 ATTACKS = [

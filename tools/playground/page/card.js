@@ -1,6 +1,7 @@
 // The agent's card, as the clients of the chosen version read it.
 
 import { make, makeButton, makeCopyButton } from "./elements.js";
+import { objectsIn } from "./protocol.js";
 import { askSchedules } from "./server.js";
 import { showHint } from "./views.js";
 import { words } from "./words.js";
@@ -18,7 +19,7 @@ export function showCard(place, card, findings, title, schedules) {
   const rows = findings.map(([what, passed, note]) =>
     make("li", { className: passed === false ? "error" : "" }, `${MARKS[passed]} ${what}${note ? `: ${note}` : ""}`),
   );
-  const skills = (card.skills ?? []).map((skill) =>
+  const skills = objectsIn(card.skills).map((skill) =>
     make("li", {}, make("b", { textContent: skill.name || skill.id }), ` ${skill.description ?? ""}`),
   );
   place.replaceChildren(

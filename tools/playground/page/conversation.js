@@ -1,6 +1,6 @@
 // A conversation: turns, each with the user's message and the task that it became. Events are of A2A 1.0.
 
-import { STOPPED, stateOf, textOf, WAITING } from "./protocol.js";
+import { objectsIn, operationOf, STOPPED, stateOf, textOf, WAITING } from "./protocol.js";
 import { noteEvent } from "./timeline.js";
 
 const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
@@ -123,7 +123,7 @@ export class Conversation {
       this._takeStatus(turn, status);
     } else if (event.statusUpdate) {
       this._identify(turn, event.statusUpdate.taskId, event.statusUpdate.contextId);
-      takeOperation(turn, event.statusUpdate.metadata?.operation);
+      takeOperation(turn, operationOf(event.statusUpdate));
       this._takeStatus(turn, event.statusUpdate.status);
     } else if (event.artifactUpdate) {
       this._identify(turn, event.artifactUpdate.taskId, event.artifactUpdate.contextId);
@@ -205,5 +205,5 @@ export function choicesOf(turn) {
 /** Commands for the client, in the metadata of a turn's artifacts and of its last message. */
 export function commandsOf(turn) {
   const places = [...turn.artifacts.map((artifact) => artifact.metadata), turn.metadata];
-  return places.flatMap((metadata) => (Array.isArray(metadata?.commands) ? metadata.commands : []));
+  return places.flatMap((metadata) => objectsIn(metadata?.commands));
 }

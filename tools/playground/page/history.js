@@ -20,12 +20,14 @@ async function listTasks(target, request) {
 /** All tasks of a context, oldest first. */
 export async function readContext(target, contextId) {
   const tasks = [];
+  const seen = new Set(); // a server that repeats a token would never end
   let pageToken = "";
   do {
+    seen.add(pageToken);
     const page = await listTasks(target, { contextId, includeArtifacts: true, ...(pageToken && { pageToken }) });
     tasks.push(...page.tasks);
     pageToken = page.nextPageToken;
-  } while (pageToken);
+  } while (pageToken && !seen.has(pageToken));
   return tasks.reverse();
 }
 

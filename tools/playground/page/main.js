@@ -5,7 +5,7 @@ import { choicesOf, Conversation, commandsOf } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
-import { STOPPED, textOf } from "./protocol.js";
+import { objectsIn, STOPPED, textOf } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
 import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
@@ -22,6 +22,8 @@ let card = null;
 let findings = []; // of a check of the card
 let conversation = null;
 let running = null; // AbortController of the call that is running
+let composing = false; // large files of the next message are uploaded
+let reads = 0; // of cards: an answer that a later read overtakes is not shown
 let polled = null; // turn whose task is asked for again and again
 let attached = []; // files of the next message
 const history = new History($("history"), () => target(), openContext);
@@ -94,21 +96,24 @@ async function openAgent() {
 }
 
 async function readCard() {
+  const read = ++reads;
   [card, findings] = [null, []];
-  let problem = config.error;
+  let [answer, problem] = [null, config.error];
   let shown = null;
   for await (const record of run({ ...target(), operation: "card" })) {
     shown = showRecord($("requests"), shown, record);
-    if (record.kind === "result") [card, findings] = [record.result, record.findings];
+    if (record.kind === "result") answer = record;
     if (record.kind === "error") problem = record.message;
   }
+  const { schedules = [] } = config.hasSchedules ? await askSchedules({}) : {};
+  if (read !== reads) return; // another agent, version or key was chosen meanwhile
+  [card, findings] = [answer?.result ?? null, answer?.findings ?? []];
   report(problem);
   const chosen = $("skill").value;
-  const skills = (card?.skills ?? []).map(({ id, name }) => [id, name || id]);
+  const skills = objectsIn(card?.skills).map(({ id, name }) => [id, name || id]);
   $("skill").replaceChildren(new Option(words("anySkill"), ""), ...skills.map(([id, name]) => new Option(name, id)));
   if (skills.some(([id]) => id === chosen)) $("skill").value = chosen;
   openSkill();
-  const { schedules = [] } = config.hasSchedules ? await askSchedules({}) : {};
   const own = schedules.filter((schedule) => schedule.agent === $("agent").value);
   showCard($("card"), card, findings, $("version").selectedOptions[0]?.textContent ?? "", own);
   if (!$("history").hidden) history.refresh();
@@ -139,8 +144,8 @@ async function openContext(contextId) {
 function openSkill() {
   const id = $("skill").value;
   showParameters($("parameters"), schemasOf(card ?? {})[id]);
-  const skills = (card?.skills ?? []).filter((skill) => !id || skill.id === id);
-  const examples = skills.flatMap((skill) => skill.examples ?? []).slice(0, 12);
+  const skills = objectsIn(card?.skills).filter((skill) => !id || skill.id === id);
+  const examples = skills.flatMap(({ examples }) => (Array.isArray(examples) ? examples.map(String) : [])).slice(0, 12);
   $("examples").replaceChildren(
     ...examples.map((text) => makeButton({ textContent: text }, () => write(text))),
   );
@@ -159,18 +164,29 @@ function target(turn) {
 // ---- a message ----------------------------------------------------------------------------------------------
 
 async function send() {
-  let message;
+  if (running || composing) return;
+  let message = null;
+  const hasFiles = attached.length > 0;
+  if (hasFiles) compose(true);
   try {
     message = await composeMessage();
   } catch (error) {
     report(error.message);
-    return;
   }
-  if (!message || running) return;
+  if (hasFiles) compose(false);
+  if (!message) return;
   for (const id of ["text", "metadata"]) $(id).value = "";
   attach([]);
   showParameters($("parameters"), schemasOf(card ?? {})[$("skill").value]);
   await deliver(message);
+}
+
+/** Begin or end an upload of files, during which nothing else can be written: it would be lost. */
+function compose(isBegun) {
+  composing = isBegun;
+  $("composer").inert = isBegun;
+  if (!isBegun) $("text").focus();
+  show();
 }
 
 /** Send a message in the chosen mode, and follow its task. */
@@ -245,7 +261,7 @@ function attach(files) {
 /** What a button beside the user's own message does: edit it, or send it again. */
 function actOn(action, id) {
   const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
-  if (!message || running) return;
+  if (!message || running || composing) return;
   if (action === "edit") {
     write(textOf(message, "\n"));
     return;
@@ -358,7 +374,11 @@ function show() {
   setTimeout(() => requestAnimationFrame(() => {
     isDue = false;
     const begin = performance.now();
-    paint();
+    try {
+      paint();
+    } catch (error) {
+      report(error.message); // of one turn: the page stays usable
+    }
     paintMs = performance.now() - begin;
   }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MOST_PAINT_PAUSE_MS));
 }
@@ -392,9 +412,9 @@ function paint() {
   $("cancel").hidden = !isOpen;
   $("drop").hidden = !running || !turn?.taskId;
   $("resume").hidden = Boolean(running) || isPolled || !isOpen;
-  showChoices(running ? [] : choicesOf(turn));
+  showChoices(running || composing ? [] : choicesOf(turn));
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
-  document.querySelector("#composer .primary").disabled = Boolean(running);
+  document.querySelector("#composer .primary").disabled = Boolean(running) || composing;
   if (!$("requests").children.length) showHint($("requests"), "noRequests");
 }
 
@@ -439,8 +459,8 @@ $("composer").addEventListener("submit", (event) => {
   send();
 });
 $("text").addEventListener("keydown", (event) => {
-  // An Enter that ends the input of Chinese, Japanese or Korean is not for the page.
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  // An Enter that ends the input of Chinese, Japanese or Korean is not for the page. Safari says so by 229.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
   event.preventDefault();
   $("composer").requestSubmit();
 });

@@ -87,7 +87,8 @@ function showTarget(element) {
   element.rel = "noopener noreferrer";
   element.title = element.href;
   const host = element.protocol === "mailto:" ? element.pathname : element.host;
-  if (element.textContent.includes(host)) return;
+  const text = element.textContent.trim().replace(/^[a-z]+:(\/\/)?/i, "");
+  if (text === host || text.startsWith(`${host}/`)) return;
   element.after(make("span", { className: "host", textContent: ` (${host})` }));
 }
 

@@ -1,13 +1,14 @@
 // A form for a skill's parameters, from their JSON Schema.
 
+import { objectsIn } from "./protocol.js";
 import { words } from "./words.js";
 
 /** JSON Schemas of the skills, by id. They are in the card's extensions. */
 export function schemasOf(card) {
   const found = {};
-  for (const extension of card.capabilities?.extensions ?? []) {
-    for (const skill of extension.params?.skills ?? []) {
-      if (skill?.id && skill.inputSchema) found[skill.id] = skill.inputSchema;
+  for (const extension of objectsIn(card.capabilities?.extensions)) {
+    for (const skill of objectsIn(extension.params?.skills)) {
+      if (skill.id && skill.inputSchema) found[skill.id] = skill.inputSchema;
     }
   }
   return found;

@@ -8,6 +8,17 @@ export function stateOf(status) {
   return (status?.state ?? "TASK_STATE_UNSPECIFIED").replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-");
 }
 
+/** The objects in an array. Other agents' cards and metadata may have anything there. */
+export function objectsIn(value) {
+  return Array.isArray(value) ? value.filter((item) => item && typeof item === "object" && !Array.isArray(item)) : [];
+}
+
+/** What a status update says of a step, a pause or a wait; undefined if it says nothing of one. */
+export function operationOf(update) {
+  const operation = update?.metadata?.operation;
+  return ["kind", "name", "state"].every((name) => typeof operation?.[name] === "string") ? operation : undefined;
+}
+
 /** Texts of a message's parts. */
 export function textOf(message, separator = "") {
   return (message?.parts ?? []).map((part) => part.text ?? "").join(separator);

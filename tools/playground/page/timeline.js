@@ -1,7 +1,7 @@
 // When things happened in a turn: its states, steps, pauses, waits and artifacts.
 
 import { make } from "./elements.js";
-import { stateOf, textOf } from "./protocol.js";
+import { operationOf, stateOf, textOf } from "./protocol.js";
 import { words } from "./words.js";
 
 const MOST_ENTRIES = 200; // of a turn
@@ -9,8 +9,9 @@ const MOST_ENTRIES = 200; // of a turn
 /** Note what an event says. at: milliseconds since the message was sent. */
 export function noteEvent(turn, event, at) {
   const entries = (turn.timeline ??= []);
-  const { status, metadata } = event.statusUpdate ?? { status: event.task?.status };
-  if (metadata?.operation) noteOperation(entries, metadata.operation, at);
+  const { status } = event.statusUpdate ?? { status: event.task?.status };
+  const operation = operationOf(event.statusUpdate);
+  if (operation) noteOperation(entries, operation, at);
   else if (event.artifactUpdate) noteArtifact(entries, event.artifactUpdate, at);
   else if (status) noteStatus(entries, status, at);
   if (entries.length > MOST_ENTRIES) entries.splice(1, entries.length - MOST_ENTRIES); // the first says when it began

@@ -3,7 +3,7 @@
 import { commandsOf } from "./conversation.js";
 import { make, makeCopyButton } from "./elements.js";
 import { render } from "./markdown.js";
-import { WAITING } from "./protocol.js";
+import { objectsIn, WAITING } from "./protocol.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
@@ -277,8 +277,7 @@ export function markLines(place, task) {
 
 /** Parameters of a command, by name. */
 function parametersOf(command) {
-  const listed = Array.isArray(command.params) ? command.params : [];
-  return Object.fromEntries(listed.map((param) => [param.name, param.value]));
+  return Object.fromEntries(objectsIn(command.params).map((param) => [param.name, param.value]));
 }
 
 /** What a command asks of a client. The page can flash. */

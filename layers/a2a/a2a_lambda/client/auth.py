@@ -5,6 +5,7 @@ Both are `httpx2.Auth`, so what they need to ask goes through the client's own g
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from weakref import WeakKeyDictionary
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import KitError, ParseError, excerpt
+from a2a_lambda.errors import ConfigurationError, KitError, ParseError, excerpt
 
 RENEW_EARLY_SECONDS = 60.0
 """Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
@@ -26,6 +27,19 @@ DEFAULT_LIFE_SECONDS = 300.0
 
 TOKEN_BYTES = 64_000
 """Most bytes of an answer with a token."""
+
+
+VISIBLE = re.compile(r"[!-~]+")
+
+
+def check_key(key: str) -> str:
+    """The key, or token, if it can be sent in a header (RFC 9110 section 5.5). Raises ConfigurationError,
+    because the text of an HTTP client's error would have the key in it."""
+    if not VISIBLE.fullmatch(key):
+        raise ConfigurationError(
+            "the key has a space, a line end or another character that no header can have: remove it"
+        )
+    return key
 
 
 class SignInFailed(KitError):

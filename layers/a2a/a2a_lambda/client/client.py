@@ -13,8 +13,9 @@ import httpx2
 
 from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
+from a2a_lambda.client.auth import check_key
 from a2a_lambda.errors import KitError, ProtocolError
-from a2a_lambda.net.addresses import NotPublic
+from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, plain_media_type
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
@@ -52,6 +53,7 @@ class Client:
         fails.
     agent: the agent, if its card is known already. verify: public keys, as {"keys": […]} (RFC 7517); the card
         must have a signature of one of them.
+    Raises ConfigurationError if the key cannot be sent in a header.
 
     async with Client("https://agents.example.com", key=key) as agent:
         task = await agent.send("What is 1 plus 2?")
@@ -73,7 +75,7 @@ class Client:
     ) -> None:
         self._url = url
         self._verify = verify
-        self._key = key
+        self._key = check_key(key) if key else None
         self._auth = auth
         self._hosts = hosts
         self._extensions = ", ".join(extensions)
@@ -106,7 +108,10 @@ class Client:
             if status == 200:
                 if self._verify is not None and isinstance(card, dict):
                     signatures.check_signature(card, self._verify, url)
-                self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
+                try:
+                    self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
+                except Refused as reason:
+                    raise Refused(f"{reason}: name it in `hosts` if you trust it") from None
                 return self._agent
             if status != 404:
                 error = AgentError(f"{url}: the card has the status {status}", status=status)
@@ -216,7 +221,7 @@ class Client:
         return {"Content-Type": "application/json", **headers, **agent.headers}
 
 
-CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, UnicodeError)
+CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, Unresolved, UnicodeError)
 """Errors of a call, or of its answer."""
 
 

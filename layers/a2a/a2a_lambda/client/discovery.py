@@ -67,10 +67,7 @@ def agent_of_card(
         raise Undiscovered(f"{source}: the card has no valid url") from None
     home = is_same_origin(target, origin)
     if not home and target.host not in hosts:
-        raise Refused(
-            f"{source}: the card sends its callers to another host, {target.host}: name it in `hosts` if you"
-            " trust it"
-        )
+        raise Refused(f"{source}: the card sends its callers to another host, {target.host}")
     return DiscoveredAgent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
 
 

@@ -303,6 +303,12 @@ def text_in(source: Mapping[str, Json], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def object_in(source: Mapping[str, Json], name: str) -> dict[str, Json]:
+    """A member of an object that is an object, or an empty one."""
+    value = source.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def objects_in(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
     """The objects in an array of an object; none if the member is not an array."""
     value = source.get(name)

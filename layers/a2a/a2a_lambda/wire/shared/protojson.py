@@ -153,6 +153,7 @@ def decode_task(value: Json, path: str = "result") -> Task:
         fields.without(source, ("artifacts", "history")), path, ids=("contextId",), objects=("metadata",)
     )
     result["id"] = fields.identifier(source, "id", path)
+    result.setdefault("contextId", "")
     result["status"] = decode_status(source.get("status"), f"{path}.status")
     if source.get("artifacts"):
         items = fields.array(source, "artifacts", path)
@@ -175,17 +176,23 @@ def decode_event(value: Json) -> Event:
         return Event(message=decode_message(source["message"], "result.message", is_answer=True))
     if "statusUpdate" in source:
         path = "result.statusUpdate"
-        update = canonical_fields(fields.mapping(source["statusUpdate"], path), STATUS_UPDATE)
-        update = fields.optional(update, path, objects=("metadata",))
+        update = _decode_update(source["statusUpdate"], STATUS_UPDATE, path)
         update["status"] = decode_status(update.get("status"), f"{path}.status")
         return cast(Event, {"statusUpdate": update})
     path = "result.artifactUpdate"
-    update = canonical_fields(fields.mapping(source.get("artifactUpdate"), path), ARTIFACT_UPDATE)
-    update = fields.optional(update, path, objects=("metadata",))
+    update = _decode_update(source.get("artifactUpdate"), ARTIFACT_UPDATE, path)
     update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
     for flag in ("append", "lastChunk"):
         update[flag] = bool(fields.flag(update, flag, path))
     return cast(Event, {"artifactUpdate": update})
+
+
+def _decode_update(value: Json, spellings: Mapping[str, str], path: str) -> Object:
+    ids = ("taskId", "contextId")
+    update = fields.optional(
+        canonical_fields(fields.mapping(value, path), spellings), path, ids=ids, objects=("metadata",)
+    )
+    return {**dict.fromkeys(ids, ""), **update}
 
 
 def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
