@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tools.fork.rename import KITS
+from tools.docs.translations import KITS
 
 NAMES = (
     *(

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+KITS = "<!-- The kit's own README. A fork's introduction is above this line. -->"
+
 LINE = re.compile(r"\n*<!-- (\S+) ([0-9a-f]{8}) -->\n*$")
 
 
@@ -23,7 +25,9 @@ def pairs(root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def digest_of(page: Path) -> str:
-    return hashlib.sha256(page.read_text("utf-8").encode()).hexdigest()[:8]
+    """Digest of a page. Of README.md only the kit's part counts: the introduction is the fork's."""
+    kits = page.read_text("utf-8").rpartition(KITS)[2]
+    return hashlib.sha256(kits.encode()).hexdigest()[:8]
 
 
 def read_digest(page: Path) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
+from tools.docs.translations import KITS
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 """A stack's name is this, a hyphen and the stage."""
@@ -20,8 +21,6 @@ STACK_CHARACTERS = 30
 """Most characters of a stack's name, as in templates/deploy-role.yaml."""
 
 README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
-
-KITS = "<!-- The kit's own README. A fork's introduction is above this line. -->"
 
 INTRODUCTION = """# {title}
 

@@ -7,13 +7,14 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.helpers.project import SAMCONFIG
+from tools.docs import translations
 from tools.fork import rename
 
 
 @pytest.fixture(autouse=True)
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "samconfig.toml").write_text(SAMCONFIG + "# a comment of its owner's\n")
-    (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{rename.KITS}\n\nFork it.\n")
+    (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{translations.KITS}\n\nFork it.\n")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -29,8 +30,17 @@ def test_it_is_named(fork: Path) -> None:
     readme = (fork / "README.md").read_text()
     assert readme.startswith("# Acme agents\n")
     assert "ours is `acme-agents-dev`" in readme
-    assert readme.endswith(f"{rename.KITS}\n\nFork it.\n"), "the kit's part stays"
+    assert readme.endswith(f"{translations.KITS}\n\nFork it.\n"), "the kit's part stays"
     assert tomllib.loads((fork / "pyproject.toml").read_text())["project"]["name"] == "acme-agents"
+
+
+def test_the_chinese_readme_is_still_compared_with_the_kits_part(fork: Path) -> None:
+    digest = translations.digest_of(fork / "README.md")
+    rename.main({"NAME": "acme-agents"})
+    assert translations.digest_of(fork / "README.md") == digest
+    path = fork / "README.md"
+    path.write_text(path.read_text() + "More.")
+    assert translations.digest_of(path) != digest
 
 
 def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
