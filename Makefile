@@ -66,5 +66,6 @@ $(COMMANDS): .venv/synced
 
 .uv/bin/uv:
 	@echo "fetching uv"
-	@$(PYTHON) -m pip install -qq --disable-pip-version-check --root-user-action ignore --target .uv \
-	  --require-hashes --no-deps -r .ci/uv.txt
+	@PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install -qq --disable-pip-version-check --target .uv \
+	  --require-hashes --no-deps -r .ci/uv.txt || { \
+	  echo "error: $(PYTHON) -m pip cannot fetch uv. Install pip, or uv itself: https://docs.astral.sh/uv/" >&2; exit 1; }

@@ -14,6 +14,7 @@ What this emulator cannot do, and what is done about it here:
 - It runs functions with its own interpreter, on this machine's architecture: the build is for those. Their
   processes see their layers, and nothing of its environment (tests/processes/lambda_path).
 - It knows no durable execution by its name, so a durable turn stays `submitted`.
+- Its account has as much concurrency as this machine has memory for, and no role for access logs.
 - Authorization by IAM, throttling, WAF, alarms and domains are stored and do nothing.
 - It gives the bucket no lifecycle: the tests do.
 - It gives tables no TTL and no point-in-time recovery, and takes DeletionProtection=false for true.
@@ -48,8 +49,12 @@ NAME = "a2a-dev"
 
 REGION = "us-east-1"
 
-UNSUPPORTED = {"AlarmSummary": "false", "WebAclArn": "", "HostedZoneId": "", "OriginDigests": ""}
-"""Parameters whose resources the emulator does not have, and their values here."""
+UNSUPPORTED = {
+    **{"AlarmSummary": "false", "WebAclArn": "", "HostedZoneId": "", "OriginDigests": ""},
+    **{"ApiConcurrency": "0", "RpcConcurrency": "0", "RpcProvisioned": "0", "AccessLogs": "false"},
+}
+"""Parameters whose resources the emulator does not have, or that need what only the real account has, and
+their values here."""
 
 COMMAND_SECONDS = 3600.0
 """Seconds that a command has. A canary on AWS takes a quarter of an hour."""

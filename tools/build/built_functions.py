@@ -6,6 +6,7 @@ Source: https://github.com/aws/aws-lambda-runtime-interface-emulator
 
 import os
 import platform
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,15 @@ INVOKE = "/2015-03-31/functions/function/invocations"
 START_SECONDS = 120.0
 
 
+def check_system(command: str) -> None:
+    """Raises ConfigurationError if this machine cannot run what is built for Lambda."""
+    if sys.platform != "linux":
+        raise ConfigurationError(
+            f"{command} runs what is built for Lambda, which needs Linux: call it in the devcontainer, in WSL"
+            " or in CI"
+        )
+
+
 def interpreter() -> tuple[str, str]:
     """Lambda's interpreter and its version. This one if the machine does not have Lambda's."""
     if python := find_python(LAMBDA_PYTHON):
@@ -61,7 +71,7 @@ class Built:
         for layer in LAYERS:
             if layer != TRACING:  # as in a stack by its defaults
                 _merge((folder / layer / "python").resolve(), opt / "python")
-        os.link(folder / "A2ALayer" / "a2a-runtime", opt / "a2a-runtime")
+        shutil.copy2(folder / "A2ALayer" / "a2a-runtime", opt)  # maybe on another file system
 
     @contextmanager
     def running(

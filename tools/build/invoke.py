@@ -21,7 +21,7 @@ from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools import environments
-from tools.build.built_functions import HOST, Built, find_rie
+from tools.build.built_functions import HOST, Built, check_system, find_rie, interpreter
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
@@ -41,6 +41,7 @@ SOURCES = tuple(map(Path, ("functions", "layers", "tools/build", "template.yaml"
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
+    check_system("make invoke")
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     event, function = _event(environ.get("EVENT", "").split())
     agents = read_cards(Settings.of(environ).agents)[0]
@@ -79,7 +80,8 @@ def _build(folder: Path) -> int:
     print(f"building {folder.name}", file=sys.stderr)
     process = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
-        env=os.environ | {"ARCH": HOST, "BUILD_DIR": str(folder), "AGENTS": folder.name},
+        env=os.environ
+        | {"ARCH": HOST, "LAMBDA_PYTHON": interpreter()[1], "BUILD_DIR": str(folder), "AGENTS": folder.name},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
@@ -92,8 +94,8 @@ def _build(folder: Path) -> int:
 
 
 def _digest() -> str:
-    """Digest of everything that a build reads, and of its architecture."""
-    digest = hashlib.sha256(HOST.encode())
+    """Digest of everything that a build reads, and of what it is for."""
+    digest = hashlib.sha256(f"{HOST} {interpreter()[1]}".encode())
     for place in SOURCES:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.is_file() and "__pycache__" not in path.parts and path.name != MADE:

@@ -133,8 +133,15 @@ def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool)
             )
 
 
-def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
-    """What to know before a deployment."""
+def place_of(stage: Mapping[str, Any]) -> str:
+    """What comes before a command that is for a stage: the variables that the stage sets and the environment
+    need not have."""
+    variables = [variable for variable in ("profile", "region") if stage.get(variable)]
+    return "".join(f"AWS_{variable.upper()}={stage[variable]} " for variable in variables)
+
+
+def notes(account: Account, parameters: Mapping[str, str], place: str = "") -> Iterator[str]:
+    """What to know before a deployment. place: see `place_of`."""
     region, account_limit = account.region, account.concurrency
     if region not in REGIONS:
         yield f"the templates are not checked for {region}; see docs/deploying.md"
@@ -159,12 +166,13 @@ def notes(account: Account, parameters: Mapping[str, str]) -> Iterator[str]:
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
-            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run make account first"
+            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run {place}make account"
+            " first"
         )
     if not account.logs_role:
         yield (
             "access logs are off: API Gateway has no role to write them. To make one, after this deployment:"
-            " make account"
+            f" {place}make account"
         )
 
 
@@ -242,7 +250,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if argv[1:] == ["check"]:
         check_agents(parameters)
         is_image = bool(environ.get("IMAGE"))
-        check_python(read_python(environ), parameters, is_image=is_image)
+        if not environ.get("AWS_ENDPOINT_URL"):  # an emulator has other limits than Lambda
+            check_python(read_python(environ), parameters, is_image=is_image)
         print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
         differences: list[str] = []
         if not is_first:
@@ -252,7 +261,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         if is_image and unused:
             names = ", ".join(unused)
             print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
-        for note in (*notes(account, parameters), *differences):
+        for note in (*notes(account, parameters, place_of(stage)), *differences):
             print(f"note: {note}")
         return 0
     build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
@@ -267,9 +276,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
-        # What the stage says and the environment need not have.
-        settings = [variable for variable in ("profile", "region") if stage.get(variable)]
-        place = "".join(f"AWS_{variable.upper()}={stage[variable]} " for variable in settings)
+        place = place_of(stage)
         key = f"{place}make key NAME=alice STACK={name}, then " if is_first else ""
         print(f"Next: {key}{place}make doctor STACK={name} KEY=<a key>")
     return status

@@ -11,6 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage
+from tools.build.built_functions import check_system
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors, split_words
 from tools.deployment.deploy import named_parameters
@@ -61,6 +62,7 @@ def e2e(environ: Mapping[str, str]) -> int:
         return _run("-m", "tests.e2e.proof")
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
+    check_system("make e2e")
     stages = agents_of_stages()
     stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here
@@ -143,7 +145,6 @@ def _install_emulator() -> None:
     if python := find_python(LAMBDA_PYTHON):
         environments.install("ministack", UV_PYTHON=python)
     else:
-        print(f"there is no Python {LAMBDA_PYTHON}, so the emulator of AWS runs functions with another one")
         environments.install("ministack")
 
 

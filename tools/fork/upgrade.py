@@ -63,6 +63,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         raise ConfigurationError(NO_REPOSITORY)
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
+    _restore_lock()
     if git("status", "--porcelain", "--untracked-files=no"):
         is_merging = git("ls-files", "--unmerged")
         remedy = (
@@ -111,6 +112,16 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         raise ConfigurationError(f"{error}\n\nNext: fix it, then `git commit -a`. {GIVE_UP}") from None
     print(f"merged {target}. CHANGELOG.md says what is new.\n\nNext: make test, then make deploy STAGE=dev")
     return 0
+
+
+def _restore_lock() -> None:
+    """Take back what make has written into uv.lock, if only the package index of this machine differs: the
+    merge locks again."""
+    path = Path("uv.lock")
+    if git("diff", "--name-only", "HEAD") == path.name:
+        url = re.compile(r'"https?://[^"]*"')
+        if url.sub("", path.read_text("utf-8").strip()) == url.sub("", git("show", f"HEAD:{path.name}")):
+            git("checkout", "--quiet", "HEAD", "--", path.name)
 
 
 def settle(base: str, head: str, commit: str) -> None:

@@ -218,8 +218,8 @@ def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, st
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
     found = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
-    with pytest.raises(ConfigurationError, match="make account"):
-        list(deploy.notes(NEW_ACCOUNT, found))
+    with pytest.raises(ConfigurationError, match="Run AWS_REGION=eu-west-1 make account first"):
+        list(deploy.notes(NEW_ACCOUNT, found, "AWS_REGION=eu-west-1 "))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.conftest import AGENTS, ROOT, UV
 from tests.helpers.project import SAMCONFIG, with_place
 from tests.helpers.wheels import write_stubs, write_wheel
 from tools.docs.translations import KITS
-from tools.fork import rename
+from tools.fork import rename, upgrade
 from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
 
 pytestmark = pytest.mark.slow(seconds=30)
@@ -299,6 +299,29 @@ def test_a_kit_without_tags_has_its_releases(fork: Repository, upstream: Reposit
     assert f"merged v{version[1]}" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
     assert f"has v{version[1]} already" in fork.run("make", "upgrade", f"TO=v{version[1]}")
     assert "no release, tag" in fork.run("make", "upgrade", "TO=v9.9.9", fails=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_restored"),
+    [
+        ('registry = "https://mirror.example.com/simple", version = "1"', True),
+        ('registry = "https://pypi.org/simple", version = "2"', False),
+    ],
+)
+def test_a_lock_for_another_index_is_no_change(
+    line: str, is_restored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """make has locked for a mirror before the command begins, and would do so again after git stash."""
+    made = Repository(tmp_path, {})
+    lock = tmp_path / "uv.lock"
+    locked = 'registry = "https://pypi.org/simple", version = "1"\n'
+    lock.write_text(locked)
+    made.run("git", "init", "--quiet")
+    made.commit("locked")
+    lock.write_text(f"{line}\n")
+    monkeypatch.chdir(tmp_path)
+    upgrade._restore_lock()
+    assert (lock.read_text() == locked) is is_restored
 
 
 def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:
