@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,15 @@ def read_python(environ: Mapping[str, str]) -> str:
 def for_python(text: str, version: str) -> str:
     """A template, or a Dockerfile, for another version of Python than the one that it names."""
     return re.sub(rf"\b(python:?){re.escape(LAMBDA_PYTHON)}\b", rf"\g<1>{version}", text)
+
+
+def check_system(command: str) -> None:
+    """Raises ConfigurationError if this machine cannot run what is built for Lambda."""
+    if sys.platform != "linux":
+        raise ConfigurationError(
+            f"{command} runs what is built for Lambda, which needs Linux: call it in the devcontainer, in WSL"
+            " or in CI"
+        )
 
 
 def find_python(version: str) -> str:

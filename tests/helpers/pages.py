@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tools.docs.translations import KITS
+from tools.fork.owned import KITS
 
 NAMES = (
     *(

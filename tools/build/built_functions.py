@@ -40,15 +40,6 @@ INVOKE = "/2015-03-31/functions/function/invocations"
 START_SECONDS = 120.0
 
 
-def check_system(command: str) -> None:
-    """Raises ConfigurationError if this machine cannot run what is built for Lambda."""
-    if sys.platform != "linux":
-        raise ConfigurationError(
-            f"{command} runs what is built for Lambda, which needs Linux: call it in the devcontainer, in WSL"
-            " or in CI"
-        )
-
-
 def interpreter() -> tuple[str, str]:
     """Lambda's interpreter and its version. This one if the machine does not have Lambda's."""
     if python := find_python(LAMBDA_PYTHON):

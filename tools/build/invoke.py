@@ -21,7 +21,8 @@ from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools import environments
-from tools.build.built_functions import HOST, Built, check_system, find_rie, interpreter
+from tools.build.built_functions import HOST, Built, find_rie, interpreter
+from tools.builds import check_system
 from tools.command import reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare

@@ -11,8 +11,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage
-from tools.build.built_functions import check_system
-from tools.builds import LAMBDA_PYTHON, find_python
+from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.command import reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 

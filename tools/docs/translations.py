@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-KITS = "<!-- The kit's own README. A fork's introduction is above this line. -->"
+from tools.fork.owned import KITS
 
 LINE = re.compile(r"\n*<!-- (\S+) ([0-9a-f]{8}) -->\n*$")
 

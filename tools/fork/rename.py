@@ -12,7 +12,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
-from tools.docs.translations import KITS
+from tools.fork.owned import KITS
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 """A stack's name is this, a hyphen and the stage."""

@@ -14,9 +14,8 @@ import pytest
 from tests.conftest import AGENTS, ROOT, UV
 from tests.helpers.project import SAMCONFIG, with_place
 from tests.helpers.wheels import write_stubs, write_wheel
-from tools.docs.translations import KITS
 from tools.fork import rename, upgrade
-from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
+from tools.fork.owned import KITS, OWN_FILES, OWN_PLACES, is_own
 
 pytestmark = pytest.mark.slow(seconds=30)
 
