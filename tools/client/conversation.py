@@ -297,9 +297,8 @@ class Chat:
             update = event["statusUpdate"]
             self._identify(update["taskId"], update["contextId"])
             operation = object_in(update.get("metadata", {}), OPERATION)
-            if all(
-                text_in(operation, name) for name in ("kind", "name", "state")
-            ):  # others use the word, too
+            # Other kits use the word, too.
+            if all(text_in(operation, name) for name in ("kind", "name", "state")):
                 self._waits = (operation["kind"], operation["state"]) == ("wait", "started")
                 self._view.show_operation(operation)
             self._show_status(update["status"])

@@ -29,15 +29,16 @@ TOKEN_BYTES = 64_000
 """Most bytes of an answer with a token."""
 
 
-VISIBLE = re.compile(r"[!-~]+")
+HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 def check_key(key: str) -> str:
     """The key, or token, if it can be sent in a header (RFC 9110 section 5.5). Raises ConfigurationError,
     because the text of an HTTP client's error would have the key in it."""
-    if not VISIBLE.fullmatch(key):
+    if not HEADER_VALUE.fullmatch(key):
         raise ConfigurationError(
-            "the key has a space, a line end or another character that no header can have: remove it"
+            "the key begins or ends with a space or a line end, or has a character that no header can have:"
+            " remove it"
         )
     return key
 

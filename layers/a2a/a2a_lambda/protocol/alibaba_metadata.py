@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Json, objects_in
+from a2a_lambda.protocol.model import Json, object_in, objects_in
 
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
 INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"
@@ -64,16 +64,16 @@ class Intent:
 
 
 def user(metadata: Metadata) -> User:
-    return User(text(mapping(metadata, "user"), "userId"))
+    return User(text(object_in(metadata, "user"), "userId"))
 
 
 def device(metadata: Metadata) -> Device:
-    fields = mapping(metadata, "device")
+    fields = object_in(metadata, "device")
     return Device(text(fields, "clientIp"), text(fields, "deviceId"))
 
 
 def location(metadata: Metadata) -> Location:
-    fields = mapping(metadata, "location")
+    fields = object_in(metadata, "location")
     return Location(text(fields, "city"), text(fields, "longitude"), text(fields, "latitude"))
 
 
@@ -111,11 +111,6 @@ def intent_metadata(skill: str, arguments: Mapping[str, str]) -> Metadata:
 def slot_text(value: Json) -> str:
     """A JSON value as the text of a slot. Raises ValueError for a number that JSON does not have."""
     return value if isinstance(value, str) else strictjson.dumps(value).decode()
-
-
-def mapping(metadata: Metadata, key: str) -> dict[str, Json]:
-    value = metadata.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def text(metadata: Metadata, key: str) -> str | None:
