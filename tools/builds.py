@@ -60,7 +60,7 @@ def check_system(command: str) -> None:
     """Raises ConfigurationError if this machine cannot run what is built for Lambda."""
     if sys.platform != "linux":
         raise ConfigurationError(
-            f"{command} runs what is built for Lambda, which needs Linux: call it in the devcontainer, in WSL"
+            f"{command} runs what is built for Lambda, which needs Linux: run it in the devcontainer, in WSL"
             " or in CI"
         )
 

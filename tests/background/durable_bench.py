@@ -38,7 +38,7 @@ from tests.helpers.rpc import intent
 from tools import template
 from tools.dev import emulator, event_sources
 
-RUNNING: list[object] = []
+RUNS: list[object] = []
 """The runs of durable turns that have not ended."""
 
 
@@ -58,7 +58,7 @@ def durable_settings() -> Iterator[Settings]:
         template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
         yield made
         # One that finds no emulator at its end would log that for a minute, during other modules' tests.
-        wait_until(lambda: not RUNNING)
+        wait_until(lambda: not RUNS)
 
 
 class DurableBench:
@@ -93,11 +93,11 @@ class DurableBench:
             event_sources.serve_runs(self.run, settings.emulator)
 
     def run(self, event: Json, context: Any) -> Json:
-        RUNNING.append(event)
+        RUNS.append(event)
         try:
             answer = self.handler(event, context)
         finally:
-            RUNNING.remove(event)
+            RUNS.remove(event)
         self.runs.append(answer)
         return answer
 

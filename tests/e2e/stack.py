@@ -50,8 +50,14 @@ NAME = "a2a-dev"
 REGION = "us-east-1"
 
 UNSUPPORTED = {
-    **{"AlarmSummary": "false", "WebAclArn": "", "HostedZoneId": "", "OriginDigests": ""},
-    **{"ApiConcurrency": "0", "RpcConcurrency": "0", "RpcProvisioned": "0", "AccessLogs": "false"},
+    "AlarmSummary": "false",
+    "WebAclArn": "",
+    "HostedZoneId": "",
+    "OriginDigests": "",
+    "ApiConcurrency": "0",
+    "RpcConcurrency": "0",
+    "RpcProvisioned": "0",
+    "AccessLogs": "false",
 }
 """Parameters whose resources the emulator does not have, or that need what only the real account has, and
 their values here."""

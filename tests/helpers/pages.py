@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tools.fork.owned import KITS
+from tools.fork.owned import README_MARK
 
 NAMES = (
     *(
@@ -51,7 +51,7 @@ OTHERS = [
 
 def kits_readme() -> str:
     """The README without a fork's introduction."""
-    return (ROOT / "README.md").read_text("utf-8").partition(KITS)[2]
+    return (ROOT / "README.md").read_text("utf-8").partition(README_MARK)[2]
 
 
 def text_of(page: Path) -> str:

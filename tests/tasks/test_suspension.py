@@ -87,9 +87,9 @@ def test_of_two_questions_the_one_that_was_asked_stays() -> None:
 
 
 def test_a_sign_in_is_a_state_of_its_own() -> None:
-    sign_in = question_status("task", "context", replace(QUESTION, is_sign_in=True), NOW)
+    sign_in = question_status("turn", "task", "context", replace(QUESTION, is_sign_in=True), NOW)
     assert sign_in["state"] == TaskState.AUTH_REQUIRED
-    assert question_status("task", "context", QUESTION, NOW)["state"] == TaskState.INPUT_REQUIRED
+    assert question_status("turn", "task", "context", QUESTION, NOW)["state"] == TaskState.INPUT_REQUIRED
 
 
 def test_a_question_that_is_asked_again_is_one_question() -> None:
@@ -122,6 +122,15 @@ def test_another_question_with_the_same_words_is_another_message() -> None:
     second = suspended_head(Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5, durable())
     assert still_asking(second, first, has_new_events=False) is second
     assert second.status["message"]["messageId"] != first.status["message"]["messageId"]
+
+
+def test_the_same_question_of_a_later_turn_is_another_message() -> None:
+    """An answer to the first one, such as an approval, is none to this one."""
+    first, again, later = (
+        question_status(turn, "task", "context", QUESTION, NOW) for turn in ("turn", "turn", "turn-2")
+    )
+    assert first["message"]["messageId"] == again["message"]["messageId"]
+    assert first["message"]["messageId"] != later["message"]["messageId"]
 
 
 @pytest.mark.parametrize(("seconds", "is_open"), [(59, True), (60, False)])

@@ -14,6 +14,7 @@ import pytest
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.protocol.model import Task, TaskState
 from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.head import LEASE_SECONDS
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
@@ -74,6 +75,27 @@ def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
     monkeypatch.setattr(bench.store, "update_context", fail_first)
     assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
     assert steps == ["try", ending.END_RETRY_SECONDS, "try"]
+
+
+def test_a_table_that_stays_away_ends_the_tries_with_the_lease(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+    now = bench.store.clock
+
+    def fail(*_: Any) -> None:
+        tries.append(bench.store.clock())
+        raise StoreError("throttled")
+
+    async def pause(_: float) -> None:
+        assert len(tries) == 1, "it goes on after its lease"
+        bench.store.clock = lambda: now() + LEASE_SECONDS
+
+    monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(bench.store, "update_context", fail)
+    with pytest.raises(StoreError, match="throttled"):
+        within(bench.send("echo"))
+    assert len(tries) == 2
 
 
 def test_a_turn_that_could_not_begin_can_be_sent_again(bench: RunBench) -> None:

@@ -120,6 +120,23 @@ def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, 
     assert len(bench.store.get_context(bench.scope, context).conversation) == (2 if answers else 0)
 
 
+def test_a_run_that_was_stopped_before_it_began_runs_no_skill(bench: RunBench) -> None:
+    async def go() -> Task:
+        claim = await bench.messages.intake.start(*bench.sent("pieces"))
+        assert isinstance(claim, Claim)
+        stopped = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        stopped.start()
+        stopped.stop("too many")
+        async for _ in stopped.audience.events():
+            pass
+        return await bench.get(claim.head.task_id)
+
+    task = within(go())
+    assert task["status"]["state"] == TaskState.FAILED
+    assert task["status"]["message"]["parts"] == [{"text": "too many"}]
+    assert "artifacts" not in task
+
+
 def test_a_half_made_cancel_is_made_whole(bench: RunBench) -> None:
     task = within(bench.send("question"))
     bench.fail_once("head")

@@ -62,7 +62,7 @@ class Built:
         for layer in LAYERS:
             if layer != TRACING:  # as in a stack by its defaults
                 _merge((folder / layer / "python").resolve(), opt / "python")
-        shutil.copy2(folder / "A2ALayer" / "a2a-runtime", opt)  # maybe on another file system
+        shutil.copy2(folder / "A2ALayer" / "a2a-runtime", opt)  # a hard link cannot cross file systems
 
     @contextmanager
     def running(

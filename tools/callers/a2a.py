@@ -141,7 +141,7 @@ class A2aCaller(RecordingClient):
         try:
             self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
         except Refused as error:
-            raise Refused(f"{error}. If you trust it, write that host into the URL") from None
+            raise Refused(f"{error}. To trust it, write that host into the URL") from None
         findings = [list(finding) for finding in check_card(version.name, card)]
         yield {"kind": "result", "result": card, "findings": findings}
 

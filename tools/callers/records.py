@@ -9,7 +9,7 @@ from contextlib import aclosing
 import httpx2
 
 from a2a_lambda.client import sse
-from a2a_lambda.client.auth import check_key
+from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import Json
 
@@ -57,7 +57,10 @@ class RecordingClient:
         except FAILURES as error:
             text = str(error) or type(error).__name__
             if isinstance(error, httpx2.RemoteProtocolError):
-                text = "the connection closed before the answer was complete"
+                text = (
+                    "the connection closed before the answer was complete. If there is no task yet, send the"
+                    " message again"
+                )
             if isinstance(error, httpx2.ConnectError):
                 text = f"{self._base} does not answer: {text}"
             failure: Record = {"kind": "error", "message": text}

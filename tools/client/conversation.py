@@ -40,7 +40,7 @@ WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
 
 PARAMETER = re.compile(
-    r"""\s*(?P<name>[^\s=]+)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>\S*))(?!\S)"""
+    r"""\s*(?P<name>[^\s=]+)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>(?!["'])\S*))(?!\S)"""
 )
 """A parameter of a skill. A value with spaces is in quotes."""
 
@@ -217,7 +217,7 @@ class Chat:
         async with aclosing(records):
             async for record in records:
                 if not self._take(record):
-                    if self._state is not None and self._state not in STOPPED:
+                    if self._task_id and self._state is not None and self._state not in STOPPED:
                         self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
         self._view.end_line()
@@ -314,7 +314,8 @@ class Chat:
             self._state = TaskState.COMPLETED
 
     def _identify(self, task_id: str, context_id: str) -> None:
-        self._task_id, self._context_id = task_id, context_id
+        # An agent may leave out what it has said before.
+        self._task_id, self._context_id = task_id or self._task_id, context_id or self._context_id
 
     def _show_status(self, status: TaskStatus) -> None:
         self._state = TaskState(status["state"])

@@ -38,7 +38,8 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
         return answer.json()
     except (httpx2.HTTPError, ValueError) as error:
         raise ConfigurationError(
-            f"port {port} does not answer as make run does ({error}): start it, or name a STACK"
+            f"port {port} does not answer as make run does ({error}): start make run, name its PORT, or name"
+            " a STACK"
         ) from None
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import CHOICES, Json, Part, objects_in, state_word
+from a2a_lambda.protocol.model import CHOICES, Json, Part, objects_in, state_word, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 
@@ -50,6 +51,7 @@ class View:
     def show_parts(self, place: str, parts: Sequence[Part], *, append: bool) -> None:
         """Show what is new of an artifact. A part that was shown, and comes again in a task, is left out."""
         history = self._shown.get(place, [])  # a task joins the texts of its chunks
+        parts = parts if append else join_texts(parts)
         new_parts = parts if append else _unseen(history, parts)
         if new_parts and place != self._place:
             self.end_line()
@@ -94,7 +96,9 @@ class View:
     def show_operation(self, operation: Json) -> None:
         """A step, a pause or a wait of a durable turn."""
         kind, name, state = (str(operation.get(key, "")) for key in ("kind", "name", "state"))
-        suffix = f" until {_local_time(operation['until'])}" if "until" in operation else ""
+        suffix = ""
+        with suppress(ValueError):
+            suffix = f" until {_local_time(text_in(operation, 'until'))}"
         match kind, state:
             case "step", _:
                 self.note(f"{STEP_MARKS.get(state, ' ')} {name}")
@@ -146,7 +150,7 @@ def _unseen(history: Sequence[Part], parts: Sequence[Part]) -> Sequence[Part]:
 
 
 class Blocks:
-    """Parts a Markdown text that comes in pieces into its blocks, in linear time. A block ends with a blank
+    """Splits a Markdown text that comes in pieces into its blocks, in linear time. A block ends with a blank
     line, outside of code."""
 
     def __init__(self) -> None:

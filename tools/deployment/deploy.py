@@ -133,15 +133,15 @@ def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool)
             )
 
 
-def place_of(stage: Mapping[str, Any]) -> str:
+def prefix_of(stage: Mapping[str, Any]) -> str:
     """What comes before a command that is for a stage: the variables that the stage sets and the environment
     need not have."""
     variables = [variable for variable in ("profile", "region") if stage.get(variable)]
-    return "".join(f"AWS_{variable.upper()}={stage[variable]} " for variable in variables)
+    return "".join(f"AWS_{variable.upper()}={shlex.quote(str(stage[variable]))} " for variable in variables)
 
 
-def notes(account: Account, parameters: Mapping[str, str], place: str = "") -> Iterator[str]:
-    """What to know before a deployment. place: see `place_of`."""
+def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> Iterator[str]:
+    """What to know before a deployment. prefix: see `prefix_of`."""
     region, account_limit = account.region, account.concurrency
     if region not in REGIONS:
         yield f"the templates are not checked for {region}; see docs/deploying.md"
@@ -166,13 +166,13 @@ def notes(account: Account, parameters: Mapping[str, str], place: str = "") -> I
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
-            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run {place}make account"
-            " first"
+            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run"
+            f" {prefix}make account first"
         )
     if not account.logs_role:
         yield (
             "access logs are off: API Gateway has no role to write them. To make one, after this deployment:"
-            f" {place}make account"
+            f" {prefix}make account"
         )
 
 
@@ -261,7 +261,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         if is_image and unused:
             names = ", ".join(unused)
             print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
-        for note in (*notes(account, parameters, place_of(stage)), *differences):
+        for note in (*notes(account, parameters, prefix_of(stage)), *differences):
             print(f"note: {note}")
         return 0
     build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
@@ -276,9 +276,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
-        place = place_of(stage)
-        key = f"{place}make key NAME=alice STACK={name}, then " if is_first else ""
-        print(f"Next: {key}{place}make doctor STACK={name} KEY=<a key>")
+        prefix = prefix_of(stage)
+        key = f"{prefix}make key NAME=alice STACK={name}, then " if is_first else ""
+        print(f"Next: {key}{prefix}make doctor STACK={name} KEY=<a key>")
     return status
 
 

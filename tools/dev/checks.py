@@ -140,7 +140,8 @@ def _install_all() -> None:
 
 
 def _install_emulator() -> None:
-    """It runs functions with its own interpreter, so it gets Lambda's version if this machine has that."""
+    """The emulator runs functions with its own interpreter, so it gets Lambda's version if this machine has
+    that."""
     if python := find_python(LAMBDA_PYTHON):
         environments.install("ministack", UV_PYTHON=python)
     else:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.fork.owned import KITS
+from tools.fork.owned import README_MARK
 
 LINE = re.compile(r"\n*<!-- (\S+) ([0-9a-f]{8}) -->\n*$")
 
@@ -26,8 +26,8 @@ def pairs(root: Path) -> Iterator[tuple[Path, Path]]:
 
 def digest_of(page: Path) -> str:
     """Digest of a page. Of README.md only the kit's part counts: the introduction is the fork's."""
-    kits = page.read_text("utf-8").rpartition(KITS)[2]
-    return hashlib.sha256(kits.encode()).hexdigest()[:8]
+    kit_part = page.read_text("utf-8").rpartition(README_MARK)[2]
+    return hashlib.sha256(kit_part.encode()).hexdigest()[:8]
 
 
 def read_digest(page: Path) -> str:

@@ -44,10 +44,12 @@ ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
 
 CREDENTIALS = re.compile(
-    r"^\w+://(?:169\.254\.|(?:[^/?#]*\.)?(?:sts|sso|oidc|secretsmanager|ssm)\.)|^[^?#]*/(?:access_)?token/?(?:[?#]|$)"
+    r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm)\.)"
+    r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$))",
+    re.IGNORECASE,
 )
-"""URLs whose answers hold secrets, by their host or the end of their path: they are called as ever, and not
-recorded."""
+"""URLs whose answers may hold secrets, by a label of their host or a segment of their path: they are called
+as ever, and not recorded."""
 
 SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
 """Query parameters that a recording does not keep."""
@@ -111,7 +113,8 @@ class There:
         for text in case.messages:
             message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
             if answer is not None:
-                message["contextId"] = answer.task["contextId"]
+                if answer.task["contextId"]:
+                    message["contextId"] = answer.task["contextId"]
                 if answer.task["status"]["state"] in INTERRUPTED:
                     message["taskId"] = answer.task["id"]
             elif case.skill is not None:

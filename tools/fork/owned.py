@@ -22,7 +22,7 @@ TEMPLATE = "template.yaml"
 TEMPLATE_PART = re.compile(r"(?ms)^  # === Yours .*?(?=^  # === The kit's )")
 """The fork's part of the template."""
 
-KITS = "<!-- The kit's own README. A fork's introduction is above this line. -->"
+README_MARK = "<!-- The kit's own README. A fork's introduction is above this line. -->"
 """Where the kit's part of README.md begins."""
 
 LOCKS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
-from tools.fork.owned import KITS
+from tools.fork.owned import README_MARK
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 """A stack's name is this, a hyphen and the stage."""
@@ -96,7 +96,7 @@ def _check_stages(samconfig: str, name: str) -> None:
 def introduction(readme: str, name: str) -> str:
     """README.md with the fork's introduction before the kit's part. An introduction that its owner wrote
     stays, and gets the new title."""
-    head, marker, kits = readme.partition(KITS)
+    head, marker, kits = readme.partition(README_MARK)
     if not marker:
         return readme
     title = name.replace("-", " ").capitalize()

@@ -115,12 +115,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _restore_lock() -> None:
-    """Take back what make has written into uv.lock, if only the package index of this machine differs: the
-    merge locks again."""
+    """Undo what make has written to uv.lock if only the package index differs; the merge locks again."""
     path = Path("uv.lock")
-    if git("diff", "--name-only", "HEAD") == path.name:
-        url = re.compile(r'"https?://[^"]*"')
-        if url.sub("", path.read_text("utf-8").strip()) == url.sub("", git("show", f"HEAD:{path.name}")):
+    if git("diff", "--name-only", "HEAD") == path.name and path.exists():
+        index = re.compile(r'((?:registry|url) = ")https?://(?:[^"]*/)?(?:simple)?')
+        if index.sub(r"\1", path.read_text("utf-8").strip()) == index.sub(
+            r"\1", git("show", f"HEAD:{path.name}")
+        ):
             git("checkout", "--quiet", "HEAD", "--", path.name)
 
 

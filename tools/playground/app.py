@@ -101,7 +101,7 @@ class Playground:
     transport: what calls go through instead of the network.
     token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
         token.
-    name: of the cookie. Each playground of a machine has its own, because cookies know no ports.
+    cookie: its name. Each playground of a machine has its own, because cookies know no ports.
     hosts: names at which it is reached, besides this machine's.
     """
 
@@ -113,13 +113,13 @@ class Playground:
         token: str = "",
         hosts: Sequence[str] = (),
         *,
-        name: str = "a2a-playground",
+        cookie: str = "a2a-playground",
     ) -> None:
         self._target = target
         self._app = app
         self._transport = transport
         self._token = token
-        self._cookie = name
+        self._cookie = cookie
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
             routes=[

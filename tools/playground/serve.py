@@ -35,7 +35,7 @@ USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…|TOKEN=
 
 
 class Server(uvicorn.Server):
-    """stopping: set before the server waits for its open answers, so that those without an end have one."""
+    """Ends what would never end before it waits for its open answers. stopping: is set then."""
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
@@ -118,7 +118,7 @@ def main() -> int:
     number = read_port(port or "8081")
     with listen(HOST, number, "make playground") as listener:
         print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
-        playground = Playground(target, token=token, name=f"a2a-playground-{number}")
+        playground = Playground(target, token=token, cookie=f"a2a-playground-{number}")
         config = uvicorn.Config(playground, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)
         with suppress(KeyboardInterrupt):
             Server(config, stopping).run(sockets=[listener])

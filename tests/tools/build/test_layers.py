@@ -47,6 +47,36 @@ def test_wheels_are_lambdas_with_uv_or_without(
         assert str(uv) not in said
 
 
+@pytest.mark.parametrize(("status", "is_built"), [(None, True), (137, False)])
+def test_a_file_that_is_not_python_stays_uncompiled(
+    status: int | None, is_built: bool, tmp_path: Path
+) -> None:
+    """Such as a template. An interpreter that dies is another matter. status: its own; None = a real one."""
+    shutil.copy(ROOT / "layers" / "agents" / "Makefile", tmp_path)
+    shutil.copy(ROOT / "layers" / "agents" / "check_host.py", tmp_path)
+    (tmp_path / "requirements.txt").write_text("# none\n")
+    package = tmp_path / "out" / "python" / "package"
+    package.mkdir(parents=True)
+    (package / "template.py").write_text("{{ name }}: class\n")
+    (package / "code.py").write_text("a = 1\n")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexit {status}\n")
+    python.chmod(0o755)
+    build = subprocess.run(
+        [
+            *("make", "build-AgentsLayer", "ARTIFACTS_DIR=out", "UV=no-uv"),
+            f"PYTHON_LAMBDA={python if status else sys.executable}",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (build.returncode == 0) is is_built, build.stderr
+    assert [path.name.partition(".")[0] for path in package.rglob("*.pyc")] == (["code"] if is_built else [])
+    assert build.stdout.splitlines()[-1].startswith("note:") is is_built
+
+
 ALL_MACHINES = " or ".join(
     f"(platform_machine == '{machine}' and sys_platform == '{system}')"
     for machine in ("AMD64", "ARM64", "aarch64", "arm64", "x86_64")
@@ -55,24 +85,24 @@ ALL_MACHINES = " or ".join(
 """The marker that uv writes for each package of a lock, because of `environments` in pyproject.toml."""
 
 
-IS_OLD = bool(subprocess.call(["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 13))"]))
-"""Whether the interpreter that a build calls, which need not be this one, is older than 3.13."""
-
-
 @pytest.mark.parametrize(
     ("marker", "is_refused"),
     [
         (ALL_MACHINES, False),
-        (f"python_full_version >= '3.13' and ({ALL_MACHINES})", IS_OLD),
+        (f"python_full_version >= '3.13' and ({ALL_MACHINES})", None),
         ("sys_platform == 'linux'", sys.platform != "linux"),
         ("sys_platform == 'win32'", sys.platform == "win32"),
         ("platform_machine == 'aarch64'", platform.machine() != "aarch64"),
     ],
 )
 def test_without_uv_a_lock_that_pip_would_read_wrongly_is_refused(
-    marker: str, is_refused: bool, tmp_path: Path
+    marker: str, is_refused: bool | None, tmp_path: Path
 ) -> None:
-    """By pip's rules for the machine on which it runs, whatever it is to install for."""
+    """By pip's rules for the machine on which it runs, whatever it is to install for. is_refused: None if it
+    depends on the build's interpreter, which need not be this one."""
+    if is_refused is None:
+        code = "import sys; print(sys.version_info < (3, 13))"
+        is_refused = subprocess.check_output(["python3", "-c", code], text=True).strip() == "True"
     for name in ("Makefile", "check_host.py"):
         shutil.copy(ROOT / "layers" / "agents" / name, tmp_path)
     lock = f"legacy-cgi==2.6.4 ; {marker} \\\n"  # without a hash, so nothing is installed

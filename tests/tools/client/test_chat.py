@@ -219,6 +219,7 @@ def talk(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go
 ODD_METADATA: list[Any] = [
     {"operation": "search"},
     {"operation": {"kind": 1, "name": "a", "state": "b"}},
+    {"operation": {"kind": "", "name": "", "state": ""}},
     {"operation": None, "commands": None, "choices": 3},
     {"commands": [None], "choices": {}},
 ]
@@ -251,6 +252,33 @@ def test_a_value_with_spaces_is_in_quotes() -> None:
     slots = {slot["name"]: slot["value"] for slot in intent["slots"]}
     assert slots == {"title": "hello world", "who": "Ann", "count": "2"}
     assert message["parts"] == [{"text": "it's for you"}]
+
+
+@pytest.mark.parametrize("until", [5, "soon", None, ""])
+def test_a_pause_may_end_at_any_time(until: Any) -> None:
+    operation = {"kind": "sleep", "name": "sleep", "state": "started", "until": until}
+    working = {"state": "TASK_STATE_WORKING"}
+    update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}
+    assert "⏸ sleeps\n" in talk([{"kind": "event", "event": {"statusUpdate": update}}])[1]
+
+
+@pytest.mark.parametrize("value", ['title="hello world', "title='hello", 'q="say \\"hi\\""'])
+def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller, _ = talk(card={"skills": [{"id": "add"}]}, lines=(f"/skill add {value}",))
+    assert not caller.sent
+    assert "write parameters as name=value" in capsys.readouterr().err
+
+
+def test_ids_that_an_agent_says_once_are_kept() -> None:
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_SUBMITTED"}}
+    update = {"taskId": "", "contextId": "", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}
+    events: list[Record] = [
+        {"kind": "event", "event": event} for event in ({"task": task}, {"statusUpdate": update})
+    ]
+    caller, _ = talk(events, [], lines=("go", "yes"))
+    assert [caller.sent[1][name] for name in ("taskId", "contextId")] == ["t1", "c1"]
 
 
 def test_a_stream_that_breaks_does_not_ask_for_a_second_task() -> None:

@@ -97,6 +97,15 @@ def test_an_artifact_that_grows_is_shown_once() -> None:
     assert shown_parts(("a", "Hel", False), ("a", "lo", True), ("a", "Hello", False)) == "Hello\n"
 
 
+def test_a_task_that_comes_twice_is_shown_once() -> None:
+    printed = io.StringIO()
+    view = View(Console(file=printed, width=80))
+    for _ in range(2):
+        view.show_parts("a", [{"text": "one"}, {"text": " two"}], append=False)
+    view.end_line()
+    assert printed.getvalue() == "one two\n"
+
+
 def test_an_artifact_that_changes_is_shown_again() -> None:
     changes = [("a", text, False) for text in ("one", "two", "two")]
     assert shown_parts(*changes) == "one\ntwo\n"

@@ -9,13 +9,13 @@ from tests.conftest import ROOT
 from tests.helpers.project import SAMCONFIG
 from tools.docs import translations
 from tools.fork import rename
-from tools.fork.owned import KITS
+from tools.fork.owned import README_MARK
 
 
 @pytest.fixture(autouse=True)
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "samconfig.toml").write_text(SAMCONFIG + "# a comment of its owner's\n")
-    (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{KITS}\n\nFork it.\n")
+    (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{README_MARK}\n\nFork it.\n")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -31,7 +31,7 @@ def test_it_is_named(fork: Path) -> None:
     readme = (fork / "README.md").read_text()
     assert readme.startswith("# Acme agents\n")
     assert "ours is `acme-agents-dev`" in readme
-    assert readme.endswith(f"{KITS}\n\nFork it.\n"), "the kit's part stays"
+    assert readme.endswith(f"{README_MARK}\n\nFork it.\n"), "the kit's part stays"
     assert tomllib.loads((fork / "pyproject.toml").read_text())["project"]["name"] == "acme-agents"
 
 

@@ -15,7 +15,7 @@ from tests.conftest import AGENTS, ROOT, UV
 from tests.helpers.project import SAMCONFIG, with_place
 from tests.helpers.wheels import write_stubs, write_wheel
 from tools.fork import rename, upgrade
-from tools.fork.owned import KITS, OWN_FILES, OWN_PLACES, is_own
+from tools.fork.owned import OWN_FILES, OWN_PLACES, README_MARK, is_own
 
 pytestmark = pytest.mark.slow(seconds=30)
 
@@ -96,7 +96,7 @@ def write_kit(made: Repository) -> None:
     (packages / "requirements.txt").write_text("")
     template, readme, pyproject = (folder / name for name in ("template.yaml", "README.md", "pyproject.toml"))
     template.write_text(with_place(template.read_text()))
-    readme.write_text(f"# A2A Lambda Kit\n\n{KITS}{readme.read_text().partition(KITS)[2]}")
+    readme.write_text(f"# A2A Lambda Kit\n\n{README_MARK}{readme.read_text().partition(README_MARK)[2]}")
     pyproject.write_text(rename.project(pyproject.read_text(), "a2a-lambda-kit"))
     for environment in (folder / "environments").iterdir():  # the tools' packages are not merged
         if (environment / "uv.lock").exists():
@@ -305,6 +305,7 @@ def test_a_kit_without_tags_has_its_releases(fork: Repository, upstream: Reposit
     [
         ('registry = "https://mirror.example.com/simple", version = "1"', True),
         ('registry = "https://pypi.org/simple", version = "2"', False),
+        ('registry = "https://pypi.org/simple", git = "https://example.com/a#bb", version = "1"', False),
     ],
 )
 def test_a_lock_for_another_index_is_no_change(

@@ -1,11 +1,13 @@
 """make playground STACK=…, as far as it needs no stack."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import httpx2
 import pytest
 import uvicorn
+from starlette.testclient import TestClient
 
 from tools.client import logs
 from tools.command import listen
@@ -83,7 +85,9 @@ def test_a_page_that_follows_the_log_does_not_keep_the_server(monkeypatch: pytes
     asyncio.run(serve_and_stop())
 
 
-def test_two_playgrounds_have_their_own_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_playgrounds_have_their_own_cookies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A browser sends the cookies of a host to each of its ports."""
     apps: list[Any] = []
 
@@ -95,11 +99,17 @@ def test_two_playgrounds_have_their_own_cookies(monkeypatch: pytest.MonkeyPatch)
             """It ends at once."""
 
     monkeypatch.setattr(serve, "Server", Stopped)
+    monkeypatch.setattr(serve, "listen", lambda *_: nullcontext())
     monkeypatch.setenv("URL", "https://agents.example.com")
     monkeypatch.delenv("STACK", raising=False)
-    with listen("127.0.0.1", 0, "") as one, listen("127.0.0.1", 0, "") as two:
-        ports = [listener.getsockname()[1] for listener in (one, two)]
-    for port in ports:
-        monkeypatch.setenv("PORT", str(port))
+    browser: dict[str, str] = {}
+    for port in ("8081", "8082"):
+        monkeypatch.setenv("PORT", port)
         assert serve.main() == 0
-    assert len({app._cookie for app in apps}) == 2
+        path = capsys.readouterr().out.strip().rpartition("/")[2]
+        page = TestClient(apps[-1], base_url=f"http://127.0.0.1:{port}", cookies=browser)
+        page.get(f"/{path}", headers={"Accept": "text/html"})
+        browser = dict(page.cookies)
+    for app in apps:
+        page = TestClient(app, base_url="http://127.0.0.1:8081", cookies=browser)
+        assert page.get("/playground/config").status_code == 200

@@ -22,7 +22,7 @@ let card = null;
 let findings = []; // of a check of the card
 let conversation = null;
 let running = null; // AbortController of the call that is running
-let composing = false; // large files of the next message are uploaded
+let composing = false; // files of the next message are read and uploaded
 let reads = 0; // of cards: an answer that a later read overtakes is not shown
 let polled = null; // turn whose task is asked for again and again
 let attached = []; // files of the next message
@@ -181,10 +181,11 @@ async function send() {
   await deliver(message);
 }
 
-/** Begin or end an upload of files, during which nothing else can be written: it would be lost. */
+/** Begin or end an upload of files, during which the page takes no input: it would be lost, or change the conversation
+ * that the message is for. */
 function compose(isBegun) {
   composing = isBegun;
-  $("composer").inert = isBegun;
+  document.body.inert = isBegun;
   if (!isBegun) $("text").focus();
   show();
 }
@@ -377,7 +378,8 @@ function show() {
     try {
       paint();
     } catch (error) {
-      report(error.message); // of one turn: the page stays usable
+      report(error.message); // the page stays usable
+      setTimeout(() => { throw error; }); // and its console, and its tests, have the error
     }
     paintMs = performance.now() - begin;
   }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MOST_PAINT_PAUSE_MS));

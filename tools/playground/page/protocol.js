@@ -16,7 +16,7 @@ export function objectsIn(value) {
 /** What a status update says of a step, a pause or a wait; undefined if it says nothing of one. */
 export function operationOf(update) {
   const operation = update?.metadata?.operation;
-  return ["kind", "name", "state"].every((name) => typeof operation?.[name] === "string") ? operation : undefined;
+  return ["kind", "name", "state"].every((name) => operation?.[name] && typeof operation[name] === "string") ? operation : undefined;
 }
 
 /** Texts of a message's parts. */

@@ -232,7 +232,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         apply(task, events)
         if is_suspended:
             if wait := next((wait for wait in record.open if wait.question is not None), None):
-                task["status"] = question_status(turn.task_id, turn.context_id, wait, 0)
+                task["status"] = question_status(turn.id, turn.task_id, turn.context_id, wait, 0)
         elif builder.closing is not None:
             task["status"] = builder.closing
         record_of_turn = TurnRecord(

@@ -5,7 +5,6 @@ Both are `httpx2.Auth`, so what they need to ask goes through the client's own g
 
 import asyncio
 import hashlib
-import re
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from weakref import WeakKeyDictionary
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import ConfigurationError, KitError, ParseError, excerpt
+from a2a_lambda.client.keys import KEY
+from a2a_lambda.errors import KitError, ParseError, excerpt
 
 RENEW_EARLY_SECONDS = 60.0
 """Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
@@ -27,20 +27,6 @@ DEFAULT_LIFE_SECONDS = 300.0
 
 TOKEN_BYTES = 64_000
 """Most bytes of an answer with a token."""
-
-
-HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-
-
-def check_key(key: str) -> str:
-    """The key, or token, if it can be sent in a header (RFC 9110 section 5.5). Raises ConfigurationError,
-    because the text of an HTTP client's error would have the key in it."""
-    if not HEADER_VALUE.fullmatch(key):
-        raise ConfigurationError(
-            "the key begins or ends with a space or a line end, or has a character that no header can have:"
-            " remove it"
-        )
-    return key
 
 
 class SignInFailed(KitError):
@@ -118,7 +104,7 @@ class ClientCredentials(httpx2.Auth):
             content = None
         fields = content if isinstance(content, dict) else {}
         value, life = fields.get("access_token"), fields.get("expires_in", DEFAULT_LIFE_SECONDS)
-        if status != 200 or not isinstance(value, str) or not value.isascii():
+        if status != 200 or not isinstance(value, str) or not KEY.fullmatch(value):
             reason = excerpt(str(fields.get("error", "no token")))
             raise SignInFailed(f"{self._token_url}: status {status}, {reason}")
         seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS

@@ -13,7 +13,7 @@ import httpx2
 
 from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
-from a2a_lambda.client.auth import check_key
+from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport

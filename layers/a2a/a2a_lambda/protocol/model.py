@@ -304,7 +304,7 @@ def text_in(source: Mapping[str, Json], name: str) -> str:
 
 
 def object_in(source: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """A member of an object that is an object, or an empty one."""
+    """The member of that name if it is an object, else an empty object."""
     value = source.get(name)
     return value if isinstance(value, dict) else {}
 

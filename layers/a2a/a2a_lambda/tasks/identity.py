@@ -139,10 +139,10 @@ def context_of_task(task_id: str) -> str:
     return _uuid(f"{task_id}#context")
 
 
-def question_id(task_id: str, key: str, text: str) -> str:
+def question_id(turn_id: str, key: str, text: str) -> str:
     """Id of the message that asks the question of a wait. It is the same however often the turn continues and
-    asks again, so that the answer to any of these messages counts. key: of the wait."""
-    return _uuid(f"{task_id}#question#{key}#{text}")
+    asks again, so that the answer to any of these messages counts. key: the wait's, unique in the turn."""
+    return _uuid(f"{turn_id}#question#{key}#{text}")
 
 
 def _uuid(source: str) -> str:

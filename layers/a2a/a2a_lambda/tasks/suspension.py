@@ -49,10 +49,10 @@ def question_of(suspension: Suspended, old_head: Head | None) -> Wait | None:
     return next((wait for wait in questions if wait.key in keys), next(iter(questions), None))
 
 
-def question_status(task_id: str, context_id: str, wait: Wait, now: float) -> TaskStatus:
-    """Status of a task whose client is asked the question of a wait."""
+def question_status(turn_id: str, task_id: str, context_id: str, wait: Wait, now: float) -> TaskStatus:
+    """Status of a task whose client is asked the question of a turn's wait."""
     message = text_message(task_id, context_id, wait.question or "", wait.choices)
-    message["messageId"] = question_id(task_id, wait.key, wait.question or "")
+    message["messageId"] = question_id(turn_id, wait.key, wait.question or "")
     return status(TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED, now, message)
 
 
@@ -86,7 +86,7 @@ def suspended_head(
         working_status = status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
     else:
-        asking_status = question_status(head.task_id, head.context_id, question, now)
+        asking_status = question_status(head.turn_id, head.task_id, head.context_id, question, now)
         new_head = head.with_closing_status(asking_status, sequence, head.pending)
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 

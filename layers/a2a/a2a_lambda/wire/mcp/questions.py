@@ -89,8 +89,11 @@ def is_refusal(response: Json) -> bool:
 
 
 def answer_of(response: Json, name: str, path: str) -> str:
-    """What the user said, in words. name: the field that was asked for; others are ignored, but the only
-    field counts, whatever its name. Raises InvalidParams."""
+    """What the user said, in words. Raises InvalidParams.
+
+    name: the field that was asked for. Other fields are ignored, but a form's only field is the answer,
+        whatever its name.
+    """
     if is_refusal(response):
         return REFUSAL_TEXTS[response["action"]]
     if not isinstance(response, dict) or response.get("action") != "accept":

@@ -1,0 +1,19 @@
+"""Keys and tokens, as a header carries them."""
+
+import re
+
+from a2a_lambda.errors import ConfigurationError
+
+KEY = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+"""Visible ASCII, with spaces inside. RFC 9110 section 5.5 allows more, which no key has."""
+
+
+def check_key(key: str) -> str:
+    """The key, or token, if a header can carry it. Raises ConfigurationError, because the text of an HTTP
+    client's error would have the key in it."""
+    if not KEY.fullmatch(key):
+        raise ConfigurationError(
+            "the key begins or ends with white space, or contains a character that a header cannot carry:"
+            " remove that character"
+        )
+    return key
