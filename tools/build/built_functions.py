@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -40,6 +41,7 @@ INVOKE = "/2015-03-31/functions/function/invocations"
 START_SECONDS = 120.0
 
 
+@cache
 def interpreter() -> tuple[str, str]:
     """Lambda's interpreter and its version. This one if the machine does not have Lambda's."""
     if python := find_python(LAMBDA_PYTHON):

@@ -29,6 +29,7 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return subprocess.CompletedProcess([], statuses.pop(0), b"", b"")
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(invoke, "interpreter", lambda: ("python3.13", "3.13"))
     return statuses
 
 
@@ -65,6 +66,14 @@ def test_the_agent_of_an_event_is_built(event: dict[str, str], agent: str) -> No
     assert invoke.agent_in(event) == agent
     other = invoke.with_agent(event, ["news"], "news")
     assert invoke.agent_in(other) == ("news" if agent else "")
+
+
+def test_another_interpreter_needs_another_build(builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    builds[:] = [0, 0]
+    assert invoke._build(BUILD) == 0
+    monkeypatch.setattr(invoke, "interpreter", lambda: ("python3.12", "3.12"))
+    assert invoke._build(BUILD) == 0
+    assert not builds
 
 
 def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:

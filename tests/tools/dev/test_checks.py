@@ -1,11 +1,13 @@
 """make e2e, before it starts anything."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tools.build import invoke
 from tools.dev import checks
 
 STAGES = """
@@ -17,6 +19,16 @@ parameter_overrides = "AgentNames=weather"
 stack_name = "a-prod"
 parameter_overrides = "LogDays=many"
 """
+
+
+def test_what_is_built_for_lambda_needs_linux(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert checks.main(["a2a", "e2e"], {}) == invoke.main({"EVENT": "events/send.json"}) == 1
+    said = capsys.readouterr().err
+    for command in ("make e2e", "make invoke"):
+        assert f"{command} runs what is built for Lambda, which needs Linux" in said
 
 
 @pytest.mark.parametrize(
