@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,12 @@ def test_data_of_pure_folders_holds_no_functions(room_name: str) -> None:
                     if "Callable" in ast.unparse(field.annotation)
                 ]
                 assert not held, f"{path.name}: {node.name}.{held}"
+
+
+def test_pytest_enters_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
+    patterns = pytestconfig.getini("norecursedirs")
+    folders = {part for path in (ROOT / "tests").rglob("test_*.py") for part in path.relative_to(ROOT).parts}
+    assert not [name for name in folders if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def test_values_cannot_change() -> None:
