@@ -256,4 +256,5 @@ async def _checked(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Reco
             async for record in records:
                 yield record
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise AgentError(f"the answer is not of MCP {STATELESS}: {error!r}") from error
+        reason = f"it has no {error}" if isinstance(error, KeyError) else repr(error)
+        raise AgentError(f"the answer is not of MCP {STATELESS}: {reason}") from error

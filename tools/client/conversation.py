@@ -53,7 +53,7 @@ HELP = """\
 /new            begin a new conversation
 /wait           follow a task that pauses or waits; Ctrl-C leaves it
 /quit           leave; so does Ctrl-D
-Ctrl-C cancels the task that is running."""
+Ctrl-C cancels the task that is running. It leaves one that pauses or waits."""
 
 
 class Chat:
@@ -71,6 +71,7 @@ class Chat:
         self._state: TaskState | None = None
         self._last_event = ""
         self._waits = False
+        self._is_suspended = False
         self._attached: list[Path] = []
         self._error_code: int | None = None
         self.is_unanswered = False
@@ -190,6 +191,7 @@ class Chat:
             message["taskId"] = self._task_id
         backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
+        self._is_suspended = False
         if "taskId" not in message:  # an answer to a question continues what has been shown
             self._view.begin()
         future = asyncio.ensure_future(self._run(message))
@@ -205,7 +207,10 @@ class Chat:
         except asyncio.CancelledError:  # Ctrl-C
             if current := asyncio.current_task():
                 current.uncancel()
-            await self._cancel()
+            if self._is_suspended and self._state == TaskState.WORKING:
+                self._view.note(f"The task continues without this terminal. {self._how_to_continue()}")
+            else:
+                await self._cancel()
             future.cancel()
             with suppress(asyncio.CancelledError):
                 await future
@@ -291,7 +296,7 @@ class Chat:
             self._identify(task["id"], task["contextId"])
             for artifact in task.get("artifacts", []):
                 self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
-                self._view.show_metadata(artifact.get("metadata", {}))
+                self._view.show_commands(artifact.get("metadata", {}))
             self._show_status(task["status"])
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
@@ -299,7 +304,9 @@ class Chat:
             operation = object_in(update.get("metadata", {}), OPERATION)
             # Other kits use the word, too.
             if all(text_in(operation, name) for name in ("kind", "name", "state")):
-                self._waits = (operation["kind"], operation["state"]) == ("wait", "started")
+                is_begun = operation["state"] == "started"
+                self._waits = is_begun and operation["kind"] == "wait"
+                self._is_suspended = is_begun and operation["kind"] in ("wait", "sleep")
                 self._view.show_operation(operation)
             self._show_status(update["status"])
         elif "artifactUpdate" in event:
@@ -307,7 +314,7 @@ class Chat:
             self._identify(chunk["taskId"], chunk["contextId"])
             artifact = chunk["artifact"]
             self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
-            self._view.show_metadata(artifact.get("metadata", {}))
+            self._view.show_commands(artifact.get("metadata", {}))
         elif "message" in event:
             self._context_id = event["message"].get("contextId", self._context_id)
             self._view.show_parts("message", event["message"]["parts"], append=False)
@@ -325,7 +332,8 @@ class Chat:
         if self._state in STOPPED:
             self._view.end_line()
             self._view.show_parts(message["messageId"], message["parts"], append=False)
-            self._view.show_metadata(message.get("metadata", {}))
+            self._view.show_commands(message.get("metadata", {}))
+            self._view.show_choices(message.get("metadata", {}))
         else:
             stage = message.get("metadata", {}).get("stage")
             text = " ".join(part["text"] for part in message["parts"] if "text" in part)

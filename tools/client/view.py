@@ -62,14 +62,17 @@ class View:
             self._show_part(part)
         self._shown[place] = join_texts([*history, *parts] if append else parts)
 
-    def show_metadata(self, metadata: Mapping[str, Json]) -> None:
-        """Commands for the client, and the answers that a question offers. Other agents may have anything
-        under these names."""
+    def show_commands(self, metadata: Mapping[str, Json]) -> None:
+        """Commands for the client. Other agents may have anything under that name."""
         for command in objects_in(metadata, "commands"):
             self.note(f"command: {strictjson.dumps(command).decode()}")
+
+    def show_choices(self, metadata: Mapping[str, Json]) -> None:
+        """The answers that a question offers."""
         choices = metadata.get(CHOICES)
-        if isinstance(choices, list) and choices:
-            self.note(f"answers: {printable(', '.join(map(str, choices)))}")
+        texts = [choice for choice in choices if isinstance(choice, str)] if isinstance(choices, list) else []
+        if texts:
+            self.note(f"answers: {', '.join(texts)}")
 
     def _show_part(self, part: Part) -> None:
         if "text" in part and self._console.is_terminal:

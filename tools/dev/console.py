@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import a2a_lambda
 from a2a_lambda import telemetry
 from a2a_lambda.errors import Unavailable
+from a2a_lambda.http.app import CALLBACKS
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.lambda_.json_logs import CHATTY
 from a2a_lambda.mistakes import hints
@@ -104,8 +105,11 @@ class RequestLog:
             if not status:
                 await error_response(Unavailable(ENDING))(scope, receive, watch)
         finally:
+            path = scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]
+            if CALLBACKS in path:  # whose rest is a secret
+                path = f"{CALLBACKS}…"
             fields = (
-                f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace') or scope['path']}",
+                f"{scope['method']} {path}",
                 str(ids.get("agent", "-")),
                 str(ids.get("task_id", "-")),
                 str(status or "no answer"),

@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from tests.agents.probe.agent import drawing
+from tests.helpers.clock import until
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
@@ -269,6 +270,38 @@ def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
     caller, _ = talk(card={"skills": [{"id": "add"}]}, lines=(f"/skill add {value}",))
     assert not caller.sent
     assert "write parameters as name=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("state", "is_left"), [("started", True), ("ended", False)])
+def test_ctrl_c_leaves_a_task_that_pauses(state: str, is_left: bool) -> None:
+    """Only one that runs is canceled: no one wants to lose the work of days."""
+    operation = {"kind": "sleep", "name": "sleep", "state": state}
+    working = {"state": "TASK_STATE_WORKING"}
+    update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}
+    operations: list[str] = []
+
+    class Endless:
+        agent = None
+
+        async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
+            operations.append(operation)
+            if operation == "cancel":
+                return
+            yield {"kind": "event", "event": {"statusUpdate": update}}
+            await asyncio.Event().wait()
+
+    printed = io.StringIO()
+    made = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        sending = asyncio.create_task(made.send("go"))
+        await until(lambda: "sleep" in printed.getvalue())
+        sending.cancel()
+        await sending
+
+    asyncio.run(talk())
+    assert operations == (["send"] if is_left else ["send", "cancel"])
+    assert ("The task continues without this terminal." in printed.getvalue()) is is_left
 
 
 def test_ids_that_an_agent_says_once_are_kept() -> None:

@@ -116,8 +116,10 @@ def test_metadata_of_other_agents_may_be_anything() -> None:
     view = View(Console(file=printed, width=80))
     value: object
     for value in (None, 3, "x", {}, [None], [1]):
-        view.show_metadata({"commands": value, "choices": value})
-    assert printed.getvalue() == "answers: None\nanswers: 1\n"
+        view.show_commands({"commands": value})
+        view.show_choices({"choices": value})
+    view.show_choices({"choices": ["a", None, "b"]})
+    assert printed.getvalue() == "answers: a, b\n"
 
 
 def test_one_message_is_not_told_what_only_a_conversation_can_do() -> None:

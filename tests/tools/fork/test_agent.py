@@ -29,6 +29,12 @@ PYTEST = [
 ]
 
 
+def test_a_name_that_differs_by_case_alone_is_refused(tmp_path: Path) -> None:
+    create(tmp_path, "hello")
+    with pytest.raises(ConfigurationError, match="Choose another name"):
+        create(tmp_path, "Hello")
+
+
 def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
     for name in ("weather", "my-report", "2", "on"):
         create(tmp_path, name)

@@ -93,8 +93,9 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
             if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
                 return wire, url, tenant
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
+    known_versions = ", ".join(version for wire in wires for version in wire.versions)
     raise Undiscovered(
-        f"{source}: no JSON-RPC interface of a known version (its card has {excerpt(versions)})"
+        f"{source}: no JSON-RPC interface of A2A {known_versions} (its card has {excerpt(versions)})"
     )
 
 
