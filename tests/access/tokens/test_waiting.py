@@ -66,6 +66,16 @@ def test_a_key_that_the_other_one_did_not_find_is_refused(
     assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)
 
 
+def test_who_asked_in_vain_waits_for_no_one(
+    door: Door, provider: IdentityProvider, clock: EventfulClock
+) -> None:
+    provider.answers = False
+    with pytest.raises(KeysUnavailable, match="idp does not answer"):
+        door.tokens.check(provider.token())
+    assert not clock.slept_seconds
+    assert door.copies.read_fetch_state(provider.issuer()) == "failed"
+
+
 def test_it_hears_at_once_that_the_issuer_is_silent(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:

@@ -1,0 +1,254 @@
+"""A conversation of make chat with agents of any kind, which are played by records."""
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.helpers.clock import until
+from tools.callers.records import Record
+from tools.client.conversation import Chat
+
+
+class Away:
+    """A caller that fails in the middle of a conversation."""
+
+    agent = None
+
+    def __init__(self, *answers: list[Record]) -> None:
+        self._answers = iter(answers)
+        self.sent: list[dict[str, Any]] = []
+
+    async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
+        self.sent.append(request.get("message", request))
+        for record in next(self._answers):
+            yield record
+
+
+def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.CaptureFixture[str]) -> None:
+    status = {"state": "TASK_STATE_INPUT_REQUIRED"}
+    asked = {
+        "kind": "event",
+        "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
+    }
+    error = {"kind": "error", "message": "\x1b[2Jtry again"}
+    caller = Away([asked], [error], [asked])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        for text in ("ask", "answer", "answer"):
+            await made.send(text)
+
+    asyncio.run(talk())
+    assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
+    assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
+
+
+def talk(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",)) -> tuple[Away, str]:
+    """A conversation with a server that answers with these records: what was sent, and what was printed."""
+    printed = io.StringIO()
+    caller = Away(*answers)
+    made = Chat(None, caller, Console(file=printed, width=100))  # type: ignore[arg-type]
+    made._card = card or {}
+
+    async def take() -> None:
+        for line in lines:
+            await made.take(line)
+
+    asyncio.run(take())
+    return caller, printed.getvalue()
+
+
+ODD_METADATA: list[Any] = [
+    {"operation": "search"},
+    {"operation": {"kind": 1, "name": "a", "state": "b"}},
+    {"operation": {"kind": "", "name": "", "state": ""}},
+    {"operation": None, "commands": None, "choices": 3},
+    {"commands": [None], "choices": {}},
+]
+
+
+@pytest.mark.parametrize("metadata", ODD_METADATA)
+def test_metadata_of_another_kit_is_passed_over(metadata: Any) -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": metadata}
+    update = {"taskId": "t", "contextId": "", "metadata": metadata}
+    done = {"state": "TASK_STATE_COMPLETED", "message": message}
+    _, said = talk([{"kind": "event", "event": {"statusUpdate": {**update, "status": done}}}])
+    assert said == "hello\n"
+
+
+@pytest.mark.parametrize(
+    "capabilities", [None, [], {"extensions": [None, {"params": "x"}]}, {"streaming": 1}]
+)
+def test_a_card_of_another_kit_may_have_anything(capabilities: Any) -> None:
+    card = {"capabilities": capabilities, "skills": [None, {"id": "add"}, {"id": None}]}
+    caller, said = talk([], [], card=card, lines=("/skill", "/skill nope", "/skill add a=1", "hello"))
+    assert "add" in said
+    assert len(caller.sent) == 2
+
+
+def test_a_value_with_spaces_is_in_quotes() -> None:
+    line = """/skill add title="hello world" who='Ann' count=2 it's for you"""
+    caller, _ = talk([], card={"skills": [{"id": "add"}]}, lines=(line,))
+    [message] = caller.sent
+    [intent] = message["metadata"]["intentInfos"]
+    slots = {slot["name"]: slot["value"] for slot in intent["slots"]}
+    assert slots == {"title": "hello world", "who": "Ann", "count": "2"}
+    assert message["parts"] == [{"text": "it's for you"}]
+
+
+@pytest.mark.parametrize("until", [5, "soon", None, ""])
+def test_a_pause_may_end_at_any_time(until: Any) -> None:
+    operation = {"kind": "sleep", "name": "sleep", "state": "started", "until": until}
+    working = {"state": "TASK_STATE_WORKING"}
+    update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}
+    assert "⏸ sleeps\n" in talk([{"kind": "event", "event": {"statusUpdate": update}}])[1]
+
+
+@pytest.mark.parametrize("value", ['title="hello world', "title='hello", 'q="say \\"hi\\""'])
+def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller, _ = talk(card={"skills": [{"id": "add"}]}, lines=(f"/skill add {value}",))
+    assert not caller.sent
+    assert "write parameters as name=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("state", "is_left"), [("started", True), ("ended", False)])
+def test_ctrl_c_leaves_a_task_that_pauses(state: str, is_left: bool) -> None:
+    """Only one that runs is canceled: no one wants to lose the work of days."""
+    operation = {"kind": "sleep", "name": "sleep", "state": state}
+    working = {"state": "TASK_STATE_WORKING"}
+    update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}
+    operations: list[str] = []
+
+    class Endless:
+        agent = None
+
+        async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
+            operations.append(operation)
+            if operation == "cancel":
+                return
+            yield {"kind": "event", "event": {"statusUpdate": update}}
+            await asyncio.Event().wait()
+
+    printed = io.StringIO()
+    made = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        sending = asyncio.create_task(made.send("go"))
+        await until(lambda: "sleep" in printed.getvalue())
+        sending.cancel()
+        await sending
+
+    asyncio.run(talk())
+    assert operations == (["send"] if is_left else ["send", "cancel"])
+    assert ("The task continues without this terminal." in printed.getvalue()) is is_left
+
+
+def test_ids_that_an_agent_says_once_are_kept() -> None:
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_SUBMITTED"}}
+    update = {"taskId": "", "contextId": "", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}
+    events: list[Record] = [
+        {"kind": "event", "event": event} for event in ({"task": task}, {"statusUpdate": update})
+    ]
+    caller, _ = talk(events, [], lines=("go", "yes"))
+    assert [caller.sent[1][name] for name in ("taskId", "contextId")] == ["t1", "c1"]
+
+
+def test_a_stream_that_breaks_does_not_ask_for_a_second_task() -> None:
+    working = {"taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
+    events: list[Record] = [{"kind": "event", "event": {"statusUpdate": working}}]
+    _, said = talk([*events, {"kind": "error", "message": "the connection closed"}])
+    assert "The task may still run. /wait follows it." in said
+
+
+@pytest.mark.parametrize(
+    ("code", "is_over"), [(-32001, True), (-32004, True), (-32005, False), (None, False)]
+)
+def test_a_question_that_is_over_does_not_hold_the_conversation(
+    code: int | None, is_over: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its task timed out, was canceled elsewhere, or the server has forgotten it."""
+    status = {"state": "TASK_STATE_INPUT_REQUIRED"}
+    asked = {
+        "kind": "event",
+        "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
+    }
+    caller = Away([asked], [{"kind": "error", "message": "no", "code": code}], [asked])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        for text in ("ask", "answer", "again"):
+            await made.send(text)
+
+    asyncio.run(talk())
+    assert [message.get("taskId") for message in caller.sent] == [None, "t1", None if is_over else "t1"]
+    assert caller.sent[2]["contextId"] == "c1"
+    assert ("The question is over." in capsys.readouterr().out) is is_over
+
+
+def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFixture[str]) -> None:
+    def chunk(text: str) -> Record:
+        artifact = {"artifactId": "a", "parts": [{"text": text}]}
+        update = {"taskId": "t1", "contextId": "c1", "artifact": artifact, "append": True, "lastChunk": False}
+        return {"kind": "event", "event": {"artifactUpdate": update}}
+
+    def status(state: str) -> Record:
+        update = {"taskId": "t1", "contextId": "c1", "status": {"state": f"TASK_STATE_{state}"}}
+        return {"kind": "event", "event": {"statusUpdate": update}}
+
+    joined = [{"artifactId": "a", "parts": [{"text": "A plan for Oslo. "}]}]
+    working = {"state": "TASK_STATE_WORKING"}
+    task = {"id": "t1", "contextId": "c1", "status": working, "artifacts": joined}
+    caller = Away(
+        [chunk("A plan "), chunk("for Oslo. "), status("INPUT_REQUIRED")],
+        [{"kind": "event", "event": {"task": task}}, chunk("Booked."), status("COMPLETED")],
+    )
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        await made.send("Oslo")
+        await made.send("yes")
+
+    asyncio.run(talk())
+    shown = capsys.readouterr().out
+    assert (shown.count("A plan for Oslo."), shown.count("Booked.")) == (1, 1)
+
+
+def test_a_text_is_for_the_wait_of_an_earlier_task() -> None:
+    """It is not followed first: the text is what ends the wait."""
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
+    caller = Away([{"kind": "result", "result": task}], [])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        assert await made.resume("t1", is_followed=False)
+        await made.send("yes")
+
+    asyncio.run(talk())
+    assert caller.sent[-1]["taskId"] == "t1"
+
+
+@pytest.mark.parametrize("text", ["", "Done."])
+def test_a_task_that_has_ended_is_followed_by_a_new_one(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_COMPLETED"}}
+    artifacts = [{"artifactId": "a", "parts": [{"text": text}]}] if text else []
+    answer = {"kind": "event", "event": {"task": {**task, "id": "t2", "artifacts": artifacts}}}
+    caller = Away([{"kind": "result", "result": task}], [answer])
+    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+
+    async def talk() -> None:
+        assert await made.resume("t1", is_followed=False)
+        await made.send("and then?")
+
+    asyncio.run(talk())
+    shown = capsys.readouterr().out
+    assert "The message begins a new task in the same conversation." in shown
+    assert ("without output" in shown) is (not text)
+    assert (caller.sent[-1]["contextId"], caller.sent[-1].get("taskId")) == ("c1", None)
