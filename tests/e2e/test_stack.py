@@ -466,11 +466,11 @@ def test_versions_go_back_and_are_deleted(stack: EmulatedStack) -> None:
         for logical_id, arn in stack.resources.items()
         if logical_id.startswith("RpcFunctionVersion")
     ]
-    said = stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=2")
-    assert "RpcFunction: 1 deleted" in said
+    output = stack.run("make", "--silent", "prune", f"STACK={NAME}", "KEEP=2")
+    assert "RpcFunction: 1 deleted" in output
     versions = functions.list_versions_by_function(FunctionName=rpc)["Versions"]
-    kept = {version["Version"] for version in versions} - {"$LATEST"}
-    assert kept == {own, str(live()[FUNCTIONS.index("RpcFunction")]), newest}
+    numbers = {version["Version"] for version in versions} - {"$LATEST"}
+    assert numbers == {own, str(live()[FUNCTIONS.index("RpcFunction")]), newest}
 
 
 def test_the_roles_of_templates_allow_what_the_commands_asked(stack: EmulatedStack) -> None:

@@ -88,7 +88,7 @@ def test_a_table_that_stays_away_ends_the_tries_with_the_lease(
         raise StoreError("throttled")
 
     async def pause(_: float) -> None:
-        assert len(tries) == 1, "it goes on after its lease"
+        assert len(tries) == 1, "it continues after its lease"
         bench.store.clock = lambda: now() + LEASE_SECONDS
 
     monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))

@@ -9,7 +9,6 @@ The playground and `make chat` show what these records say.
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx2
@@ -17,9 +16,10 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery, sse
 from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
+from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, objects_in
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
@@ -248,16 +248,13 @@ class A2aCaller(RecordingClient):
             return {}
         if self._version.key_header:
             return {self._version.key_header: f"Bearer {self._key}"}
-        # Before the card is read, no one knows which of the two the agent wants.
-        both = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"}
-        return dict(of_card if of_card is not None else both)
+        return dict(of_card if of_card is not None else card_headers(self._key))
 
 
 def _rest_url(agent: discovery.DiscoveredAgent) -> str:
     """URL of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
-    interfaces: Any = agent.card.get("supportedInterfaces")
-    for interface in interfaces if isinstance(interfaces, list) else ():
-        if not isinstance(interface, dict) or not isinstance(interface.get("url"), str):
+    for interface in objects_in(agent.card, "supportedInterfaces"):
+        if not isinstance(interface.get("url"), str):
             continue
         if (interface.get("protocolBinding"), interface.get("protocolVersion")) == ("HTTP+JSON", "1.0"):
             url, home = httpx2.URL(interface["url"]), httpx2.URL(agent.url)

@@ -155,7 +155,8 @@ class Chat:
             return
         arguments: dict[str, str] = {}
         while parameter := PARAMETER.match(text):
-            arguments[parameter["name"]] = next(filter(None, parameter.group("double", "single", "word")), "")
+            value = parameter["double"] or parameter["single"] or parameter["word"] or ""
+            arguments[parameter["name"]] = value
             text = text[parameter.end() :]
         if any("=" in word for word in text.split()):
             self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")

@@ -53,11 +53,10 @@ class View:
         history = self._shown.get(place, [])  # a task joins the texts of its chunks
         parts = parts if append else join_texts(parts)
         new_parts = parts if append else _unseen(history, parts)
-        if new_parts and place != self._place:
+        is_replaced = bool(history) and not append and new_parts is parts
+        if new_parts and (place != self._place or is_replaced):
             self.end_line()
             self._place = place
-        if history and not append and new_parts is parts:  # it takes the place of what was shown
-            self.end_line()
         for part in new_parts:
             self._show_part(part)
         self._shown[place] = join_texts([*history, *parts] if append else parts)

@@ -118,10 +118,10 @@ def _names_in(pattern: str, code: str) -> list[str]:
 def _check_absent(agents: Path, name: str) -> None:
     """Raises ConfigurationError if there cannot be a new agent of this name."""
     check_name(name, str(agents))
-    others = [path.name for path in agents.iterdir()] if agents.exists() else []
-    if other := next((other for other in others if other != name and other.lower() == name.lower()), None):
+    others = [path for path in agents.glob("*") if path.name != name and path.name.lower() == name.lower()]
+    if others:
         raise ConfigurationError(
-            f"there is {agents / other}, and some file systems know no case. Choose another name"
+            f"there is {others[0]}, and some file systems know no case. Choose another name"
         )
     if (agents / name).exists():
         raise ConfigurationError(

@@ -119,9 +119,8 @@ def _restore_lock() -> None:
     path = Path("uv.lock")
     if git("diff", "--name-only", "HEAD") == path.name and path.exists():
         index = re.compile(r'((?:registry|url) = ")https?://(?:[^"]*/)?(?:simple)?')
-        if index.sub(r"\1", path.read_text("utf-8").strip()) == index.sub(
-            r"\1", git("show", f"HEAD:{path.name}")
-        ):
+        texts = path.read_text("utf-8").strip(), git("show", f"HEAD:{path.name}")
+        if len({index.sub(r"\1", text) for text in texts}) == 1:
             git("checkout", "--quiet", "HEAD", "--", path.name)
 
 

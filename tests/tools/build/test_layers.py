@@ -47,14 +47,25 @@ def test_wheels_are_lambdas_with_uv_or_without(
         assert str(uv) not in said
 
 
+def build_agents(folder: Path, lock: str, *variables: str) -> "subprocess.CompletedProcess[str]":
+    """A build of the agents' layer in a folder, without uv. lock: its requirements.txt."""
+    for name in ("Makefile", "check_host.py"):
+        shutil.copy(ROOT / "layers" / "agents" / name, folder)
+    (folder / "requirements.txt").write_text(lock)
+    return subprocess.run(
+        ["make", "build-AgentsLayer", "ARTIFACTS_DIR=out", "UV=no-uv", *variables],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(("status", "is_built"), [(None, True), (137, False)])
 def test_a_file_that_is_not_python_stays_uncompiled(
     status: int | None, is_built: bool, tmp_path: Path
 ) -> None:
     """Such as a template. An interpreter that dies is another matter. status: its own; None = a real one."""
-    shutil.copy(ROOT / "layers" / "agents" / "Makefile", tmp_path)
-    shutil.copy(ROOT / "layers" / "agents" / "check_host.py", tmp_path)
-    (tmp_path / "requirements.txt").write_text("# none\n")
     package = tmp_path / "out" / "python" / "package"
     package.mkdir(parents=True)
     (package / "template.py").write_text("{{ name }}: class\n")
@@ -62,16 +73,7 @@ def test_a_file_that_is_not_python_stays_uncompiled(
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nexit {status}\n")
     python.chmod(0o755)
-    build = subprocess.run(
-        [
-            *("make", "build-AgentsLayer", "ARTIFACTS_DIR=out", "UV=no-uv"),
-            f"PYTHON_LAMBDA={python if status else sys.executable}",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    build = build_agents(tmp_path, "# none\n", f"PYTHON_LAMBDA={python if status else sys.executable}")
     assert (build.returncode == 0) is is_built, build.stderr
     assert [path.name.partition(".")[0] for path in package.rglob("*.pyc")] == (["code"] if is_built else [])
     assert build.stdout.splitlines()[-1].startswith("note:") is is_built
@@ -103,17 +105,8 @@ def test_without_uv_a_lock_that_pip_would_read_wrongly_is_refused(
     if is_refused is None:
         code = "import sys; print(sys.version_info < (3, 13))"
         is_refused = subprocess.check_output(["python3", "-c", code], text=True).strip() == "True"
-    for name in ("Makefile", "check_host.py"):
-        shutil.copy(ROOT / "layers" / "agents" / name, tmp_path)
     lock = f"legacy-cgi==2.6.4 ; {marker} \\\n"  # without a hash, so nothing is installed
-    (tmp_path / "requirements.txt").write_text(lock)
-    build = subprocess.run(
-        ["make", "build-AgentsLayer", "ARTIFACTS_DIR=out", "UV=no-uv", "ARCH=arm64"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    build = build_agents(tmp_path, lock, "ARCH=arm64")
     assert (build.returncode != 0) is is_refused, build.stderr
     assert ("whether legacy-cgi is needed differs" in build.stderr) is is_refused
 

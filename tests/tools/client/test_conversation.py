@@ -47,7 +47,7 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
 
 
-def talk(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",)) -> tuple[Away, str]:
+def converse(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",)) -> tuple[Away, str]:
     """A conversation with a server that answers with these records: what was sent, and what was printed."""
     printed = io.StringIO()
     caller = Away(*answers)
@@ -76,8 +76,8 @@ def test_metadata_of_another_kit_is_passed_over(metadata: Any) -> None:
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": metadata}
     update = {"taskId": "t", "contextId": "", "metadata": metadata}
     done = {"state": "TASK_STATE_COMPLETED", "message": message}
-    _, said = talk([{"kind": "event", "event": {"statusUpdate": {**update, "status": done}}}])
-    assert said == "hello\n"
+    _, output = converse([{"kind": "event", "event": {"statusUpdate": {**update, "status": done}}}])
+    assert output == "hello\n"
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_metadata_of_another_kit_is_passed_over(metadata: Any) -> None:
 )
 def test_a_card_of_another_kit_may_have_anything(capabilities: Any) -> None:
     card = {"capabilities": capabilities, "skills": [None, {"id": "add"}, {"id": None}]}
-    caller, said = talk([], [], card=card, lines=("/skill", "/skill nope", "/skill add a=1", "hello"))
-    assert "add" in said
+    caller, output = converse([], [], card=card, lines=("/skill", "/skill nope", "/skill add a=1", "hello"))
+    assert "add" in output
     assert len(caller.sent) == 2
 
 
 def test_a_value_with_spaces_is_in_quotes() -> None:
     line = """/skill add title="hello world" who='Ann' count=2 it's for you"""
-    caller, _ = talk([], card={"skills": [{"id": "add"}]}, lines=(line,))
+    caller, _ = converse([], card={"skills": [{"id": "add"}]}, lines=(line,))
     [message] = caller.sent
     [intent] = message["metadata"]["intentInfos"]
     slots = {slot["name"]: slot["value"] for slot in intent["slots"]}
@@ -105,14 +105,14 @@ def test_a_pause_may_end_at_any_time(until: Any) -> None:
     operation = {"kind": "sleep", "name": "sleep", "state": "started", "until": until}
     working = {"state": "TASK_STATE_WORKING"}
     update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}
-    assert "⏸ sleeps\n" in talk([{"kind": "event", "event": {"statusUpdate": update}}])[1]
+    assert "⏸ sleeps\n" in converse([{"kind": "event", "event": {"statusUpdate": update}}])[1]
 
 
 @pytest.mark.parametrize("value", ['title="hello world', "title='hello", 'q="say \\"hi\\""'])
 def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
     value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    caller, _ = talk(card={"skills": [{"id": "add"}]}, lines=(f"/skill add {value}",))
+    caller, _ = converse(card={"skills": [{"id": "add"}]}, lines=(f"/skill add {value}",))
     assert not caller.sent
     assert "write parameters as name=value" in capsys.readouterr().err
 
@@ -155,15 +155,15 @@ def test_ids_that_an_agent_says_once_are_kept() -> None:
     events: list[Record] = [
         {"kind": "event", "event": event} for event in ({"task": task}, {"statusUpdate": update})
     ]
-    caller, _ = talk(events, [], lines=("go", "yes"))
+    caller, _ = converse(events, [], lines=("go", "yes"))
     assert [caller.sent[1][name] for name in ("taskId", "contextId")] == ["t1", "c1"]
 
 
 def test_a_stream_that_breaks_does_not_ask_for_a_second_task() -> None:
     working = {"taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
     events: list[Record] = [{"kind": "event", "event": {"statusUpdate": working}}]
-    _, said = talk([*events, {"kind": "error", "message": "the connection closed"}])
-    assert "The task may still run. /wait follows it." in said
+    _, output = converse([*events, {"kind": "error", "message": "the connection closed"}])
+    assert "The task may still run. /wait follows it." in output
 
 
 @pytest.mark.parametrize(

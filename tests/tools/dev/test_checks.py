@@ -26,9 +26,9 @@ def test_what_is_built_for_lambda_needs_linux(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert checks.main(["a2a", "e2e"], {}) == invoke.main({"EVENT": "events/send.json"}) == 1
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     for command in ("make e2e", "make invoke"):
-        assert f"{command} runs what is built for Lambda, which needs Linux" in said
+        assert f"{command} runs what is built for Lambda, which needs Linux" in errors
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 from tools.dev import console
 
@@ -55,3 +57,12 @@ def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.Mon
     assert "chatter" not in said
     assert "KeyError: 'first'" in said
     assert "ValueError: no" in said
+
+
+def test_the_secret_of_a_callbacks_url_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    client = TestClient(console.RequestLog(PlainTextResponse("ok")))
+    with caplog.at_level(logging.INFO, logger=console.requests.name):
+        client.post("/callbacks/secret-token")
+        client.get("/a2a/hello")
+    lines = [record.getMessage() for record in caplog.records if record.name == console.requests.name]
+    assert [line.split("  ")[0] for line in lines] == ["POST /callbacks/…", "GET /a2a/hello"]

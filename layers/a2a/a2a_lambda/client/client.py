@@ -13,7 +13,7 @@ import httpx2
 
 from a2a_lambda import strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
-from a2a_lambda.client.keys import check_key
+from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
@@ -97,7 +97,7 @@ class Client:
             return self._agent
         # A signature is of the strict card of 1.0.
         version_header = {"A2A-Version": "1.0"} if self._verify is not None else {}
-        credentials = {"X-API-Key": self._key, "Authorization": f"Bearer {self._key}"} if self._key else {}
+        credentials = card_headers(self._key) if self._key else {}
         refusal: AgentError | None = None
         for url in discovery.card_urls(self._url):
             # All of these URLs are of the host that the caller named, so they may get the key.

@@ -9,7 +9,7 @@ import httpx2
 
 from a2a_lambda.errors import KitError, excerpt
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json, objects_in, text_in
+from a2a_lambda.protocol.model import Json, object_in, objects_in, text_in
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 
@@ -101,8 +101,7 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
     """The header of a card's first scheme for a key; a bearer token if it has none."""
-    schemes = card.get("securitySchemes")
-    for scheme in schemes.values() if isinstance(schemes, dict) else ():
+    for scheme in object_in(card, "securitySchemes").values():
         details: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
         if not isinstance(details, dict) or details.get("location", details.get("in")) != "header":
             continue

@@ -17,3 +17,8 @@ def check_key(key: str) -> str:
             " remove that character"
         )
     return key
+
+
+def card_headers(key: str) -> dict[str, str]:
+    """Headers with which a card is read: before that, no one knows which of the two the agent wants."""
+    return {"X-API-Key": key, "Authorization": f"Bearer {key}"}
