@@ -97,6 +97,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     for agent, outcomes in results.items():
         path = RESULTS / place / f"{agent}.json"
         console.print(report.table_of(agent, outcomes, report.read_rates(path)))
+        for line in report.problems_of(outcomes):
+            console.print(line, markup=False)
         report.write_rates(path, report.rates_of(outcomes))
     report.write_junit(RESULTS / "junit.xml", results)
     if place != "here" and any(

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import median
 from xml.etree import ElementTree
 
-from rich.markup import escape
 from rich.table import Table
 
 from tools.evals.runs import Outcome
@@ -47,8 +46,9 @@ def compare(rate: float, last: float | None) -> str:
 
 
 def table_of(agent: str, outcomes: Sequence[Outcome], last: Rates) -> Table:
+    """A row for each case. Problems are no column: a sentence would be folded to a few characters a line."""
     table = Table(title=agent, title_justify="left", box=None, pad_edge=False)
-    for title in ("case", "passed", "needed", "seconds", "since the last run", "problem"):
+    for title in ("case", "passed", "needed", "seconds", "since the last run"):
         table.add_column(title, overflow="fold")
     for outcome in outcomes:
         case, runs = outcome.case, len(outcome.problems)
@@ -59,9 +59,13 @@ def table_of(agent: str, outcomes: Sequence[Outcome], last: Rates) -> Table:
             f"{case.pass_rate:.0%}",
             f"{median(outcome.seconds):.2f}",
             compare(rate, last.get(case.name)),
-            escape(outcome.first_problem),
         )
     return table
+
+
+def problems_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each case of which a run failed."""
+    return [f"{outcome.case.name}: {outcome.first_problem}" for outcome in outcomes if outcome.first_problem]
 
 
 def write_junit(path: Path, results: Mapping[str, Sequence[Outcome]]) -> None:

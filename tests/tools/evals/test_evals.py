@@ -76,6 +76,17 @@ def test_green_and_red(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> No
     assert "does not contain" in (suite[1][0].get("message") or "")
 
 
+def test_a_problem_keeps_its_line_in_a_terminal_of_80_columns(
+    evaluate: Eval, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "answers-in-German"
+    assert evaluate(f"cases:\n  - {{ name: {name}, message: hi, expect: {{ contains: bye }} }}\n") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"✗ {name}") and "0/1" in line for line in lines)
+    assert f"{name}: the reply does not contain 'bye': You said hi." in lines
+
+
 def test_the_last_run_is_compared_with(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     cases = "cases:\n  - { name: says, message: hi, expect: { contains: WORDS } }\n"
     for words, change in (
