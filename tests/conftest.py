@@ -151,6 +151,12 @@ def new_key(kit: Kit, **options: Any) -> str:
     return secret
 
 
+def owner_of(kit: Kit, key: str) -> str:
+    grant = kit.keys.find(key)
+    assert grant is not None
+    return grant.owner
+
+
 @pytest.fixture
 def rest(client: TestClient, key: str) -> Rest:
     """Calls of the probe over HTTP+JSON."""

@@ -23,8 +23,7 @@ from a2a_lambda.tasks.identity import Scope
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.lambda_.runtime.runtime_api import RuntimeApi
-from tests.store.calls import Calls
-from tests.store.counted import Counted
+from tests.store.calls import Calls, Counted
 from tools.build.built_functions import Built
 from tools.costs import units
 from tools.costs.aws import (

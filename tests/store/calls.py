@@ -1,8 +1,22 @@
-"""A DynamoDB client that counts, and fails when told to."""
+"""A DynamoDB client that counts, and fails when told to; and the operations over it."""
 
+import json
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+from a2a_lambda.aws import clients
+from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.operations.service import Service
+from a2a_lambda.protocol.model import Message, Part, Published, Role
+from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
 class Calls:
@@ -31,3 +45,31 @@ class Calls:
         counts = dict(self.count)
         self.count.clear()
         return counts
+
+
+class Counted:
+    """The service, and what each of its operations called."""
+
+    def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
+        self.calls = Calls(clients.dynamodb(settings))
+        store = Store(Table(self.calls, settings.table), ttl=1000)  # type: ignore[arg-type]
+        self.messages = Messages(store, kit.agents, repeat_seconds=60)
+        self.service = Service(store)
+        self.scope = scope
+
+    def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
+        parts = [Part(text=text)]
+        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
+        made.update(fields)  # type: ignore[typeddict-item]
+        body = json.dumps(made).encode()
+        return CallContext(self.scope, RequestIdentity.of(self.scope, "send", body)), SendMessageRequest(
+            message=made,
+        )
+
+    async def send(self, text: str, **fields: Any) -> tuple[Any, dict[str, int]]:
+        task = (await self.messages.send(*self.message(text, **fields)))["task"]
+        return task, self.calls.during()
+
+    async def stream(self, text: str, **fields: Any) -> tuple[list[Published], dict[str, int]]:
+        events = await self.messages.stream(*self.message(text, **fields))
+        return [published async for published in events], self.calls.during()

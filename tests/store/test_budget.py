@@ -16,7 +16,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.journal import FLUSH_SECONDS
-from tests.store.counted import Counted
+from tests.store.calls import Counted
 
 WRITES = "put_item"
 

@@ -1,9 +1,7 @@
 """The store's promises, each against a real conditional write."""
 
 import base64
-import uuid
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +22,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.store.table import ConditionFailed, Table
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -243,6 +241,57 @@ def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None
     assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
 
 
+@pytest.mark.parametrize(
+    ("value", "digits"),
+    [(7, "7"), (10, "10"), (0, "0"), (7.0, "7"), (1.5, "1.5"), (1_700_000_000.1239, "1700000000.124")],
+)
+def test_a_number_is_written_as_dynamodb_returns_it(value: float, digits: str) -> None:
+    """To the millisecond, and without zeros at the end."""
+    assert items.number(value) == {"N": digits}
+
+
+def test_a_change_of_status_is_told_and_no_other() -> None:
+    """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
+    new = items.from_head(head_with_configs("a"), 1)
+    now = unix_time(head_with_configs("a").status["timestamp"])
+    encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
+    for record in (new, encoded):
+        assert items.status_change(record, None, now) == (1, ("a",))
+    assert items.status_change(new, new, now) is None, "the lease was renewed"
+    other = {**new, "state": {"S": "TASK_STATE_SUBMITTED"}}
+    assert items.status_change(new, other, now) == (1, ("a",))
+    assert items.status_change({**new, "sk": {"S": "context"}}, None, now) is None
+    assert items.status_change(new, None, now + items.RESTORED_AGE_SECONDS + 1) is None, "it was restored"
+    assert items.status_change(new, other, now + items.RESTORED_AGE_SECONDS + 1) is not None
+
+
+def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:
+    def count(window: int, item: int, requests: int) -> int:
+        return store.count_requests(scope.owner, window, item, requests, until=store.clock() + 60)
+
+    assert [count(1, 0, 2), count(1, 0, 3), count(2, 0, 1), count(1, 1, 4), count(1, 2, 7)] == [2, 5, 1, 4, 7]
+
+
+def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls: Calls) -> None:
+    """DynamoDB reads a hundred items at once."""
+    ids = [f"task-{number:03}" for number in range(101)]
+    for task_id in ids:
+        store.create_head(store.new_head(scope, task_id, "c", status(TaskState.COMPLETED, store.clock())))
+    calls.during()
+    heads = store.get_heads(scope, [*ids, "absent"])
+    assert sorted(heads) == ids
+    assert calls.during() == {"batch_get_item": 2}
+
+
+def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: Scope) -> None:
+    for number in range(3):
+        context = store.get_context(scope, "revised")
+        assert context.revision == number
+        store.update_context(
+            scope, "revised", context, lambda old: replace(old, waiting=f"task {old.revision}")
+        )
+
+
 def config(name: str) -> TaskPushNotificationConfig:
     return TaskPushNotificationConfig(id=name, url="https://example.com/")
 
@@ -275,105 +324,3 @@ def test_configs_are_listed_and_deleted(store: Store, head: Head) -> None:
     store.advance_push(scope, task_id, "a", Cursor(3, 0, TaskState.WORKING))
     assert store.get_push_config(scope, task_id, "a") is None
     assert store.list_push_configs(scope, task_id) == [config("b")]
-
-
-def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
-    owner, until = f"owner-{uuid.uuid4()}", int(clock.now) + 60
-    assert store.slots.take(owner, 1, "me", until)
-    assert not store.slots.take(owner, 1, "you", until)
-    assert store.slots.list(owner) == {1}
-    store.slots.free(owner, 1, "you")
-    store.slots.keep(owner, 1, "you", until + 600)
-    clock.now = until + 1
-    assert store.slots.list(owner) == set()
-    assert store.slots.take(owner, 1, "you", until + 60)
-    store.slots.keep(owner, 1, "you", until + 120)
-    clock.now = until + 90
-    assert store.slots.list(owner) == {1}
-    store.slots.free(owner, 1, "you")
-    assert store.slots.list(owner) == set()
-
-
-@pytest.mark.parametrize(
-    ("value", "digits"),
-    [(7, "7"), (10, "10"), (0, "0"), (7.0, "7"), (1.5, "1.5"), (1_700_000_000.1239, "1700000000.124")],
-)
-def test_a_number_is_written_as_dynamodb_returns_it(value: float, digits: str) -> None:
-    """To the millisecond, and without zeros at the end."""
-    assert items.number(value) == {"N": digits}
-
-
-def test_a_change_of_status_is_told_and_no_other() -> None:
-    """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
-    new = items.from_head(head_with_configs("a"), 1)
-    now = unix_time(head_with_configs("a").status["timestamp"])
-    encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
-    for record in (new, encoded):
-        assert items.status_change(record, None, now) == (1, ("a",))
-    assert items.status_change(new, new, now) is None, "the lease was renewed"
-    other = {**new, "state": {"S": "TASK_STATE_SUBMITTED"}}
-    assert items.status_change(new, other, now) == (1, ("a",))
-    assert items.status_change({**new, "sk": {"S": "context"}}, None, now) is None
-    assert items.status_change(new, None, now + items.RESTORED_AGE_SECONDS + 1) is None, "it was restored"
-    assert items.status_change(new, other, now + items.RESTORED_AGE_SECONDS + 1) is not None
-
-
-def test_a_slot_has_one_holder_until_its_time_ends(
-    settings: Settings, calls: Calls, clock: Clock, scope: Scope
-) -> None:
-    store = Store(Table(calls, settings.table, clock=clock), ttl=1000)  # type: ignore[arg-type]
-    owner, now = scope.owner, int(clock.now)
-    assert store.slots.take(owner, 3, "one", now + 10)
-    assert not store.slots.take(owner, 3, "two", now + 10)
-    assert store.slots.take(owner, 4, "two", now + 10)
-    assert store.slots.list(owner) == {3, 4}
-    store.slots.keep(owner, 3, "one", now + 20)
-    store.slots.keep(owner, 4, "one", now + 20)
-    clock.now += 10
-    assert store.slots.list(owner) == {3}, "the other one's time is over, and its holder alone may keep it"
-    store.slots.free(owner, 3, "two")
-    assert store.slots.list(owner) == {3}
-    store.slots.free(owner, 3, "one")
-    assert store.slots.list(owner) == set()
-    assert store.slots.take(owner, 4, "three", now + 30)
-
-
-def test_a_swap_whose_answer_was_lost_has_succeeded(store: Store) -> None:
-    """The client sends it again, and meets its own item."""
-    swap = partial(
-        store._table.swap, condition="attribute_not_exists(pk) OR #until < :now", names={"#until": "until"}
-    )
-    times = {"until": {"N": "20"}, "expires": {"N": "9999999999"}}
-    item = {**items.keys_key(f"/{uuid.uuid4()}", "load"), **times}
-    assert swap(item, values={":now": {"N": "10"}}) is None
-    assert swap(item, values={":now": {"N": "10"}}) is None
-    with pytest.raises(ConditionFailed):
-        swap({**item, "until": {"N": "21"}}, values={":now": {"N": "10"}})
-    assert swap({**item, "until": {"N": "40"}}, values={":now": {"N": "30"}}) == item
-
-
-def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:
-    def count(window: int, item: int, requests: int) -> int:
-        return store.count_requests(scope.owner, window, item, requests, until=store.clock() + 60)
-
-    assert [count(1, 0, 2), count(1, 0, 3), count(2, 0, 1), count(1, 1, 4), count(1, 2, 7)] == [2, 5, 1, 4, 7]
-
-
-def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls: Calls) -> None:
-    """DynamoDB reads a hundred items at once."""
-    ids = [f"task-{number:03}" for number in range(101)]
-    for task_id in ids:
-        store.create_head(store.new_head(scope, task_id, "c", status(TaskState.COMPLETED, store.clock())))
-    calls.during()
-    heads = store.get_heads(scope, [*ids, "absent"])
-    assert sorted(heads) == ids
-    assert calls.during() == {"batch_get_item": 2}
-
-
-def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: Scope) -> None:
-    for number in range(3):
-        context = store.get_context(scope, "revised")
-        assert context.revision == number
-        store.update_context(
-            scope, "revised", context, lambda old: replace(old, waiting=f"task {old.revision}")
-        )

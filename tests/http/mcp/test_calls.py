@@ -20,71 +20,15 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.wire.mcp import tools
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, STATELESS, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
-from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
 from tests.agents.probe.agent import drawing
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import wait_until
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
+from tests.http.mcp.tool_agent import CARD, kit_of
 
 Json = Any
-
-CODE = """
-from dataclasses import dataclass
-from typing import Annotated, Literal
-from a2a_lambda import File, Turn, skill
-
-@dataclass
-class Weather:
-    city: str
-    degrees: float
-
-@skill(default=True)
-def weather(city: Annotated[str, "Name of the city"], unit: Literal["C", "F"] = "C") -> Weather:
-    return Weather(city, 21.5)
-
-@skill
-def talk(turn: Turn, times: int = 1):
-    return turn.text * times
-
-@skill
-def media(turn: Turn):
-    yield File("a.png", b"png", media_type="image/png")
-    yield File("a.wav", b"wav", media_type="audio/wav")
-    yield File("ä b.pdf", b"pdf", media_type="application/pdf")
-    yield File("far.zip", url="https://example.com/far.zip", media_type="application/zip")
-
-@skill
-def hidden(turn: Turn):
-    return "hidden"
-"""
-
-CARD = """
-name: Tools
-description: What it is for.
-version: 0.2.0
-defaultOutputModes: [text/plain, image/png, audio/wav, application/pdf, application/zip]
-skills:
-  - id: weather
-    name: The weather
-    description: Tells the weather.
-    examples: ["Is it warm?"]
-    annotations: { readOnlyHint: true }
-  - { id: talk, name: Talk, description: Says it. }
-  - { id: media, name: Media, description: Makes files. }
-  - { id: hidden, name: Hidden, description: Is no tool., mcp: false }
-"""
-
-
-def kit_of(settings: Settings, tmp_path: Path, card: str) -> Kit:
-    """A kit whose one agent, `tools`, has a card."""
-    folder = tmp_path / "agents" / "tools"
-    folder.mkdir(parents=True)
-    (folder / "agent.py").write_text(CODE)
-    (folder / "card.yaml").write_text(card)
-    return Kit(settings.model_copy(update={"agents": tmp_path / "agents"}))
 
 
 @pytest.fixture
@@ -96,52 +40,6 @@ def mcp(settings: Settings, tmp_path: Path) -> Any:
 
 def in_revision(mcp: Mcp, revision: str) -> Mcp:
     return Mcp(mcp.client, mcp.key, mcp.path, revision, **mcp.capabilities)
-
-
-def test_skills_are_tools(mcp: Mcp) -> None:
-    listed = mcp.ask("tools/list")
-    weather, talk, media = listed["tools"]
-    assert (weather["name"], weather["title"]) == ("weather", "The weather")
-    assert weather["description"] == "Tells the weather.\nExamples:\n- Is it warm?"
-    assert weather["annotations"] == {"readOnlyHint": True}
-    properties = weather["inputSchema"]["properties"]
-    assert properties["city"] == {"type": "string", "description": "Name of the city"}
-    assert properties["unit"]["enum"] == ["C", "F"]
-    assert "message" not in properties, "the skill gets no turn, so it reads no text"
-    assert weather["inputSchema"]["required"] == ["city"]
-    assert weather["outputSchema"]["required"] == ["city", "degrees"]
-    assert [*talk["inputSchema"]["properties"]] == ["times", "message", "task"]
-    assert media["inputSchema"]["required"] == ["message"]
-    assert "outputSchema" not in talk
-    assert listed["ttlMs"] > 0
-    assert mcp.ask("tools/list") == listed
-
-
-@pytest.mark.parametrize("name", ["agent-card.json", "agent.json"])
-@pytest.mark.parametrize("agent", ["", "/tools"])
-def test_the_card_says_where_the_tools_are(mcp: Mcp, name: str, agent: str) -> None:
-    place = f"/a2a{agent}" if agent else ""
-    card = mcp.client.get(f"{place}/.well-known/{name}").json()
-    [extension] = [item for item in card["capabilities"]["extensions"] if item["uri"] == MCP_EXTENSION]
-    assert extension["params"]["url"] == f"{BASE_URL}/mcp{agent}"
-    mcp.path = extension["params"]["url"]
-    assert mcp.ask("tools/list")["tools"]
-
-
-def test_an_agent_without_tools_names_no_place(settings: Settings, tmp_path: Path) -> None:
-    kit = kit_of(settings, tmp_path, CARD + "mcp: false\n")
-    card = TestClient(create_app(kit), base_url=BASE_URL).get("/.well-known/agent-card.json")
-    assert MCP_EXTENSION not in card.text
-
-
-def test_a_list_has_pages(mcp: Mcp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "PAGE_TOOLS", 2)
-    first = mcp.ask("tools/list")
-    second = mcp.ask("tools/list", {"cursor": first["nextCursor"]})
-    assert [tool["name"] for tool in (*first["tools"], *second["tools"])] == ["weather", "talk", "media"]
-    assert "nextCursor" not in second
-    for cursor in ("x", 1, "-1"):
-        assert mcp.refusal("tools/list", {"cursor": cursor})["code"] == -32602
 
 
 @pytest.mark.parametrize("revision", SUPPORTED)
@@ -361,18 +259,6 @@ def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
     for method in ("GET", "DELETE"):
         assert client.request(method, "/mcp", headers={"X-API-Key": key}).status_code == 405
     assert Mcp(client, key, "/mcp/nobody").refusal("tools/list", status=404)
-
-
-def test_extensions_are_for_clients_of_a2a(settings: Settings, tmp_path: Path) -> None:
-    """A client of MCP cannot activate the one that the agent requires."""
-    kit = kit_of(settings, tmp_path, CARD + "extensions: [{ uri: 'urn:x', required: true }]\n")
-    with TestClient(create_app(kit), base_url=BASE_URL) as client:
-        mcp = Mcp(client, new_key(kit), "/mcp")
-        assert text_of(mcp.call("talk", {"message": "hi"})) == "hi"
-
-
-def test_a_card_may_hide_its_tools(mcp: Mcp) -> None:
-    assert mcp.refusal("tools/call", {"name": "hidden", "arguments": {}})["code"] == -32602
 
 
 @pytest.mark.parametrize("revision", SUPPORTED)

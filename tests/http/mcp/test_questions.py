@@ -1,9 +1,6 @@
 """Questions of an agent: a form for the client's user, or words for its model."""
 
-import asyncio
-import json
 import re
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,70 +10,20 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.wire.mcp.revisions import SUPPORTED, WITH_HANDSHAKE
+from a2a_lambda.wire.mcp.revisions import SUPPORTED
 from tests.access.tokens.identity_provider import part
-from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
-from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, text_of
+from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
+from tests.http.mcp.shop import kit_in
 
 Json = Any
-
-CODE = """
-from typing import Literal
-from a2a_lambda import Ask, Authorize, Turn, skill
-
-@skill(default=True)
-def order(turn: Turn, size: Literal["S", "L"] | None = None, count: int = 0, gift: bool | None = None):
-    if size is None:
-        return Ask("Which size?", fills="size")
-    if not count:
-        return Ask("How many?", fills="count")
-    if gift is None:
-        return Ask("Is it a gift?", fills="gift")
-    return f"{count} of {size}, gift: {gift}"
-
-@skill
-def chat(turn: Turn):
-    if turn.text == "hello":
-        return Ask("And then?")
-    return f"heard: {turn.text}"
-
-@skill
-def engrave(turn: Turn, words: str, font: str = "plain"):
-    return f"{words!r} in {font}"
-
-@skill
-def private(turn: Turn):
-    return Authorize("Sign in at https://login.example.com")
-"""
-
-CARD = """
-name: Shop
-description: D.
-version: 0.1.0
-background: {background}
-skills:
-  - {{ id: order, name: Order, description: Orders. }}
-  - {{ id: chat, name: Chat, description: Talks. }}
-  - {{ id: engrave, name: Engrave, description: Writes on it. }}
-  - {{ id: private, name: Private, description: Asks for a sign-in. }}
-"""
-
-
-def kit_in(folder: Path, settings: Settings, *, background: bool) -> Kit:
-    agent = folder / "agents" / "shop"
-    agent.mkdir(parents=True)
-    (agent / "agent.py").write_text(CODE)
-    (agent / "card.yaml").write_text(CARD.format(background=json.dumps(background)))
-    return Kit(settings.model_copy(update={"agents": folder / "agents"}))
 
 
 @pytest.fixture
@@ -234,153 +181,6 @@ def test_a_question_that_was_answered_elsewhere_is_over(mcp: Mcp, client: TestCl
     ended = rest.call("POST", "message:send", said)["task"]
     assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
     mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(asked, "late")})
-
-
-class TestTasks:
-    """Long work is a task of the extension, and of A2A."""
-
-    @pytest.fixture
-    def kit(self, settings: Settings, tmp_path: Path) -> Kit:
-        return kit_in(tmp_path, settings, background=True)
-
-    @pytest.fixture
-    def queue(self, kit: Kit) -> FakeQueue:
-        queue = kit.__dict__["queue"] = FakeQueue()
-        return queue
-
-    @pytest.fixture
-    def mcp(self, client: TestClient, kit: Kit, queue: FakeQueue) -> Mcp:
-        return Mcp(client, new_key(kit), "/mcp", **WITH_TASKS, **ELICITS)
-
-    def work(self, kit: Kit, queue: FakeQueue) -> None:
-        while queue.waiting:
-            asyncio.run(kit.worker.run_turn(queue.waiting.pop(0), None))
-
-    def test_from_start_to_end(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
-        made = mcp.call("chat", {"message": "hello"})
-        assert (made["resultType"], made["status"]) == ("task", "working")
-        task = {"taskId": made["taskId"]}
-        assert mcp.ask("tasks/get", task)["status"] == "working"
-        self.work(kit, queue)
-        asked = mcp.ask("tasks/get", task)
-        assert asked["status"] == "input_required"
-        [(key, request)] = asked["inputRequests"].items()
-        assert request["params"]["message"] == "And then?"
-        formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
-        assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
-        assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
-        said = {"action": "accept", "content": {"answer": "more"}}
-        mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
-        assert not queue.waiting, "an answer to another question is ignored"
-        mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
-        self.work(kit, queue)
-        ended = mcp.ask("tasks/get", task)
-        assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
-        assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
-        assert (
-            made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
-        )
-        mcp.ask("tasks/cancel", task)
-        assert mcp.ask("tasks/get", task)["status"] == "completed"
-
-    def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
-        self, mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
-        plain = Mcp(mcp.client, mcp.key, "/mcp")
-        with_progress = plain.body(
-            "tools/call", {"name": "chat", "arguments": {"message": "hi"}}, meta={"progressToken": 1}
-        )
-        assert "The task is still running" in text_of(messages_of(plain.post(with_progress))[-1]["result"])
-        answer = text_of(plain.call("chat", {"message": "hello"}))
-        assert "The task is still running" in answer
-        [task_id] = re.findall(r"task='([^']+)'", answer)
-        assert task_id in text_of(plain.call("chat", {"message": "", "task": task_id}))
-        self.work(kit, queue)
-        assert "And then?" in text_of(plain.call("chat", {"task": task_id}))
-
-    def test_without_a_queue_a_turn_has_all_of_its_request(
-        self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It runs in the request, so the client's patience would be its deadline."""
-        monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.0)
-        kit = kit_in(tmp_path / "alone", settings, background=True)
-        with TestClient(create_app(kit), base_url=BASE_URL) as client:
-            assert "And then?" in text_of(
-                Mcp(client, new_key(kit), "/mcp").call("chat", {"message": "hello"})
-            )
-
-    def test_credentials_do_not_go_through_a_form(self, mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
-        task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
-        self.work(kit, queue)
-        asked = mcp.ask("tasks/get", task)
-        assert (asked["status"], asked["inputRequests"]) == ("input_required", {})
-        assert asked["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
-        [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
-        key = message["status"]["message"]["messageId"]
-        said = {"action": "accept", "content": {"answer": "secret"}}
-        mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
-        assert not queue.waiting
-
-    def test_it_is_a_task_of_a2a(self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
-        rest = Rest(client, mcp.key, "/a2a/shop")
-        made = mcp.call("chat", {"message": "hello"})["taskId"]
-        assert rest.call("GET", f"tasks/{made}")["id"] == made
-        rest.call("POST", f"tasks/{made}:cancel")
-        assert mcp.ask("tasks/get", {"taskId": made})["status"] == "cancelled"
-        sent = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
-        theirs = rest.call("POST", "message:send", sent)["task"]["id"]
-        mcp.ask("tasks/cancel", {"taskId": theirs})
-        assert rest.call("GET", f"tasks/{theirs}")["status"]["state"] == "TASK_STATE_CANCELED"
-        self.work(kit, queue)
-
-    def test_tasks_of_others_are_unknown(self, mcp: Mcp, client: TestClient, kit: Kit) -> None:
-        made = mcp.call("chat", {"message": "hello"})["taskId"]
-        other = Mcp(client, new_key(kit), "/mcp", **WITH_TASKS)
-        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
-            params: Json = {"inputResponses": {}}
-            foreign = other.refusal(method, {"taskId": made, **params})
-            unknown = other.refusal(method, {"taskId": "nothing", **params})
-            assert foreign["code"] == unknown["code"] == -32602
-            assert foreign["message"].replace(made, "nothing") == unknown["message"]
-
-    def test_without_the_extension_there_are_no_tasks(
-        self, mcp: Mcp, client: TestClient, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        error = Mcp(client, mcp.key, "/mcp").refusal("tasks/get", {"taskId": "x"})
-        assert error["code"] == -32021
-        assert error["data"] == {
-            "requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-        }
-        old = Mcp(client, mcp.key, "/mcp", WITH_HANDSHAKE[0])
-        assert old.refusal("tasks/get", {"taskId": "x"}, status=200)["code"] == -32601
-
-    def test_a_client_without_tasks_is_told_where_it_is(
-        self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("a2a_lambda.http.request.INVOCATION_SECONDS", 2.5)
-        plain = Mcp(client, mcp.key, "/mcp")
-        late = text_of(plain.call("chat", {"message": "more"}))
-        [task] = re.findall(r"task='([^']+)'", late)
-        assert task in text_of(plain.call("chat", {"task": task}))
-        self.work(kit, queue)
-        assert text_of(plain.call("chat", {"task": task})) == "heard: more"
-
-    def test_a_client_without_tasks_waits_for_the_end(
-        self, mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        workers: list[threading.Thread] = []
-
-        def send(turn: QueuedTurn) -> None:
-            worker = threading.Thread(target=lambda: asyncio.run(kit.worker.run_turn(turn, None)))
-            workers.append(worker)
-            worker.start()
-
-        monkeypatch.setattr(queue, "send", send)
-        answer = Mcp(client, mcp.key, "/mcp").call("chat", {"message": "more"})
-        for worker in workers:
-            worker.join()
-        assert text_of(answer) == "heard: more"
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

@@ -11,7 +11,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import DAY, ROOT
-from tests.store.counted import Counted
+from tests.store.calls import Counted
 from tools import template
 from tools.deployment import restore
 

@@ -11,16 +11,13 @@ from pytest_httpserver import HTTPServer
 
 from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
-from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Artifact, Json, Part, Task, TaskState, status
-from a2a_lambda.tasks.context import Context
 from tests.agent.folders import CARD
 from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tools.evals import main, report
-from tools.evals.cases import Case, Expectation, read_evals
-from tools.evals.runs import CREDENTIALS, Outcome, There, find_problems
+from tools.evals.cases import Case
+from tools.evals.runs import CREDENTIALS, Outcome, There
 
 CODE = """
 from a2a_lambda import Ask, skill
@@ -200,17 +197,6 @@ def test_only_answers_with_secrets_are_not_recorded(url: str, has_secrets: bool)
     assert bool(CREDENTIALS.search(url)) is has_secrets
 
 
-def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answer:
-    parts = [Part(text=text), *(Part(data=value) for value in data)]
-    task = Task(
-        id="t",
-        contextId="c",
-        status=status(TaskState(f"TASK_STATE_{state.upper()}"), 0),
-        artifacts=[Artifact(artifactId="artifact-1", parts=parts)],
-    )
-    return Answer(task, [], Context(), None, skill=skill)
-
-
 def test_what_a_model_answers_is_recorded_and_replayed(
     evaluate: Eval,
     httpserver: HTTPServer,
@@ -254,83 +240,6 @@ def test_json_in_a_text_counts_as_data(evaluate: Eval) -> None:
     cases = "cases:\n  - { name: sums, message: hi, expect: { equals: { sum: 3 } } }\n"
     assert evaluate(cases, code) == 0
     assert evaluate(cases.replace("3 }", "4 }"), code) == 1
-
-
-@pytest.mark.parametrize(
-    ("expect", "answer", "problem"),
-    [
-        ({}, answer_of("failed", "", []), "the state is failed, not completed"),
-        ({"matches": r"\d+"}, answer_of("completed", "none", []), r"does not match \d+"),
-        ({"equals": {"a": 1}}, answer_of("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
-        ({"equals": []}, answer_of("completed", "words", []), "the reply is not JSON: words"),
-        ({"schema": {"type": "array"}}, answer_of("completed", "words", []), "the reply is not JSON: words"),
-        ({"schema": {"required": ["b"]}}, answer_of("completed", "", [{}]), "'b' is a required property"),
-        ({"skill": "x"}, answer_of("completed", "", [], "y"), "skill y answered, not x"),
-        ({"seconds": 1}, answer_of("completed", "", []), "it took 2.0 s"),
-    ],
-)
-def test_each_expectation(expect: dict[str, object], answer: Answer, problem: str) -> None:
-    [mistake] = find_problems(Expectation.model_validate(expect), answer, 2.0)
-    assert problem in mistake
-
-
-@pytest.mark.parametrize(
-    "expect",
-    [
-        {"contains": "HELLO", "matches": "^h", "skill": "x", "seconds": 3},
-        {"equals": {"a": 1}, "schema": {"required": ["a"]}},
-    ],
-)
-def test_expectations_that_hold(expect: dict[str, object]) -> None:
-    reply = answer_of("completed", "hello", [{"a": 1}], "")
-    assert find_problems(Expectation.model_validate(expect), reply, 2.0) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("cases: []", "cases: "),
-        ("cases: [{ name: a b, message: x }]", "case a b.name"),
-        ("cases: [{ name: a }]", "case a.message"),
-        (
-            "cases: [{ name: a, message: x, expect: { contain: y } }]",
-            "case a.expect.contain: is not a field; did you mean contains",
-        ),
-        ("cases: [{ name: a, message: x, expect: { matches: '(' } }]", "not a regular expression"),
-        ("cases: [{ name: a, message: x, expect: { schema: { type: 7 } } }]", "not a JSON Schema"),
-        (
-            "cases: [{ name: a, message: x, skill: s, arguments: { n: 3 } }]",
-            'case a.arguments.n: must be text: write "3"',
-        ),
-        (
-            "cases: [{ name: a, message: x, skill: s, arguments: { n: 2026-01-31 } }]",
-            'must be text: write "2026-01-31"',
-        ),
-        ("cases: [{ name: a, message: 5 }]", "case a.message: must be a text, or a list"),
-        ("cases: [{ name: a, message: [5] }]", "case a.message.0: must be text: put it in quotes"),
-        ("cases: [{ name: a b, message: x }]", "must be letters, digits, - and _"),
-        ("cases: []", "cases: is empty: write at least one"),
-        ("", "the file: must have fields, each on a line below it"),
-        ("cases: [{ name: a, message: x }, { name: a, message: y }]", "two cases are named a"),
-        ("cases: [", "not valid YAML"),
-    ],
-)
-def test_a_mistake_is_explained(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "evals.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match=words):
-        read_evals(tmp_path)
-
-
-def test_a_number_may_be_expected_without_quotes(tmp_path: Path) -> None:
-    (tmp_path / "evals.yaml").write_text("cases: [{ name: a, message: x, expect: { contains: 7 } }]")
-    [case] = read_evals(tmp_path)
-    assert case.expect.contains == ["7"]
-
-
-def test_a_file_in_another_encoding_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "evals.yaml").write_bytes("cases: [{ name: a, message: é }]".encode("latin-1"))
-    with pytest.raises(ConfigurationError, match="not valid YAML"):
-        read_evals(tmp_path)
 
 
 def test_a_skill_that_is_not_there_is_no_failure_that_was_expected(

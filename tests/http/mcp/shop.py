@@ -1,0 +1,56 @@
+"""An agent that asks its user."""
+
+import json
+from pathlib import Path
+
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+
+CODE = """
+from typing import Literal
+from a2a_lambda import Ask, Authorize, Turn, skill
+
+@skill(default=True)
+def order(turn: Turn, size: Literal["S", "L"] | None = None, count: int = 0, gift: bool | None = None):
+    if size is None:
+        return Ask("Which size?", fills="size")
+    if not count:
+        return Ask("How many?", fills="count")
+    if gift is None:
+        return Ask("Is it a gift?", fills="gift")
+    return f"{count} of {size}, gift: {gift}"
+
+@skill
+def chat(turn: Turn):
+    if turn.text == "hello":
+        return Ask("And then?")
+    return f"heard: {turn.text}"
+
+@skill
+def engrave(turn: Turn, words: str, font: str = "plain"):
+    return f"{words!r} in {font}"
+
+@skill
+def private(turn: Turn):
+    return Authorize("Sign in at https://login.example.com")
+"""
+
+CARD = """
+name: Shop
+description: D.
+version: 0.1.0
+background: {background}
+skills:
+  - {{ id: order, name: Order, description: Orders. }}
+  - {{ id: chat, name: Chat, description: Talks. }}
+  - {{ id: engrave, name: Engrave, description: Writes on it. }}
+  - {{ id: private, name: Private, description: Asks for a sign-in. }}
+"""
+
+
+def kit_in(folder: Path, settings: Settings, *, background: bool) -> Kit:
+    agent = folder / "agents" / "shop"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(CODE)
+    (agent / "card.yaml").write_text(CARD.format(background=json.dumps(background)))
+    return Kit(settings.model_copy(update={"agents": folder / "agents"}))

@@ -1,0 +1,179 @@
+"""Long work is a task of the extension, and of A2A."""
+
+import asyncio
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from a2a_lambda.aws.queue import QueuedTurn
+from a2a_lambda.http.app import create_app
+from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from a2a_lambda.wire.mcp.revisions import WITH_HANDSHAKE
+from tests.background.fake_queue import FakeQueue
+from tests.conftest import BASE_URL, new_key
+from tests.helpers.rest import Rest, message_1_0
+from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, messages_of, text_of
+from tests.http.mcp.shop import kit_in
+
+Json = Any
+
+
+@pytest.fixture
+def client(kit: Kit) -> Any:
+    with TestClient(create_app(kit), base_url=BASE_URL) as made:
+        yield made
+
+
+@pytest.fixture
+def kit(settings: Settings, tmp_path: Path) -> Kit:
+    return kit_in(tmp_path, settings, background=True)
+
+
+@pytest.fixture
+def queue(kit: Kit) -> FakeQueue:
+    queue = kit.__dict__["queue"] = FakeQueue()
+    return queue
+
+
+@pytest.fixture
+def mcp(client: TestClient, kit: Kit, queue: FakeQueue) -> Mcp:
+    return Mcp(client, new_key(kit), "/mcp", **WITH_TASKS, **ELICITS)
+
+
+def work(kit: Kit, queue: FakeQueue) -> None:
+    while queue.waiting:
+        asyncio.run(kit.worker.run_turn(queue.waiting.pop(0), None))
+
+
+def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
+    made = mcp.call("chat", {"message": "hello"})
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    task = {"taskId": made["taskId"]}
+    assert mcp.ask("tasks/get", task)["status"] == "working"
+    work(kit, queue)
+    asked = mcp.ask("tasks/get", task)
+    assert asked["status"] == "input_required"
+    [(key, request)] = asked["inputRequests"].items()
+    assert request["params"]["message"] == "And then?"
+    formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
+    assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
+    assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
+    said = {"action": "accept", "content": {"answer": "more"}}
+    mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
+    assert not queue.waiting, "an answer to another question is ignored"
+    mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+    work(kit, queue)
+    ended = mcp.ask("tasks/get", task)
+    assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
+    assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
+    assert made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+    mcp.ask("tasks/cancel", task)
+    assert mcp.ask("tasks/get", task)["status"] == "completed"
+
+
+def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
+    mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
+    plain = Mcp(mcp.client, mcp.key, "/mcp")
+    with_progress = plain.body(
+        "tools/call", {"name": "chat", "arguments": {"message": "hi"}}, meta={"progressToken": 1}
+    )
+    assert "The task is still running" in text_of(messages_of(plain.post(with_progress))[-1]["result"])
+    answer = text_of(plain.call("chat", {"message": "hello"}))
+    assert "The task is still running" in answer
+    [task_id] = re.findall(r"task='([^']+)'", answer)
+    assert task_id in text_of(plain.call("chat", {"message": "", "task": task_id}))
+    work(kit, queue)
+    assert "And then?" in text_of(plain.call("chat", {"task": task_id}))
+
+
+def test_without_a_queue_a_turn_has_all_of_its_request(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs in the request, so the client's patience would be its deadline."""
+    monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.0)
+    kit = kit_in(tmp_path / "alone", settings, background=True)
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        assert "And then?" in text_of(Mcp(client, new_key(kit), "/mcp").call("chat", {"message": "hello"}))
+
+
+def test_credentials_do_not_go_through_a_form(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
+    task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
+    work(kit, queue)
+    asked = mcp.ask("tasks/get", task)
+    assert (asked["status"], asked["inputRequests"]) == ("input_required", {})
+    assert asked["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
+    [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
+    key = message["status"]["message"]["messageId"]
+    said = {"action": "accept", "content": {"answer": "secret"}}
+    mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+    assert not queue.waiting
+
+
+def test_it_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
+    rest = Rest(client, mcp.key, "/a2a/shop")
+    made = mcp.call("chat", {"message": "hello"})["taskId"]
+    assert rest.call("GET", f"tasks/{made}")["id"] == made
+    rest.call("POST", f"tasks/{made}:cancel")
+    assert mcp.ask("tasks/get", {"taskId": made})["status"] == "cancelled"
+    sent = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
+    theirs = rest.call("POST", "message:send", sent)["task"]["id"]
+    mcp.ask("tasks/cancel", {"taskId": theirs})
+    assert rest.call("GET", f"tasks/{theirs}")["status"]["state"] == "TASK_STATE_CANCELED"
+    work(kit, queue)
+
+
+def test_tasks_of_others_are_unknown(mcp: Mcp, client: TestClient, kit: Kit) -> None:
+    made = mcp.call("chat", {"message": "hello"})["taskId"]
+    other = Mcp(client, new_key(kit), "/mcp", **WITH_TASKS)
+    for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+        params: Json = {"inputResponses": {}}
+        foreign = other.refusal(method, {"taskId": made, **params})
+        unknown = other.refusal(method, {"taskId": "nothing", **params})
+        assert foreign["code"] == unknown["code"] == -32602
+        assert foreign["message"].replace(made, "nothing") == unknown["message"]
+
+
+def test_without_the_extension_there_are_no_tasks(
+    mcp: Mcp, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = Mcp(client, mcp.key, "/mcp").refusal("tasks/get", {"taskId": "x"})
+    assert error["code"] == -32021
+    assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    old = Mcp(client, mcp.key, "/mcp", WITH_HANDSHAKE[0])
+    assert old.refusal("tasks/get", {"taskId": "x"}, status=200)["code"] == -32601
+
+
+def test_a_client_without_tasks_is_told_where_it_is(
+    mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2a_lambda.http.request.INVOCATION_SECONDS", 2.5)
+    plain = Mcp(client, mcp.key, "/mcp")
+    late = text_of(plain.call("chat", {"message": "more"}))
+    [task] = re.findall(r"task='([^']+)'", late)
+    assert task in text_of(plain.call("chat", {"task": task}))
+    work(kit, queue)
+    assert text_of(plain.call("chat", {"task": task})) == "heard: more"
+
+
+def test_a_client_without_tasks_waits_for_the_end(
+    mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[threading.Thread] = []
+
+    def send(turn: QueuedTurn) -> None:
+        worker = threading.Thread(target=lambda: asyncio.run(kit.worker.run_turn(turn, None)))
+        workers.append(worker)
+        worker.start()
+
+    monkeypatch.setattr(queue, "send", send)
+    answer = Mcp(client, mcp.key, "/mcp").call("chat", {"message": "more"})
+    for worker in workers:
+        worker.join()
+    assert text_of(answer) == "heard: more"
