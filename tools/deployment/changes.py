@@ -6,7 +6,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tools.deployment import stack
-from tools.deployment.versions import Versions
+from tools.deployment.versions import Versions, stack_versions
 
 BOUNDARY = "PermissionsBoundaryArn"
 """The deploy role of a stack can change no role without it."""
@@ -79,6 +79,29 @@ def _check_warm_writes(name: str, writes: int, old_value: str) -> None:
             f"WarmWrites={writes}: the table already takes {grown_writes:,} writes per second, and DynamoDB"
             f" lowers none. Set a higher value, or keep WarmWrites={old_value}"
         )
+
+
+def check_rollout(name: str, rollout: str) -> None:
+    """Raises ConfigurationError if a gradual rollout could not begin, because the stack was rolled back.
+    CloudFormation names the version that it deployed last as the current one, and CodeDeploy refuses to shift
+    calls from a version that is not live.
+
+    Source: currentversion, in
+    https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html
+    """
+    if rollout == "AllAtOnce":
+        return
+    with stack.aws_errors(f"stack {name}"):
+        client: Any = clients.session().create_client("lambda")
+        resources = stack.resources_of(name)
+        for function in stack.functions_of(resources):
+            live, deployed = Versions(client, resources[function]).live(), stack_versions(resources, function)
+            if deployed and live not in deployed:
+                raise ConfigurationError(
+                    f"Rollout={rollout}: this stack was rolled back, and {function} serves version {live},"
+                    " from which CodeDeploy cannot shift calls. Deploy once with"
+                    f" PARAMETERS=Rollout=AllAtOnce; later deployments can have Rollout={rollout} again"
+                )
 
 
 def package_changes(name: str, *, is_image: bool) -> Iterator[str]:

@@ -24,7 +24,7 @@ from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_py
 from tools.command import reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
-from tools.deployment.changes import package_changes, parameter_changes
+from tools.deployment.changes import check_rollout, package_changes, parameter_changes
 from tools.deployment.versions import Versions
 
 TEMPLATE = Path("template.yaml")
@@ -257,6 +257,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         if not is_first:
             differences += parameter_changes(stage["stack_name"], parameters)
             differences += package_changes(stage["stack_name"], is_image=is_image)
+            check_rollout(stage["stack_name"], parameters["Rollout"])
         unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
         if is_image and unused:
             names = ", ".join(unused)

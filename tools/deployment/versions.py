@@ -57,12 +57,16 @@ class Versions:
         }
 
     def live(self) -> int:
-        """The live version. Raises ConfigurationError while a rollout is in progress."""
+        """The live version. Raises ConfigurationError while some calls go to another one: during a rollout,
+        while Lambda prepares provisioned concurrency, and after one of the two has failed."""
         alias = self._client.get_alias(FunctionName=self._function, Name=ALIAS)
         if alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
             raise ConfigurationError(
-                f"{self._function}: a rollout is in progress. Cancel it, which goes back to the release"
-                " before: aws cloudformation cancel-update-stack --stack-name <stack>"
+                f"{self._function}: some calls go to another version. If a deployment is in progress, wait"
+                " for it, or cancel it, which goes back to the release before: aws cloudformation"
+                " cancel-update-stack --stack-name <stack>. If none is, one has left this behind. End it: aws"
+                f" lambda update-alias --function-name {self._function} --name {ALIAS} --routing-config"
+                " AdditionalVersionWeights={}"
             )
         return int(alias["FunctionVersion"])
 
@@ -130,6 +134,15 @@ def release_of(configuration: Mapping[str, Any]) -> str:
     return digest[0] if digest else ""
 
 
+def stack_versions(resources: Mapping[str, str], name: str) -> set[int]:
+    """Versions of a function that CloudFormation knows: the one that it deployed last.
+
+    resources: physical ids of the stack's resources, by logical id. name: the function's logical id.
+    """
+    arns = [arn for logical_id, arn in resources.items() if logical_id.startswith(f"{name}Version") and arn]
+    return {int(arn.rpartition(":")[2]) for arn in arns}
+
+
 def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[str]:
     """Return to a release; yields a line for each function. Raises ConfigurationError, before it changes
     anything, unless all functions have a version of the release. The durable one need not: a stack gets it
@@ -190,10 +203,7 @@ def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str,
     """
     for name, versions in functions.items():
         numbers, live = list(versions.all()), versions.live()
-        arns = [
-            arn for logical_id, arn in resources.items() if logical_id.startswith(f"{name}Version") and arn
-        ]
-        needed = {live, *(int(arn.rpartition(":")[2]) for arn in arns)}
+        needed = {live, *stack_versions(resources, name)}
         old = [version for version in numbers[:-count] if version not in needed]
         if name == DURABLE:
             old = [version for version in old if not versions.runs_turns(version)]

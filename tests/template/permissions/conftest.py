@@ -49,8 +49,8 @@ OPTIONS = {
 """Every parameter that adds a resource, or a property."""
 
 
-def render_roles(**parameters: Json) -> Rendered:
-    """templates/deploy-role.yaml, for the stack with everything."""
+def render_roles(own_stack: str = "a2a-deploy-prod", **parameters: Json) -> Rendered:
+    """templates/deploy-role.yaml, for the stack with everything. own_stack: the stack of the roles."""
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
     options = {
         name: OPTIONS[name]
@@ -60,7 +60,7 @@ def render_roles(**parameters: Json) -> Rendered:
         )
     }
     given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
-    return Rendered(template, given, "a2a-deploy-prod")
+    return Rendered(template, given, own_stack)
 
 
 @pytest.fixture(scope="session")
@@ -69,9 +69,14 @@ def roles() -> Rendered:
 
 
 def statements_of(roles: Rendered, role: str) -> list[Json]:
+    """Statements of a role's own policy, and of those that name the role."""
     [policy] = roles.resources[role]["Properties"]["Policies"]
-    found: list[Json] = policy["PolicyDocument"]["Statement"]
-    return found
+    attached = [
+        resource["Properties"]
+        for resource in roles.resources.values()
+        if resource["Type"] == "AWS::IAM::Policy" and roles.name_of(role) in resource["Properties"]["Roles"]
+    ]
+    return [statement for each in (policy, *attached) for statement in each["PolicyDocument"]["Statement"]]
 
 
 @pytest.fixture(scope="session")

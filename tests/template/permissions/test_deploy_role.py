@@ -71,23 +71,24 @@ def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
             assert not [action for action in item["Action"] if action in ("*", "iam:*", "sts:*")], sid
             if sid == "RolesWithinTheBoundary":
                 assert item["Condition"] == bounded
-            elif sid in ("PassRoles", "PassItself"):
+            elif sid == "PassRoles":
                 assert item["Condition"]["StringEquals"]["iam:PassedToService"]
             else:
                 assert not grows & set(item["Action"]), sid
 
 
 def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
-    """Also where the name of the stack begins that of this one."""
-    for name in (STACK, "a2a"):
-        roles = render_roles(StackName=name)
+    """Also where the name of one of the two stacks begins that of the other."""
+    for name, own_stack in ((STACK, "deploy"), ("a2a", "a2a-deploy-prod"), (STACK, "a2a")):
+        roles = render_roles(own_stack, StackName=name, Proof="true")
         statements = statements_of(roles, "ExecutionRole")
         itself, boundary = roles.arn_of("ExecutionRole"), roles.arn_of("Boundary")
         bounded = {"iam:PermissionsBoundary": boundary}
         for role in (itself, roles.arn_of("DeployRole")):
             for action in ("PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRole", "AttachRolePolicy"):
                 assert not is_allowed(statements, f"iam:{action}", role, bounded)
-        for policy in (boundary, roles.arn_of("OperatorPolicy"), roles.arn_of("ErasurePolicy")):
+        policies = ("Boundary", "OperatorPolicy", "ErasurePolicy", "ProofPolicy")
+        for policy in map(roles.arn_of, policies):
             for action in ("CreatePolicyVersion", "DeletePolicy"):
                 assert not is_allowed(statements, f"iam:{action}", policy)
         for service, may_pass in (("cloudformation", True), ("lambda", False), ("codedeploy", False)):
@@ -120,7 +121,7 @@ def test_no_update_replaces_a_policy(resources: Json) -> None:
 
 WITHOUT_NAME = {
     *("Mappings", "WithoutResources", "MappingTags", "Apis", "Transform", "DomainRole"),
-    *("PassItself", "NotItself", "PassItselfToNoOther", "LayersOfOthers"),
+    "LayersOfOthers",
 }
 """Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
 

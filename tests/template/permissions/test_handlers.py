@@ -33,7 +33,7 @@ UNUSED = {
     "AWS::CodeDeploy::DeploymentGroup": r"codedeploy:RegisterOnPremisesInstance",
     "AWS::CloudFormation::Stack": r"cloudformation:(SetStackPolicy|GetStackPolicy)",
     "AWS::DynamoDB::Table": r"kinesis:.*|s3:.*|logs:.*|iam:CreateServiceLinkedRole|dynamodb:.*Import.*|"
-    r"kms:(ListAliases|RevokeGrant|Encrypt)",
+    r"kms:(ListAliases|RevokeGrant)",
     "AWS::Events::Rule": r"iam:PassRole",
     "AWS::IAM::ManagedPolicy": r"iam:(Attach|Detach)(Group|User)Policy",
     "AWS::IAM::Policy": r"iam:(Get|Put|Delete)(User|Group)Policy",

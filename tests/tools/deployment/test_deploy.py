@@ -126,8 +126,12 @@ class Live:
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> type[Live]:
-    monkeypatch.setattr(deploy, "Versions", Live)
-    monkeypatch.setattr(stack, "resources_of", lambda _: {name: name for name in stack.FUNCTIONS})
+    """Of a stack whose last deployment published version 2."""
+    for module in (deploy, changes):
+        monkeypatch.setattr(module, "Versions", Live)
+    functions = {name: name for name in stack.FUNCTIONS}
+    deployed = {f"{name}Version1a2b": f"arn:aws:lambda:r:1:function:{name}:2" for name in stack.FUNCTIONS}
+    monkeypatch.setattr(stack, "resources_of", lambda _: functions | deployed)
     return Live
 
 
@@ -152,6 +156,15 @@ def test_a_release_whose_rollback_was_cut_off_is_deployed_anew(live: type[Live])
     live.releases = {1: first, 2: second}
     live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2) | {stack.FUNCTIONS[0]: 1}
     assert deploy.fresh_release(second, "s") not in (first, second)
+
+
+def test_a_gradual_rollout_begins_from_what_was_deployed_last(live: type[Live]) -> None:
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2)
+    changes.check_rollout("s", "Canary10Percent5Minutes")
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 1)
+    changes.check_rollout("s", "AllAtOnce")
+    with pytest.raises(ConfigurationError, match=r"version 1, .*PARAMETERS=Rollout=AllAtOnce"):
+        changes.check_rollout("s", "Canary10Percent5Minutes")
 
 
 def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,8 +161,10 @@ def test_an_operator_who_may_not_wake_a_version_is_told() -> None:
 def test_a_rollout_is_not_disturbed() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 1})
     client.weights = {"2": 0.1}
-    with pytest.raises(ConfigurationError, match="in progress"):
+    with pytest.raises(ConfigurationError, match="in progress") as refused:
         list(roll_back(functions_of(client)))
+    command = "--function-name rpc --name live --routing-config AdditionalVersionWeights={}"
+    assert str(refused.value).endswith(command), "no rollout is in progress if one has failed"
 
 
 def test_what_is_live_is_never_deleted() -> None:
