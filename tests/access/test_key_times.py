@@ -97,6 +97,38 @@ def test_while_the_issuers_cannot_be_read_they_stay_as_they_were(
     assert "AccessDeniedException" in caplog.text
 
 
+def test_without_the_issuers_path_an_issuer_counts_for_five_minutes(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    """It may have been removed. The keys are read all the while."""
+    parameters.issuers = [ISSUER]
+    clock.now += keys.FRESH_SECONDS
+    assert known.find_issuers() == (ISSUER,)
+    parameters.refuses_issuers = True
+    loaded_at = clock.now
+    while clock.now < loaded_at + keys.STALE_KEYS_SECONDS:
+        assert known.find(ANN)
+        assert known.find_issuers() == (ISSUER,)
+        clock.now += keys.FRESH_SECONDS
+    assert known.find_cached_issuers() is None
+    with pytest.raises(KeysUnavailable, match="has not given the issuers"):
+        known.find_issuers()
+    assert known.find(ANN), "and works without issuers"
+    parameters.refuses_issuers, parameters.issuers = False, []
+    clock.now += keys.KEYS_REREAD_SECONDS
+    assert known.find_issuers() == (), "it is asked again, though the keys are new"
+
+
+def test_issuers_that_were_never_read_are_not_none(parameters: ParameterStore, clock: Clock) -> None:
+    """A valid token is not refused, and no card says that there is no sign-in."""
+    parameters.refuses_issuers = True
+    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    assert container.find(ANN)
+    assert container.find_cached_issuers() is None
+    with pytest.raises(KeysUnavailable):
+        container.find_issuers()
+
+
 @pytest.mark.parametrize(("has_key", "has_issuer"), [(True, True), (True, False), (False, True)])
 def test_a_key_or_an_issuer_is_enough(
     clock: Clock, caplog: pytest.LogCaptureFixture, has_key: bool, has_issuer: bool
@@ -210,7 +242,7 @@ def sharing(
 def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
     sharing: Keys, other: OtherContainer, clock: Clock, *, seconds: float, is_used: bool
 ) -> None:
-    other.copy = Copy(clock() + seconds, 1, [ANNS_KEY.row()])
+    other.copy = Copy(clock() + seconds, 1, [ANNS_KEY.row()], clock() + seconds)
     if is_used:
         assert sharing.find(ANN)
         return
@@ -222,9 +254,9 @@ def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
 def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
     sharing: Keys, other: OtherContainer, clock: Clock, *, age: float, is_remembered: bool
 ) -> None:
-    other.copy = Copy(clock() - age, 1, [ANNS_KEY.row()])
+    other.copy = Copy(clock() - age, 1, [ANNS_KEY.row()], clock() - age)
     assert sharing.find(unknown(1)) is None
-    other.copy = Copy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()])
+    other.copy = Copy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()], clock() + 1)
     clock.now += keys.KEYS_REREAD_SECONDS
     assert bool(sharing.find(unknown(1))) != is_remembered
 
@@ -250,7 +282,7 @@ def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_ag
     monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 3.0)
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     parameters.is_silent, parameters.is_throttling = False, True
-    other.copy = Copy(clock() - 100, 1, [ANNS_KEY.row()])
+    other.copy = Copy(clock() - 100, 1, [ANNS_KEY.row()], clock() - 100)
     assert sharing.find(ANN)
     assert parameters.reads == 3
 
@@ -265,7 +297,7 @@ def test_only_a_key_that_is_too_old_waits_for_the_container_that_reads_the_keys(
 
     def sleep(pause: float) -> None:
         sleeps.append(pause)
-        other.copy = Copy(clock(), 1, [ANNS_KEY.row()])
+        other.copy = Copy(clock(), 1, [ANNS_KEY.row()], clock())
 
     container = Keys(parameters, "/k", other, clock=clock, sleep=sleep)  # type: ignore[arg-type]
     assert container.find(ANN)

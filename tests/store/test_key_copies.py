@@ -43,9 +43,11 @@ def item_of(table: Table, copies: Copies, what: str) -> dict[str, Any]:
 def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -> None:
     assert copies.read_copy() is None
     load = Load(clock.now, pages=2, rows=[*ROWS], is_of_card=True)
-    assert load.as_copy() == Copy(clock.now, 2, ROWS, is_of_card=True), "what its own container uses"
+    assert load.as_copy() == Copy(clock.now, 2, ROWS, clock.now, is_of_card=True), (
+        "what its own container uses"
+    )
     began = load_all(copies)
-    assert copies.read_copy() == Copy(began, 1, ROWS)
+    assert copies.read_copy() == Copy(began, 1, ROWS, began)
     assert int(item_of(table, copies, "copy")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
     clock.now += COPY_KEPT_SECONDS + 1
     assert copies.read_copy() is None
@@ -102,7 +104,17 @@ def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> N
     slow.pages = 7
     copies.finish_load(slow)
     copy = copies.read_copy()
-    assert copy == Copy(began, 1, ROWS)
+    assert copy == Copy(began, 1, ROWS, began)
+
+
+def test_a_load_without_issuers_says_how_old_they_are(copies: Copies, clock: Clock) -> None:
+    load = copies.begin_load(seconds=10, resume=30)
+    assert load is not None
+    load.issuers_loaded = clock.now - 120
+    copies.finish_load(load)
+    copy = copies.read_copy()
+    assert copy is not None
+    assert (copy.loaded, copy.issuers_loaded) == (clock.now, clock.now - 120)
 
 
 def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> None:
@@ -117,7 +129,7 @@ def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> Non
 
 
 @pytest.mark.parametrize(
-    "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "3"}}, {"loaded": {"S": "x"}}]
+    "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "2"}}, {"loaded": {"S": "x"}}]
 )
 def test_a_copy_that_this_release_cannot_read_is_made_again(
     copies: Copies, table: Table, damage: dict[str, Any]

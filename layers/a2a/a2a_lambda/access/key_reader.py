@@ -62,9 +62,9 @@ class KeyReader:
                 is_throttled = isinstance(error, ParameterRefused) and error.code in KEYS_THROTTLED
                 may_retry = is_throttled and retries and self._clock() + pause < give_up
                 if load.part == ISSUERS_PART and not may_retry:
-                    # Without the issuers, the keys still count.
+                    # Without the issuers, the keys still count. The caller may have older issuers.
                     logger.error("the issuers of tokens could not be read: %s", error)
-                    load.lacks_issuers = True
+                    load.issuers_loaded = 0.0
                     return True
                 if isinstance(error, KeysUnavailable):
                     raise

@@ -66,7 +66,7 @@ CLOCK_SKEW_SECONDS = 1.0
 REFUSED_KEYS = 10_000
 """Unknown keys that a container remembers."""
 
-NO_KEYS = Copy(float("-inf"), 0, [])
+NO_KEYS = Copy(float("-inf"), 0, [], 0.0)
 
 logger = logging.getLogger(__name__)
 
@@ -138,16 +138,23 @@ class Keys:
 
     def find_cached_issuers(self) -> Sequence[Issuer] | None:
         """The issuers of tokens, if they are known without a call, else None."""
-        return None if self._clock() - self._copy.loaded >= self._fresh_seconds else self._issuers
+        now = self._clock()
+        is_known = now - self._copy.loaded < self._fresh_seconds and not self._lacks_issuers(now)
+        return self._issuers if is_known else None
 
     def find_issuers(self) -> Sequence[Issuer]:
         """The issuers of tokens, as they were at most STALE_KEYS_SECONDS ago. Raises KeysUnavailable."""
         arrival = self._clock()
         if not self._is_fresh(None, arrival):
             self._renew(None, arrival)
-        if arrival - self._copy.loaded >= STALE_KEYS_SECONDS:
-            raise KeysUnavailable("Parameter Store has not answered for a while")
+        if self._lacks_issuers(arrival):
+            raise KeysUnavailable("Parameter Store has not given the issuers of tokens for a while")
         return self._issuers
+
+    def _lacks_issuers(self, now: float) -> bool:
+        """Whether the issuers were never read, or too long ago. A newer copy of the keys may have old
+        issuers."""
+        return now - self._copy.issuers_loaded >= STALE_KEYS_SECONDS
 
     def _match(self, digest: str) -> Key | None:
         """Compare with every key, in constant time, so that the time shows nothing."""
@@ -180,13 +187,14 @@ class Keys:
         return True
 
     def _is_unknown(self, digest: str | None) -> bool:
-        """digest: None for the issuers of tokens, which are known with the keys."""
         return digest is not None and self._match(digest) is None
 
     def _is_fresh(self, digest: str | None, arrival: float) -> bool:
-        """Whether the keys in use are recent enough to decide. How often an unknown key may cause a read
-        depends on the number of pages."""
+        """Whether what is in use is recent enough to decide. How often an unknown key may cause a read
+        depends on the number of pages. digest: of the key that is looked for; None for the issuers."""
         age = arrival - self._copy.loaded
+        if digest is None and self._copy.issuers_loaded < self._copy.loaded:  # the last look did not get them
+            return age < self._reread_seconds
         if not self._is_unknown(digest):
             return age < self._fresh_seconds
         # A card that was read a moment ago must not delay a new key.
@@ -194,6 +202,8 @@ class Keys:
 
     def _must_wait(self, digest: str | None, arrival: float) -> bool:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
+        if digest is None:
+            return self._lacks_issuers(arrival)
         return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
 
     def _renew(self, digest: str | None, arrival: float) -> None:
@@ -240,7 +250,8 @@ class Keys:
             self._copies.stop_load(load, cooldown_seconds=1)
             return False
         load.is_of_card = digest is None
-        if load.lacks_issuers:
+        if load.issuers_loaded is not None:
+            load.issuers_loaded = self._copy.issuers_loaded
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
         if not self._try_to_use(load.as_copy()):

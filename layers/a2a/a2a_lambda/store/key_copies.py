@@ -25,9 +25,9 @@ Rows = list[list[Any]]
 COPY_KEPT_SECONDS = 3_600.0
 """Seconds after which DynamoDB may delete a copy or a load that no container renews."""
 
-ROWS_VERSION = 2
-"""Version of the rows. A release that changes what a row holds takes the next number. Then every other
-release reads Parameter Store instead."""
+ROWS_VERSION = 3
+"""Version of a copy. A release that changes what it holds takes the next number. Then every other release
+reads Parameter Store instead."""
 
 LOAD_FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
 
@@ -40,12 +40,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Every key in Parameter Store. loaded: Unix time at which the first one was read. is_of_card: no key was
-    looked for, only the issuers that a card names."""
+    """Every key in Parameter Store. loaded: Unix time at which the first one was read. issuers_loaded: the
+    same for the issuers, which is earlier if they could not be read; 0 = never. is_of_card: no key was looked
+    for, only the issuers that a card names."""
 
     loaded: float
     pages: int
     rows: Rows
+    issuers_loaded: float
     is_of_card: bool = False
 
 
@@ -54,7 +56,7 @@ class Load:
     """A load of the keys. One container at a time may load them.
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens. lacks_issuers: they could not be read.
+    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded: as of a copy; None = with the keys.
     """
 
     started_at: float
@@ -62,12 +64,13 @@ class Load:
     token: str = ""
     part: int = 0
     rows: Rows = field(default_factory=list)
-    lacks_issuers: bool = False
+    issuers_loaded: float | None = None
     is_of_card: bool = False
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def as_copy(self) -> Copy:
-        return Copy(self.started_at, self.pages, self.rows, self.is_of_card)
+        issuers_loaded = self.started_at if self.issuers_loaded is None else self.issuers_loaded
+        return Copy(self.started_at, self.pages, self.rows, issuers_loaded, self.is_of_card)
 
 
 class Copies:
@@ -87,8 +90,13 @@ class Copies:
         if item is None:
             return None
         try:
-            pages, is_of_card = int(item["pages"]["N"]), bool(item["card"]["BOOL"])
-            return Copy(float(item["loaded"]["N"]), pages, _rows_of(item), is_of_card)
+            return Copy(
+                float(item["loaded"]["N"]),
+                int(item["pages"]["N"]),
+                _rows_of(item),
+                float(item["issuers_loaded"]["N"]),
+                bool(item["card"]["BOOL"]),
+            )
         except UNREADABLE as error:
             logger.warning("the copy of the keys cannot be read, and is made again: %r", error)
             return None
@@ -120,13 +128,14 @@ class Copies:
 
     def finish_load(self, load: Load) -> None:
         """Share what was loaded, unless there is a newer copy. Others may load again."""
-        now = self._table.clock()
+        now, copy = self._table.clock(), load.as_copy()
         item = {
             **items.keys_key(self._path, "copy"),
-            "loaded": {"N": str(load.started_at)},
-            "pages": number(load.pages),
-            "rows": {"B": zlib.compress(strictjson.dumps(load.rows))},
-            "card": {"BOOL": load.is_of_card},
+            "loaded": {"N": str(copy.loaded)},
+            "issuers_loaded": {"N": str(copy.issuers_loaded)},
+            "pages": number(copy.pages),
+            "rows": {"B": zlib.compress(strictjson.dumps(copy.rows))},
+            "card": {"BOOL": copy.is_of_card},
             "version": number(ROWS_VERSION),
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
