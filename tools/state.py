@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from a2a_lambda.client.keys import BearerToken
 from a2a_lambda.errors import ConfigurationError
 from tools.command import is_loopback, read_port, read_url
 
@@ -77,13 +78,13 @@ def key_for(url: str, environ: Mapping[str, str]) -> str:
     return environ.get("KEY") or read_token(environ) or (local_key() if is_loopback(read_url(url)) else "")
 
 
-def read_token(environ: Mapping[str, str]) -> str:
+def read_token(environ: Mapping[str, str]) -> BearerToken:
     """TOKEN, or what the command in TOKEN_COMMAND prints, or "". Raises ConfigurationError."""
     command = environ.get("TOKEN_COMMAND", "")
     if environ.get("TOKEN") or not command:
-        return environ.get("TOKEN", "")
+        return BearerToken(environ.get("TOKEN", ""))
     result = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S602
-    token = result.stdout.strip()
+    token = BearerToken(result.stdout.strip())
     if result.returncode or not token:
         raise ConfigurationError(f"TOKEN_COMMAND printed no token, and exited with {result.returncode}")
     if token.startswith("{") or len(token.split()) > 1:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from a2a_lambda.client import Refused, Undiscovered, discovery
+from a2a_lambda.client import BearerToken, Refused, Undiscovered, discovery
 from a2a_lambda.protocol.model import Json
 from tests.conftest import BASE_URL
 
@@ -29,6 +29,8 @@ def test_the_key_stays_at_home() -> None:
     schemes: Json = {"k": {"type": "apiKey", "in": "header", "name": "X-Its-Own"}}
     asks = card | {"securitySchemes": schemes}
     assert discovery.agent_of_card(asks, source, "key").headers == {"X-Its-Own": "key"}
+    token = BearerToken("token")
+    assert discovery.agent_of_card(asks, source, token).headers == {"Authorization": "Bearer token"}
 
 
 HOSTILE_CARDS: list[Json] = [

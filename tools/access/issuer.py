@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
+from a2a_lambda.access.tokens.issuer_keys import TOKEN_ALGORITHMS, count_usable
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.agent.configuration import Configuration, process_configuration
 from a2a_lambda.errors import (
@@ -82,21 +83,20 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
                 " tokens of the first: leave out INTROSPECTION, or remove that one"
             )
     try:
-        if issuer.introspection:
-            path = f"/a2a/{environ['STACK']}" if stack else ""
-            secret = _configuration(path).secret(issuer.secret) if issuer.client else ""
-            introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
-            answer = "it answers questions about tokens. They are accepted within a minute"
-        else:
-            keys = fetch_keys(issuer, allow_loopback=not stack)
-            answer = f"public keys: {len(keys)}. Its tokens are accepted within a minute"
+        answer = (
+            _ask_about_a_token(issuer, environ)
+            if issuer.introspection
+            else _ask_for_keys(issuer, is_local=not stack)
+        )
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
         answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
     except ConfigurationUnavailable as error:
         # The functions may read a secret of Secrets Manager that an operator may not.
         answer = f"warning: {error}. The issuer is saved, but was not asked"
-    except (KeysUnavailable, TokenRefused) as error:
+    except TokenRefused as error:  # some issuers refuse the question because of what is asked about
+        answer = f"warning: {error}. Is INTROSPECTION the URL of its introspection endpoint? It is saved"
+    except KeysUnavailable as error:
         raise ConfigurationError(str(error)) from None
     issuers.add(issuer)
     if not issuer.scopes:
@@ -104,9 +104,33 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     return f"{_line(issuer)}\n{answer}.\nNext: {check_command(environ, issuer.agents)} TOKEN=<token>"
 
 
-def _configuration(path: str) -> Configuration:
-    """Where the secrets of a deployment are, or of this machine's agents."""
-    return Configuration(path) if path else process_configuration()
+def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:
+    """Says how many keys an issuer has. Raises KeysUnavailable, ConfigurationError if none of them can be
+    used."""
+    jwks = fetch_keys(issuer, allow_loopback=is_local)
+    count = count_usable(issuer, jwks)
+    if not count:
+        raise ConfigurationError(
+            f"the issuer has {len(jwks)} public keys, none of which is for {', '.join(TOKEN_ALGORITHMS)}, so"
+            " no token could be checked"
+        )
+    return f"public keys: {count}. Its tokens are accepted within a minute"
+
+
+def _ask_about_a_token(issuer: Issuer, environ: Mapping[str, str]) -> str:
+    """Says whether an issuer answers questions about tokens, and has the metadata that clients read to sign
+    in. Raises KeysUnavailable, TokenRefused, ConfigurationError, ConfigurationUnavailable."""
+    stack = environ.get("STACK", "")
+    # Where the secrets of a deployment are, or of this machine's agents.
+    configuration = Configuration(f"/a2a/{stack}") if stack else process_configuration()
+    secret = configuration.secret(issuer.secret) if issuer.client else ""
+    introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
+    answer = "it answers questions about tokens. They are accepted within a minute"
+    try:
+        fetch_keys(issuer, allow_loopback=not stack)
+    except KeysUnavailable as error:
+        answer += f". Warning: clients cannot sign in by the metadata of ISSUER: {error}"
+    return answer
 
 
 def _line(issuer: Issuer) -> str:
@@ -117,6 +141,9 @@ def _line(issuer: Issuer) -> str:
         "agents": ", ".join(issuer.agents) or "all",
         "claims": ", ".join(issuer.claims),
         "introspection": issuer.introspection,
+        "client": issuer.client,
+        "secret": issuer.secret,
+        "private": "1" if issuer.private else "",
     }
     description = "  ".join(f"{name} {value}" for name, value in fields.items() if value)
     return f"{issuer.name:<12} {issuer.url}  {description}"

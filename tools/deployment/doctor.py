@@ -18,6 +18,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
+from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import KitError
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, TaskState, state_word
@@ -126,7 +127,7 @@ class Visit:
     ) -> discovery.DiscoveredAgent | None:
         """The agent that a card describes. What the card lacks becomes a row."""
         add = self.report.add
-        credentials = {"X-API-Key": self._key} if self._key else {}
+        credentials = card_headers(self._key) if self._key else {}
         async with self._errors_as_rows("the card"), self._http() as http:
             answer = await http.get(url, headers=dict(headers or {}))
             if answer.status_code in (401, 403) and credentials:

@@ -56,6 +56,47 @@ def test_several_keys_may_have_one_id(door: Door, provider: IdentityProvider, ki
     assert door.refusal(provider.token({"kid": kid}, key=other)) == "signature"
 
 
+@pytest.mark.parametrize("kid", ["same", None])
+def test_a_key_that_the_issuer_replaces_without_a_new_id_is_used_at_once(
+    open_door: Open, provider: IdentityProvider, clock: Clock, kid: str | None
+) -> None:
+    def publish(key: Any) -> Json:
+        return {**key.as_dict(private=False), "kid": kid}
+
+    provider.publish = publish  # type: ignore[method-assign]
+    first, second = (open_door(provider.issuer()) for _ in range(2))
+    for door in (first, second):
+        door.tokens.check(provider.token({"kid": kid}))
+    provider.rotate()
+    old = provider.keys.pop(0)
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
+    token = provider.token({"kid": kid}, exp=int(clock.now) + 600)
+    assert first.tokens.check(token)
+    assert second.tokens.check(token), "it looks at what the first one has read"
+    assert provider.fetches.count("/keys") == 2
+    assert first.refusal(provider.token({"kid": kid}, key=old, exp=int(clock.now) + 600)) == "signature"
+
+
+@pytest.mark.parametrize(("alg", "name"), [("EdDSA", "Ed25519"), ("Ed25519", "EdDSA"), (None, "Ed25519")])
+def test_both_names_of_eddsa_are_one_algorithm(
+    door: Door, provider: IdentityProvider, alg: str | None, name: str
+) -> None:
+    """RFC 9864. An issuer may use one in its keys, and the other in its tokens."""
+    provider.keys.clear()
+    provider.rotate("OKP")
+    provider.publish = lambda key: {**key.as_dict(private=False), "kid": key.kid, "alg": alg}  # type: ignore[method-assign]
+    assert door.tokens.check(provider.token({"alg": name}))
+
+
+@pytest.mark.parametrize("extra", [{"use": None}, {"d": None, "x5c": []}, {"key_ops": []}, {"alg": None}])
+def test_what_an_issuer_does_not_say_of_a_key_may_be_null_or_empty(
+    door: Door, provider: IdentityProvider, extra: Json
+) -> None:
+    """As .NET's JsonWebKey writes it."""
+    provider.publish = lambda key: {**key.as_dict(private=False), "kid": key.kid, **extra}  # type: ignore[method-assign]
+    assert door.tokens.check(provider.token())
+
+
 def test_a_new_key_is_used_and_a_withdrawn_one_ends(
     door: Door, provider: IdentityProvider, clock: Clock
 ) -> None:
@@ -133,6 +174,8 @@ def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -
     [
         ({"issuer": "https://other.example"}, "names the issuer 'https://other.example'"),
         ({"issuer": "x" * 2000}, f"names the issuer '{'x' * 1000}'"),
+        ({"issuer": "https://login.example/{tenantid}/v2.0"}, "write the URL of your own tenant"),
+        ({"issuer": None}, "names no issuer"),
         ({"jwks_uri": "http://10.0.0.1/keys"}, "cannot be called"),
         ({"jwks_uri": "ftp://x/keys"}, "no jwks_uri"),
         ({"jwks_uri": 7}, "no jwks_uri"),
@@ -160,7 +203,7 @@ def test_on_lambda_an_issuer_needs_https_and_a_public_address(provider: Identity
     with pytest.raises(KeysUnavailable, match="must begin with https://"):
         fetch_keys(provider.issuer(private=True))
     for url in ("https://127.0.0.1:9", "https://169.254.169.254"):
-        with pytest.raises(KeysUnavailable, match="not public"):
+        with pytest.raises(KeysUnavailable, match=r"not public.*PRIVATE=1"):
             fetch_keys(provider.issuer(url=url))
 
 

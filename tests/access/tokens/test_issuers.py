@@ -178,6 +178,12 @@ def test_only_a_local_server_may_ask_an_issuer_on_this_machine_without_tls(host:
         check_url(f"ftp://{host}", is_local=True)
 
 
+@pytest.mark.parametrize("url", [f"{URL}:abc", f"{URL}:99999", "https://[::1"])
+def test_a_url_that_is_none_is_explained(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="not a valid url"):
+        check_url(url, is_local=False)
+
+
 @pytest.mark.parametrize("url", [f"{URL}/?a=1", f"{URL}/#a", "https://user@host", "https://"])
 def test_a_url_has_no_query_fragment_or_user(url: str) -> None:
     with pytest.raises(ConfigurationError, match="without a query"):

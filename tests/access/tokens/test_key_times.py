@@ -19,9 +19,10 @@ from tests.helpers.clock import Clock
 class Container:
     """One container. It counts its looks at the table, and its questions to the issuer."""
 
-    def __init__(self, door: Door, issuer: Issuer, jwks: list[Any]) -> None:
-        self.issuer, self.jwks = issuer, jwks
-        self.kid = jwks[0]["kid"]
+    def __init__(self, door: Door, provider: IdentityProvider) -> None:
+        self.provider, self.issuer = provider, provider.issuer()
+        self.jwks = [provider.publish(key) for key in provider.keys]
+        self.kid, self.token = self.jwks[0]["kid"], provider.token()
         self.looks = self.fetches = 0
         self.is_silent = False
         self.keys = IssuerKeys(self, self.fetch, clock=door.clock, sleep=door.clock.sleep)  # type: ignore[arg-type]
@@ -40,22 +41,26 @@ class Container:
             raise KeysUnavailable("the issuer does not answer")
         return self.jwks
 
-    def reason(self, kid: str) -> str:
-        """Why a token is refused whose signature is wrong: "kid" for an unknown key, else "signature"."""
+    def verify(self, token: str = "", kid: str = "") -> None:
+        header = {"alg": "RS256", "kid": kid or self.kid}
+        self.keys.verify(self.issuer, token or self.token, header)
+
+    def reason(self, kid: str, token: str = "") -> str:
+        """Why a token is refused."""
         with pytest.raises(TokenRefused) as refused:
-            self.keys.verify(self.issuer, "e30.e30.AA", {"alg": "RS256", "kid": kid})
+            self.verify(token, kid)
         return refused.value.reason
 
     def has_key(self) -> bool:
-        return self.reason(self.kid) == "signature"
+        self.verify()
+        return True
 
 
 @pytest.fixture
 def container(open_door: Open, provider: IdentityProvider, clock: Clock) -> Container:
     """It has asked the issuer now."""
     clock.now = 1_800_000_000.0
-    issuer = provider.issuer()
-    container = Container(open_door(issuer), issuer, [provider.publish(key) for key in provider.keys])
+    container = Container(open_door(provider.issuer()), provider)
     assert container.has_key()
     return container
 
@@ -148,20 +153,20 @@ def test_a_flood_of_tokens_of_a_silent_issuer_asks_once_in_five_seconds(
     looks: list[int] = []
     for _ in range(100):
         with pytest.raises(KeysUnavailable):
-            container.reason(container.kid if kid == "known" else kid)
+            container.verify(kid="" if kid == "known" else kid)
         looks.append(container.looks)
     assert container.fetches == 2
     assert looks[-1] - looks[0] <= (100 if kid == "known" else 0)
     clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
     with pytest.raises(KeysUnavailable):
-        container.reason(container.kid)
+        container.verify()
     assert container.fetches == 3
 
 
 def test_keys_that_another_container_has_renewed_are_used_at_once(
     container: Container, open_door: Open, clock: Clock
 ) -> None:
-    other = Container(open_door(container.issuer), container.issuer, container.jwks)
+    other = Container(open_door(container.issuer), container.provider)
     assert other.has_key()
     clock.now += issuer_keys.STALE_JWKS_SECONDS
     fetch = container.begin_fetch(container.issuer, cooldown_seconds=issuer_keys.FETCH_COOLDOWN_SECONDS)
@@ -176,6 +181,22 @@ def test_keys_that_another_container_has_renewed_are_used_at_once(
     assert slept == [issuer_keys.FETCH_POLL_SECONDS]
     assert container.has_key()
     assert (container.fetches, other.fetches) == (1, 0)
+
+
+def test_forged_signatures_ask_the_issuer_once_in_half_a_minute(container: Container, clock: Clock) -> None:
+    """It may have replaced the key under its id. A container looks at the table once in five seconds."""
+    forged = container.token[:-6] + "AAAAAA"
+    clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS - 1
+    looks = container.looks
+    assert [container.reason(container.kid, forged) for _ in range(3)] == ["signature"] * 3
+    assert (container.looks, container.fetches) == (looks + 1, 1)
+    clock.now += issuer_keys.RELOOK_SECONDS
+    assert [container.reason(container.kid, forged) for _ in range(3)] == ["signature"] * 3
+    assert container.fetches == 2
+    clock.now += issuer_keys.RELOOK_SECONDS
+    assert container.reason(container.kid, forged) == "signature"
+    assert container.fetches == 2
+    assert container.has_key()
 
 
 def test_after_a_day_the_issuer_is_waited_for(container: Container, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 """Callers who sign in at an identity provider: who they are, and who is not let in."""
 
+import base64
 import hmac
 import json
 import time
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
 from joserfc import jwk
 from pytest_httpserver import HTTPServer
 
@@ -202,6 +205,8 @@ def hostile() -> Iterator[Any]:
     yield add("typ of a DPoP proof", "kind", lambda idp: idp.token({"typ": "dpop+jwt"}))
     yield add("ID token with a nonce", "kind", lambda idp: idp.token({"typ": "JWT"}, nonce="n"))
     yield add("refresh token", "kind", lambda idp: idp.token(typ="Refresh"))
+    yield add("Keycloak's logout token", "kind", lambda idp: idp.token({"typ": "JWT"}, typ="Logout"))
+    yield add("logout token", "kind", lambda idp: idp.token({"typ": "JWT"}, events={"logout": {}}))
     yield add("token of another use", "kind", lambda idp: idp.token(token_use="refresh_token"))
     yield add("token that is bound to a key", "kind", lambda idp: idp.token(cnf={"jkt": "x"}))
     yield add("ID token with at_hash", "kind", lambda idp: idp.token({"typ": "JWT"}, at_hash="h"))
@@ -243,6 +248,25 @@ def test_a_hostile_token_is_refused(
     asked = list(provider.fetches)
     assert door.refusal(make(provider)) == reason
     assert provider.fetches == asked
+
+
+@pytest.mark.parametrize("white_space", [" ", "\n  ", "\t"])
+def test_a_header_may_be_written_with_white_space(
+    door: Door, provider: IdentityProvider, white_space: str
+) -> None:
+    header, claims, _ = provider.token().split(".")
+    text = base64.urlsafe_b64decode(header + "==").decode().replace("{", "{" + white_space)
+    payload = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    signature = provider.keys[-1].private_key.sign(
+        f"{payload}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256()
+    )
+    assert door.tokens.check(f"{payload}.{claims}.{part(signature)}")
+
+
+def test_claims_that_are_null_are_absent(door: Door, provider: IdentityProvider) -> None:
+    claims = {**provider.claims(), "cnf": None, "nonce": None}
+    header = {"alg": "RS256", "kid": provider.keys[-1].kid}
+    assert door.tokens.check(provider.sign(header, json.dumps(claims).encode(), provider.keys[-1]))
 
 
 def test_a_token_of_one_issuer_is_none_of_another(open_door: Open, httpserver: HTTPServer) -> None:

@@ -142,6 +142,8 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     with caplog.at_level(logging.INFO):
         for secret in (token, token, key, key, expired, "a2a_" + "x" * 43, "", provider.token(iss="x")):
             send(client, secret)
+        send(client, token, "strict")
+        send(client, new_key(kit, owner="team", agents=("who",)), "strict")
     fields = ("sign_in", "kind", "owner", "issuer", "client", "reason")
     lines = [
         {name: value for name in fields if (value := getattr(record, name, None))}
@@ -161,6 +163,8 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
         {"sign_in": "refused", "kind": "key", "reason": "unknown"},
         {"sign_in": "refused", "kind": "none", "reason": "absent"},
         {"sign_in": "refused", "kind": "token", "reason": "issuer"},
+        {"sign_in": "refused", "kind": "token", "issuer": "idp", "client": "robot", "reason": "scope"},
+        {"sign_in": "refused", "kind": "key", "reason": "agent"},
     ]
     for secret in (token, expired, key):
         assert secret not in caplog.text
@@ -176,3 +180,14 @@ def test_the_metadata_of_an_agent_that_is_not_public_names_only_the_way_in(
     hidden = client.get(f"{path}/hidden").json()
     assert hidden["authorization_servers"] == [provider.url]
     assert "resource_name" not in hidden
+    assert "scopes_supported" not in hidden, "an empty list would make a client ask for none"
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp/", "/mcp/strict/", "/a2a/strict/"])
+def test_the_metadata_of_a_url_with_a_slash_at_its_end(
+    client: TestClient, accept: Accept, provider: IdentityProvider, path: str
+) -> None:
+    """The resource is the url that the client calls (RFC 9728 section 3.3)."""
+    accept(provider.issuer())
+    metadata = client.get(f"/.well-known/oauth-protected-resource{path}").json()
+    assert metadata["resource"] == BASE_URL + path

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from joserfc import jwk
 from pytest_httpserver import HTTPServer
 
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.aws import clients, parameters
+from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
 from a2a_lambda.settings import Settings
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
@@ -121,7 +124,7 @@ def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: Id
     assert (status, "refused until it answers" in shown) == (0, True)
     provider.answers = False
     status, shown = run(NAME="other", ISSUER=provider.url, AUDIENCE="a")
-    assert (status, "no .well-known" in shown) == (1, True)
+    assert (status, "openid-configuration has the status 503" in shown) == (1, True)
 
 
 def test_an_issuer_of_opaque_tokens_is_asked_at_once(
@@ -133,7 +136,7 @@ def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     asked = {"ISSUER": provider.url, "AUDIENCE": "a", "INTROSPECTION": url, "CLIENT": "kit", "SECRET": "idp"}
     status, shown = run(NAME="idp", **asked)
     assert (status, "it answers questions about tokens" in shown) == (0, True)
-    assert f"introspection {url}" in run()[1]
+    assert f"introspection {url}  client kit  secret idp" in run()[1]
     second = {**asked, "ISSUER": "https://b.example.com"}
     assert "idp is asked about opaque tokens already" in run(NAME="b", **second)[1]
     for words in ("check CLIENT and SECRET", "has no `active`"):
@@ -142,6 +145,32 @@ def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     assert "add INTROSPECTION" in run(NAME="idp", **{**asked, "INTROSPECTION": ""})[1]
     assert "belong together" in run(NAME="idp", **{**asked, "SECRET": ""})[1]
     assert "make secret NAME=other" in run(NAME="idp", **{**asked, "SECRET": "other"})[1]
+
+
+def test_an_endpoint_that_may_be_another_one_is_doubted(run: Run, provider: IdentityProvider) -> None:
+    """Some issuers answer 400 to a question about a token of a form that they do not know, and so does an
+    endpoint of another kind. Clients read the metadata of ISSUER, which tokens do not need."""
+    url = provider.introspect(lambda request: (400, {"error": "invalid_request"}))
+    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a", INTROSPECTION=url)
+    assert (status, "Is INTROSPECTION the URL of its introspection endpoint?" in shown) == (0, True)
+    url = provider.introspect(lambda request: (200, {"active": False}), "other")
+    status, shown = run(
+        NAME="idp", ISSUER=f"{provider.url}/typo", AUDIENCE="a", INTROSPECTION=url, PRIVATE="1"
+    )
+    assert (status, "Warning: clients cannot sign in" in shown) == (0, True)
+    assert "private 1" in run()[1]
+
+
+@pytest.mark.parametrize("kind", ["P-384", "oct", ""])
+def test_an_issuer_none_of_whose_keys_can_be_used_is_refused(
+    run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    key: Any = jwk.ECKey.generate_key("P-384") if kind == "P-384" else jwk.OctKey.generate_key()
+    monkeypatch.setattr(provider, "publish", lambda _: key.as_dict(private=kind == "oct"))
+    if not kind:
+        provider.keys.clear()
+    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
+    assert (status, "none of which is for RS256, PS256, ES256, EdDSA, Ed25519" in shown) == (1, True)
 
 
 def test_an_operator_need_not_read_the_secret(
@@ -166,6 +195,8 @@ def test_a_token_may_come_from_a_command() -> None:
     assert key_for(url, {"TOKEN": "t"}) == "t"
     assert key_for(url, {"TOKEN_COMMAND": "echo from-a-command"}) == "from-a-command"
     assert key_for(url, {"KEY": "k", "TOKEN": "t"}) == "k"
+    for environ in ({"TOKEN": "t"}, {"TOKEN_COMMAND": "echo t"}):
+        assert card_headers(key_for(url, environ)) == {"Authorization": "Bearer t"}, "it may be opaque"
     with pytest.raises(ConfigurationError, match="exited with 3"):
         key_for(url, {"TOKEN_COMMAND": "exit 3"})
     with pytest.raises(ConfigurationError, match="a token and nothing else"):

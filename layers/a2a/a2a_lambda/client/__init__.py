@@ -3,11 +3,13 @@
 from a2a_lambda.client.auth import AwsSignature, ClientCredentials, SignInFailed
 from a2a_lambda.client.client import AgentError, Client
 from a2a_lambda.client.discovery import Undiscovered
+from a2a_lambda.client.keys import BearerToken
 from a2a_lambda.net.addresses import Refused
 
 __all__ = [
     "AgentError",
     "AwsSignature",
+    "BearerToken",
     "Client",
     "ClientCredentials",
     "Refused",

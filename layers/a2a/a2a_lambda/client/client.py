@@ -46,7 +46,8 @@ class AgentError(KitError):
 class Client:
     """Client of another agent.
 
-    url: URL of the agent, or of its card. key: sent only to the origin of that URL (scheme, host and port).
+    url: URL of the agent, or of its card. key: sent only to the origin of that URL (scheme, host and port),
+        in the header that the card names. A `BearerToken("…")` goes into `Authorization`.
     auth: signs in there instead, or too: `ClientCredentials`, `AwsSignature`.
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from a2a_lambda.client.keys import BearerToken, bearer_header
 from a2a_lambda.errors import KitError, excerpt
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json, object_in, objects_in, text_in
@@ -100,12 +101,14 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
 
 
 def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
-    """The header of a card's first scheme for a key; a bearer token if it has none."""
+    """The header of a card's first scheme for a key; a bearer token if it has none, or for a token."""
+    if isinstance(key, BearerToken):
+        return bearer_header(key)
     for scheme in object_in(card, "securitySchemes").values():
         details: Any = scheme.get("apiKeySecurityScheme", scheme) if isinstance(scheme, dict) else None
         if not isinstance(details, dict) or details.get("location", details.get("in")) != "header":
             continue
         name = text_in(details, "name")
         if TOKEN.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
-            return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
-    return {"Authorization": f"Bearer {key}"}
+            return bearer_header(key) if name.lower() == "authorization" else {name: key}
+    return bearer_header(key)

@@ -19,6 +19,16 @@ def check_key(key: str) -> str:
     return key
 
 
+class BearerToken(str):
+    """A token. It goes into `Authorization: Bearer` only, whatever header a card names for keys."""
+
+    __slots__ = ()
+
+
+def bearer_header(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
 def card_headers(key: str) -> dict[str, str]:
     """Headers with which a card is read: before that, no one knows which of the two the agent wants."""
-    return {"X-API-Key": key, "Authorization": f"Bearer {key}"}
+    return bearer_header(key) if isinstance(key, BearerToken) else {"X-API-Key": key, **bearer_header(key)}

@@ -13,6 +13,7 @@ from a2a_lambda.access import audit
 from a2a_lambda.access.credentials import KEY_FORM, KEY_PREFIX, Grant, is_token
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import (
+    Forbidden,
     InsufficientScope,
     KeysUnavailable,
     TokenRefused,
@@ -81,7 +82,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
-    is_opaque = not request.headers.get("x-api-key") and not secret.startswith(KEY_PREFIX)
+    is_opaque = secret == _bearer_of(request) and not secret.startswith(KEY_PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
     # What an unknown key waits for must not delay a known one.
@@ -116,10 +117,15 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
 
 def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
     """Scope of the caller and an agent. Raises Forbidden for a caller that may not call it."""
+    caller = grant.caller
     try:
         return grant.scope(agent.name, agent.card.scopes)
     except InsufficientScope as error:  # only a caller with a token lacks a scope, so there are issuers
+        audit.log_refused(caller.kind, "scope", issuer=caller.issuer, client=caller.client)
         error.metadata_url = _metadata_url(request)
+        raise
+    except Forbidden:
+        audit.log_refused(caller.kind, "agent", issuer=caller.issuer, client=caller.client)
         raise
 
 
@@ -152,8 +158,10 @@ def _agent_of(request: Request) -> str:
 
 def secret_of(request: Request) -> str:
     """The key or the token that a request carries, or ""."""
-    if key := request.headers.get("x-api-key"):
-        return key.strip()
+    return request.headers.get("x-api-key", "").strip() or _bearer_of(request)
+
+
+def _bearer_of(request: Request) -> str:
     for header in (APPBUILDER, "authorization"):
         scheme, _, credentials = request.headers.get(header, "").partition(" ")
         if scheme.lower() == "bearer" and (secret := credentials.strip()):

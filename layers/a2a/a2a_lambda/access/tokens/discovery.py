@@ -26,6 +26,15 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
     return asyncio.run(_fetch_keys(issuer, allow_loopback=allow_loopback))
 
 
+def _advice(name: Json) -> str:
+    """What to do about the issuer that metadata names. It is not ours."""
+    if not isinstance(name, str) or not name:
+        return "names no issuer"
+    if "{" in name:  # Entra's `common` has a placeholder
+        return "is of no single issuer: as ISSUER, write the URL of your own tenant"
+    return f"names the issuer {name[:URL_CHARACTERS]!r}: write it exactly so, as ISSUER"
+
+
 async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
     """An issuer's JSON Web Keys. Raises KeysUnavailable."""
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
@@ -42,9 +51,8 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
                 break
         else:
             raise documents.problem("it has no .well-known/openid-configuration")
-        if metadata.get("issuer") != issuer.url:
-            name = str(metadata.get("issuer"))[:URL_CHARACTERS]
-            raise documents.problem(f"{url} names the issuer {name!r}: write it exactly so, as ISSUER")
+        if (name := metadata.get("issuer")) != issuer.url:
+            raise documents.problem(f"{url} {_advice(name)}")
         jwks_uri = metadata.get("jwks_uri")
         if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
             raise documents.problem(f"{url} has no jwks_uri that begins with https://")

@@ -11,7 +11,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError
-from a2a_lambda.net.addresses import Refused, Unresolved
+from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
@@ -34,8 +34,10 @@ class Documents:
         return url.startswith(self._schemes)
 
     async def get(self, url: str) -> Json:
-        """JSON at a URL; None if there is none. Raises KeysUnavailable."""
+        """JSON at a URL; None if there is none. Raises KeysUnavailable, also if its server is not well."""
         status, content = await self._read("GET", url)
+        if status == 429 or status >= 500:
+            raise self.problem(f"{url} has the status {status}", status)
         return content if status == 200 else None
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
@@ -79,6 +81,11 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator
             yield Documents(issuer, http, allow_http=allow_loopback)
     except TimeoutError:
         raise IssuerUnreachable(f"issuer {issuer.name}: it does not answer") from None
+    except NotPublic as error:
+        raise IssuerUnreachable(
+            f"issuer {issuer.name}: it cannot be called: {error}. If its servers have private addresses, add"
+            " PRIVATE=1"
+        ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise IssuerUnreachable(f"issuer {issuer.name}: it cannot be called: {reason}") from None

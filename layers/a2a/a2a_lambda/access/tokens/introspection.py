@@ -76,7 +76,7 @@ async def ask_issuer(
         status, claims = await documents.post(issuer.introspection, form, auth)
         if status == 400:  # some answer so to a token of a form that they do not know
             logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
-            return None
+            raise TokenRefused("inactive", "its issuer does not understand a question about it (400)")
         if status in (401, 403):
             raise documents.problem("it refuses the client that asks: check CLIENT and SECRET", status)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):

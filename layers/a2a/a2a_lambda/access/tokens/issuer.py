@@ -187,6 +187,7 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
     """Raises ConfigurationError for a URL that no issuer may have (RFC 8414 section 2)."""
     try:
         parts = urlsplit(url)
+        _ = parts.port  # raises for one that is no number up to 65,535
     except ValueError:
         raise ConfigurationError(f"{variable}={url}: this is not a valid url") from None
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")

@@ -2,7 +2,7 @@
 
     known kid, read from the table within a minute   nothing is read
     known kid, older                                 the table is read; one container renews it, later
-    unknown kid                                      the table is read, then the issuer
+    unknown kid, or a signature of no known key      the table is read, then the issuer
 
 The whole deployment asks an issuer at most once in FETCH_COOLDOWN_SECONDS, whatever tokens say. An issuer
 that does not answer changes nothing for callers whose keys are known, until these are STALE_JWKS_SECONDS old.
@@ -123,6 +123,7 @@ class IssuerKeys:
         self._sleep = sleep
         self._keyrings: dict[Issuer, Keyring] = {}
         self._lookups: dict[Issuer, KeyLookup] = {}
+        self._checked_again: dict[Issuer, float] = {}
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
@@ -133,48 +134,55 @@ class IssuerKeys:
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused("form", "its kid is not a text")
-        fields = {"alg": algorithm, **TOKEN_ALGORITHMS[algorithm]}.items()
-        keys = [
-            key
-            for key in self._keys_of(issuer, kid)
-            if all(key.as_dict().get(name, value) == value for name, value in fields)
-        ]
-        if not keys:
-            raise TokenRefused("signature", "its alg does not fit the issuer's key")
-        jose = _jose()
-        # Unknown fields of a header are ignored (RFC 7515 section 4), and `tokens` limits the length.
-        registry = jose.jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
-        registry.max_header_length = len(token)
-        for key in keys:
-            with suppress(jose.errors.JoseError, ValueError):
-                jose.jws.deserialize_compact(token, key, registry=registry)
+        try:
+            keyring = self._keyring_with(issuer, kid)
+            if _has_signed(keyring.find(kid), token, algorithm):
                 return
-        raise TokenRefused("signature", "its signature is not the issuer's")
+            newer = self._check_again(issuer, keyring)
+        except StoreError as error:
+            raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+        if newer is keyring or not _has_signed(newer.find(kid), token, algorithm):
+            raise TokenRefused("signature", "its signature is not the issuer's")
 
     def knows(self, issuer: Issuer, kid: str) -> bool:
         """Whether this container has such a key."""
         keyring = self._keyrings.get(issuer)
         return keyring is not None and bool(keyring.find(kid))
 
-    def _keys_of(self, issuer: Issuer, kid: str) -> "list[PublicKey]":
-        """The issuer's keys with an id; all of them, if a token names none. Raises KeysUnavailable,
-        TokenRefused if there is none."""
+    def _keyring_with(self, issuer: Issuer, kid: str) -> Keyring:
+        """The issuer's keys, among them one with an id; any, if a token names none. Raises KeysUnavailable,
+        StoreError, TokenRefused if there is none."""
         keyring = self._keyrings.get(issuer)
         if (
             keyring is None
             or self._clock() - keyring.looked_at >= COPY_LOOK_SECONDS
             or not keyring.has_usable_key(kid, self._clock())
         ):
-            try:
-                keyring = self._look(issuer, kid)
-            except StoreError as error:
-                raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
+            keyring = self._look(issuer, kid)
         if keyring.is_stale(self._clock()):
-            raise KeysUnavailable(f"issuer {issuer.name} has not answered for a day")
-        keys = keyring.find(kid)
-        if not keys:
+            raise KeysUnavailable(f"issuer {issuer.name} has not given its keys for a day")
+        if not keyring.find(kid):
             raise TokenRefused("kid", "its issuer has no key of this kid")
-        return keys
+        return keyring
+
+    def _check_again(self, issuer: Issuer, keyring: Keyring) -> Keyring:
+        """The issuer's keys after a signature that none of them has made: the issuer may have replaced a key
+        without a kid, or under the same one. Raises StoreError.
+
+        Forged tokens come here, too. So a container looks once in RELOOK_SECONDS, one thread of the
+        deployment asks the issuer, and no other waits for it.
+        """
+        now = self._clock()
+        if now - self._checked_again.get(issuer, float("-inf")) < RELOOK_SECONDS:
+            return self._keyrings[issuer]
+        self._checked_again[issuer] = now
+        newer = self._read(issuer)
+        if newer is keyring and now - keyring.copy.fetched_at >= FETCH_COOLDOWN_SECONDS:
+            fetch = self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)
+            if fetch is not None:
+                self._renew(issuer, fetch)
+                newer = self._read(issuer)
+        return newer
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
         """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
@@ -249,6 +257,33 @@ class IssuerKeys:
             self._copies.end_fetch(issuer, fetch, "failed")
 
 
+def _has_signed(keys: "list[PublicKey]", token: str, algorithm: str) -> bool:
+    """Whether one of an issuer's keys has signed a token. Raises TokenRefused if none fits the algorithm."""
+    keys = [key for key in keys if _fits(key, algorithm)]
+    if not keys:
+        raise TokenRefused("signature", "its alg does not fit the issuer's key")
+    jose = _jose()
+    # Unknown fields of a header are ignored (RFC 7515 section 4), and `tokens` limits the length.
+    registry = jose.jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    registry.max_header_length = len(token)
+    for key in keys:
+        with suppress(jose.errors.JoseError, ValueError):
+            jose.jws.deserialize_compact(token, key, registry=registry)
+            return True
+    return False
+
+
+def _fits(key: "PublicKey", algorithm: str) -> bool:
+    fields = {"alg": algorithm, **TOKEN_ALGORITHMS[algorithm]}
+    return all(key.as_dict().get(name, value) == value for name, value in fields.items())
+
+
+def count_usable(issuer: Issuer, jwks: list[Json]) -> int:
+    """How many keys of a JSON Web Key Set can verify a token."""
+    keys = [key for same_kid in _import_keys(issuer, jwks).values() for key in same_kid]
+    return sum(any(_fits(key, algorithm) for algorithm in TOKEN_ALGORITHMS) for key in keys)
+
+
 def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"]]:
     """The keys that can verify, by their kid. The others are ignored: a set may hold keys of other uses and
     algorithms (RFC 7517 section 5)."""
@@ -256,16 +291,21 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"
     keys: dict[str, list[Any]] = {}
     for entry in jwks:
         try:
+            if not isinstance(entry, dict):
+                continue
+            # Some issuers write null, or an empty list, for what they do not say.
+            fields = {name: value for name, value in entry.items() if value not in (None, [])}
             # Of a private key, or of a symmetric one, nothing is imported.
-            if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry:
+            if fields.get("kty") not in ("RSA", "EC", "OKP") or "d" in fields:
                 continue
-            if entry.get("use", "sig") != "sig" or "verify" not in (entry.get("key_ops") or ["verify"]):
+            if fields.get("use", "sig") != "sig" or "verify" not in fields.get("key_ops", ["verify"]):
                 continue
-            fields = {name: value for name, value in entry.items() if value is not None}
+            if fields["kty"] == "OKP":  # its alg may be the other one of EdDSA's two names
+                fields.pop("alg", None)
             key: Any = jose.jwk.import_key(fields)
-            if entry["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
+            if fields["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
                 raise ValueError("an RSA key that is too short")
-            keys.setdefault(str(entry.get("kid") or ""), []).append(key)
+            keys.setdefault(str(fields.get("kid") or ""), []).append(key)
         except (jose.errors.JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning("a key of issuer %s cannot be used: %s", issuer.name, type(error).__name__)
     return keys

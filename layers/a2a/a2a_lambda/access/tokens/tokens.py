@@ -196,7 +196,7 @@ class Tokens:
         use, kind = text_in(claims, "token_use"), text_in(claims, "typ").lower()
         if "id" in (use, kind) or any(name in claims for name in ID_TOKEN_CLAIMS):
             raise TokenRefused("kind", "it is an ID token: send an access token")
-        if use not in USES or kind in ("refresh", "offline"):
+        if use not in USES or kind in ("refresh", "offline", "logout") or "events" in claims:
             raise TokenRefused("kind", "it is not an access token")
         if "cnf" in claims:
             raise TokenRefused("kind", "it is bound to its client (cnf), which cannot be checked here")
@@ -233,7 +233,7 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
         raise TokenRefused("kind", "its typ is not that of an access token")
     if "crit" in header or "b64" in header:
         raise TokenRefused("form", "its header has fields that must be understood (crit)")
-    return header, claims
+    return header, {name: value for name, value in claims.items() if value is not None}
 
 
 def _time(claims: dict[str, Json], name: str) -> float | None:

@@ -129,18 +129,19 @@ async def protected_resource(request: Request) -> Response:
         raise Unavailable("the issuers cannot be read at the moment") from error
     if not issuers:
         raise RouteNotFound("tokens are not accepted here, only keys")
-    scopes = [scope for issuer in issuers for scope in issuer.scopes]
+    scopes = dict.fromkeys(scope for issuer in issuers for scope in issuer.scopes)
     # The agent's path follows that of the metadata, or precedes it (RFC 9728 section 3).
     resource_path = request.scope["path"].removeprefix(METADATA_PATH).removesuffix(METADATA_PATH)
     body: dict[str, Json] = {
         "resource": base_url(request) + resource_path,
         "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
-        "scopes_supported": list(dict.fromkeys(scopes)),
         "bearer_methods_supported": ["header"],
     }
     if agent.card.public:
         body["resource_name"] = agent.card.name
-        body["scopes_supported"] = list(dict.fromkeys([*scopes, *agent.card.scopes]))
+        scopes |= dict.fromkeys(agent.card.scopes)
+    if scopes:  # without them, a client asks for those that the issuer supports
+        body["scopes_supported"] = list(scopes)
     headers = {"Cache-Control": f"public, max-age={METADATA_MAX_AGE_SECONDS}"}
     return Response(strictjson.dumps(body), 200, headers, JSON)
 
@@ -274,10 +275,12 @@ routes = [
     Route("/agent/authenticatedExtendedCard", authenticated_extended_card),
     Route("/a2a/{agent}/agent/authenticatedExtendedCard", authenticated_extended_card),
     Route("/.well-known/jwks.json", jwks),
-    Route(METADATA_PATH, protected_resource),
-    Route(f"{METADATA_PATH}/a2a/{{agent}}", protected_resource),
-    Route(f"{METADATA_PATH}/mcp", protected_resource),
-    Route(f"{METADATA_PATH}/mcp/{{agent}}", protected_resource),
+    # A client whose URL of the resource ends with a slash asks for this path with one.
+    *(
+        Route(path, protected_resource)
+        for place in ("", "/a2a/{agent}", "/mcp", "/mcp/{agent}")
+        for path in (f"{METADATA_PATH}{place}", f"{METADATA_PATH}{place}/")
+    ),
     Route(f"/a2a/{{agent}}{METADATA_PATH}", protected_resource),
 ]
 """Each answers GET and HEAD."""
