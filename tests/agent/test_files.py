@@ -163,6 +163,14 @@ def test_a_test_that_sends_no_file_is_told_what_to_write(file: Any) -> None:
         asyncio.run(Agent.load(AGENTS / "probe").run("hi", files=[file]))
 
 
+def test_a_test_sends_no_file_that_a_caller_could_not_send() -> None:
+    agent = Agent.load(AGENTS / "plain")
+    with pytest.raises(
+        ValueError, match=r"the file a\.png is image/png; .*add the type to defaultInputModes"
+    ):
+        asyncio.run(agent.run("hi", files=[File("a.png", b"x")]))
+
+
 def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:
     httpserver.expect_request("/a").respond_with_data(status=302, headers={"Location": "/b?x=1"})
     httpserver.expect_request("/b", query_string="x=1").respond_with_data(b"content")

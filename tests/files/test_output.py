@@ -182,7 +182,7 @@ def test_bytes_stay_within_what_an_answer_may_have(rest: Rest) -> None:
 def test_a_content_of_another_type_is_the_agents_mistake(rest: Rest, caplog: Any) -> None:
     task = rest.send("draw", slots={"kind": "text"})
     assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert "the content of File 'drawing.png' is of type str" in caplog.text
+    assert "the content of a File is of type str" in caplog.text
 
 
 def test_a_file_in_parts(rest: Rest) -> None:

@@ -84,6 +84,11 @@ PARAMS: dict[str, tuple[str, Json, str]] = {
     "unknown role": ("message/send", {"message": message(role="system")}, f"{M}.role"),
     "no parts": ("message/send", {"message": message(parts=None)}, f"{M}.parts"),
     "empty parts": ("message/send", {"message": message(parts=[])}, f"{M}.parts"),
+    "a data URL with a whole file": (
+        "message/send",
+        {"message": message(parts=[{"kind": "file", "file": {"uri": f"data:text/plain,{'x' * 8_192}"}}])},
+        f"{M}.parts[0].url",
+    ),
     "part no object": ("message/send", {"message": message(parts=["hi"])}, f"{M}.parts[0]"),
     "unknown part kind": (
         "message/send",

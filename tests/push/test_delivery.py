@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -14,13 +15,15 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.aws import hot_path
+from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler
 from a2a_lambda.net.addresses import Unresolved
-from a2a_lambda.push.delivery import PushNotifications, Undelivered
+from a2a_lambda.push.delivery import CONFIG_SECONDS, PushNotifications, Undelivered
+from a2a_lambda.store.store import Store
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL
@@ -168,6 +171,28 @@ def test_a_name_server_that_fails_once_costs_no_notification(
             asyncio.run(notices.deliver(sent["Body"]))
     asyncio.run(notices.deliver(sent["Body"]))
     assert len(webhook.seen) == 2  # the artifact, and the end
+
+
+@pytest.mark.parametrize("age", [CONFIG_SECONDS - 10, CONFIG_SECONDS + 1])
+def test_a_config_that_is_absent_is_waited_for_a_minute(
+    rest: Rest, courier: Courier, webhook: Webhook, age: float
+) -> None:
+    """It is stored after the head that names it. If a process dies while it deletes one, the head keeps its
+    name."""
+    task = rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url, "id": "a"}})
+    courier.relay()
+    [notice] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
+    owner, *_ = json.loads(notice["Body"])
+    courier.kit.store.delete_push_config(Scope(owner, "probe"), task["id"], "a")
+    settings, now = courier.kit.settings, time.time() + age
+    later = Store(Table(clients.dynamodb(settings), settings.table, clock=lambda: now), ttl=86_400)
+    notices = PushNotifications(courier.sqs, settings.notices, later)
+    if age > CONFIG_SECONDS:
+        asyncio.run(notices.deliver(notice["Body"]))
+    else:
+        with pytest.raises(Undelivered, match="not stored yet"):
+            asyncio.run(notices.deliver(notice["Body"]))
+    assert webhook.seen == []
 
 
 def test_a_private_address_is_never_called(

@@ -22,7 +22,7 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
     status,
 )
-from a2a_lambda.push.updates import MAX_EVENTS, list_updates
+from a2a_lambda.push.updates import MAX_EVENTS, Update, read_backlog
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
@@ -172,6 +172,31 @@ def test_a_config_that_is_sent_again_keeps_its_place(
         assert [body["status"]["state"] for body in bodies] == ["input-required", "completed"]
 
 
+def updates_of(store: Store, wire: Any, head: Head, push: PushRegistration) -> list[Update]:
+    return list(read_backlog(store, Links(None), wire, head, push).updates)
+
+
+def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) -> None:
+    """A backlog of large tasks, one for each question, would not fit into the function's memory."""
+    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 1), "0.3")
+    store.create_head(head)
+    number = 0
+    for turn in range(3):
+        question = replace(head, status=status(TaskState.INPUT_REQUIRED, turn)).closing_event()
+        number = store.append(head, [chunk(head, "x", "a"), question], after=number)
+    made: list[int] = []
+
+    def encode(task: Any) -> Json:
+        made.append(1)
+        return {}
+
+    wire = replace(negotiation.wire_named("0.3"), encode_notification=encode)
+    config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
+    push = PushRegistration(config, "0.3", Cursor(0, 0, TaskState.WORKING))
+    backlog = read_backlog(store, Links(None), wire, head, push)
+    assert [len(made) for _ in backlog.updates] == [1, 2, 3, 4]
+
+
 def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:
     """A turn that could not begin ends its task with the number that the question had."""
     head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.INPUT_REQUIRED, 1), "1.0")
@@ -180,11 +205,11 @@ def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -
     for name in ("1.0", "0.3"):
         push = PushRegistration(config, name, Cursor(3, 0, TaskState.INPUT_REQUIRED))
         wire = negotiation.wire_named(name)
-        assert list_updates(store, Links(None), wire, head, push) == []
+        assert updates_of(store, wire, head, push) == []
         failed = replace(head, status=status(TaskState.FAILED, 2))
-        [update] = list_updates(store, Links(None), wire, failed, push)
+        [update] = updates_of(store, wire, failed, push)
         assert "failed" in str(update.body).lower()
-        assert list_updates(store, Links(None), wire, failed, push._replace(cursor=update.cursor)) == []
+        assert updates_of(store, wire, failed, push._replace(cursor=update.cursor)) == []
 
 
 def test_a_slow_webhook_gets_the_rest_from_the_next_delivery(
@@ -271,7 +296,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     def look(head: Head, share: float = 0.5) -> None:
         for name, push in pushes.items():
             if chance.random() < share:
-                found = list_updates(store, Links(None), negotiation.wire_named(name), head, push)
+                found = updates_of(store, negotiation.wire_named(name), head, push)
                 reached = chance.randint(1, len(found)) if found and share < 1 else len(found)
                 for body, cursor in found[:reached]:  # the next call fails
                     told[name].append(body)

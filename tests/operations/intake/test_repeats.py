@@ -217,3 +217,15 @@ def test_a_key_whose_task_has_expired_makes_a_new_one(once: Once, clock: Clock) 
     clock.now += 0.2 * 86_400
     assert once.send("echo", contextId=context)["status"]["state"] == TaskState.COMPLETED
     assert first["contextId"] == context
+
+
+def test_equal_bytes_that_are_forgotten_are_a_new_turn_of_a_task_that_has_ended(
+    send: Send, clock: Clock
+) -> None:
+    """A 0.1 client without ids says the same words again, after more messages than are remembered."""
+    task_id = str(uuid.uuid4())
+    texts = ["Count my messages.", *"abcdefgh", "Count my messages.", "Count my messages"]
+    for text in texts:
+        clock.now += WINDOW + 1
+        task = send(text, taskId=task_id)
+    assert text_of(task["artifacts"][-1]["parts"]) == f"You have said {len(texts)} messages."

@@ -307,7 +307,7 @@ def part_of(value: Any) -> Part:
             part = Part(text=str.__str__(value))  # the value of an Enum of texts, and not its name
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
-                raise AgentMistake(f"File {name!r} needs content or url, and not both")
+                raise AgentMistake("a File needs content or url, and not both")
             part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `files/sent` has read the others

@@ -17,8 +17,9 @@ from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Suspended, branch_order
 from a2a_lambda.durable.memory import KeptResults, MemoryEngine
-from a2a_lambda.errors import AgentMistake
+from a2a_lambda.errors import AgentMistake, ContentTypeNotSupported
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import (
     Artifact,
     Event,
@@ -43,6 +44,7 @@ class Performer(Protocol):
     """What a trial needs of an agent: see `Agent`."""
 
     name: str
+    card: Card
     skills: dict[str, Skill]
 
     def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]: ...
@@ -121,7 +123,8 @@ def make_message(
     slots: Mapping[str, str],
     metadata: Mapping[str, Json],
 ) -> Message:
-    """A user's message. Raises ValueError for an unknown skill or slot, TypeError for what is no file."""
+    """A user's message. Raises ValueError for an unknown skill or slot, and for a file that the card does not
+    take; TypeError for what is no file."""
     entries = dict(metadata)
     if slots and skill is None:
         if len(agent.skills) > 1:
@@ -142,7 +145,14 @@ def make_message(
     for file in files:
         if not isinstance(file, File | Path):
             raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
-        content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
+        part = part_of(read(File(file.name, file) if isinstance(file, Path) else file))
+        try:
+            agent.card.check_media_type(part.get("mediaType", ""), f"the file {file.name}")
+        except ContentTypeNotSupported as error:
+            raise ValueError(
+                f"{error}, so a caller would be refused: add the type to defaultInputModes in card.yaml"
+            ) from None
+        content.append(part)
     return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
 

@@ -40,8 +40,11 @@ BINARY_TYPE = "application/octet-stream"
 
 TEXT_TYPE = "text/plain; charset=utf-8"
 
-SHOWN = r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/[\w.+-]+|text/plain|application/pdf"
-"""Media types that a browser shows and cannot run. Every other type is served as a download."""
+SHOWN = (
+    r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/(?![\w.+-]*\+xml$)[\w.+-]+|text/plain|application/pdf"
+)
+"""Media types that a browser shows and cannot run; XML could hold a script. Every other type is served as a
+download."""
 
 DENIED_CODES = frozenset({"403", "AccessDenied"})
 """Codes of S3 for an object that is not there, because the functions may not list the bucket; and for one

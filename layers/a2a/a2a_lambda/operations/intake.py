@@ -256,7 +256,7 @@ class Intake:
         asker = head.pending["skill"] if head.pending else None
         place = await self._placement.choose(call, request, asker)
         task, _ = await threads.run(self._store.get_task, head)
-        turn_id, seen_context = await self._choose_turn(call, context, question_id=head.question_id)
+        turn_id, seen_context = await self._choose_turn(call, context, position=head.position)
         message = call.message_event(request, head, turn_id, place)
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
@@ -284,13 +284,13 @@ class Intake:
         return Handover(new_head, new_head.sequence)
 
     async def _choose_turn(
-        self, call: CallContext, context: Context, last: Head | None = None, *, question_id: str = ""
+        self, call: CallContext, context: Context, last: Head | None = None, *, position: str = ""
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created. question_id: makes the turn of a reply another than that of an equal, forgotten one.
+        request created. position: of the task that continues, so that equal, forgotten bytes are a new turn.
         """
         answered_at, task_id = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
@@ -306,7 +306,7 @@ class Intake:
         was_lost = last is not None and last.task_id == task_id and last.has_lost(call.request)
         if last and was_lost and call.request.has_started(last.turn_id):
             return last.turn_id, context.before(last.turn_id, last.task_id)
-        return call.request.turn_id(f"{task_id}@{answered_at}" if task_id else question_id), context
+        return call.request.turn_id(f"{task_id}@{answered_at}" if task_id else position), context
 
     def _with_claim(
         self,

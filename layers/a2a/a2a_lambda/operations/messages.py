@@ -18,7 +18,7 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.errors import StoreError, TooManyStreams
+from a2a_lambda.errors import InvalidParams, StoreError, TooManyStreams
 from a2a_lambda.files.files import Files
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
@@ -39,6 +39,9 @@ from a2a_lambda.turns.run import Run
 SLOTLESS_SEND_SECONDS = 2.5
 """A send that takes longer, its agent's import included, holds a slot. It is half a second less than the time
 to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
+
+PART_URL_CHARACTERS = 8_192
+"""Characters of a part's URL. A `data:` URL has a file's content, and would be stored with the message."""
 
 RESTART_SECONDS = 10.0
 """Seconds that must be left for a reply whose run has died: with less, its question waits for another try."""
@@ -178,9 +181,15 @@ class Messages:
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(message["parts"]):
+            path = f"params.message.parts[{index}]"
+            if len(part.get("url", "")) > PART_URL_CHARACTERS:
+                raise InvalidParams(
+                    f"{path}.url has more than {PART_URL_CHARACTERS:,} characters: send the file's bytes, or"
+                    " upload it",
+                    path=f"{path}.url",
+                )
             if "mediaType" in part:
                 extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
-                path = f"params.message.parts[{index}]"
                 agent.card.check_media_type(part["mediaType"], path, extra_types)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:

@@ -25,8 +25,8 @@ from a2a_lambda.errors import KitError, safe_text
 from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig
-from a2a_lambda.push.updates import list_updates
+from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig, unix_time
+from a2a_lambda.push.updates import read_backlog
 from a2a_lambda.push.webhook import wants_jwt
 from a2a_lambda.store.items import Cursor, status_change, task_of_item
 from a2a_lambda.store.store import Store
@@ -44,6 +44,9 @@ WEBHOOK_SECONDS = 10.0
 DELIVERY_SECONDS = 5.0
 """Seconds after which a delivery makes no further call, and leaves the rest to the next. With a call and the
 reads before it, it ends within the shortest timeout of the function: 20 s."""
+
+CONFIG_SECONDS = 60.0
+"""Seconds after a change of the task's status in which a webhook's config may not be stored yet."""
 
 NOTICE_POSTPONE_SECONDS = 2
 
@@ -127,17 +130,21 @@ class PushNotifications:
         head = await threads.run(self._store.get_head, scope, task_id)
         if head is None or name not in head.push_config_ids:
             return
-        if push is None:  # `start` stores it after the head that names it; `delete` deletes it before
+        if push is None:
+            # `start` stores a config moments after the head that names it. One that is still absent later was
+            # deleted, by a process that died before it changed the head.
+            if self._store.clock() - unix_time(head.status["timestamp"]) > CONFIG_SECONDS:
+                return
             raise Undelivered("a webhook's config is not stored yet")
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
-        updates = await threads.run(list_updates, self._store, self._links, wire, head, push)
+        backlog = await threads.run(read_backlog, self._store, self._links, wire, head, push)
         cursor: Cursor | None = None
         is_rest = False
         try:
             transport = GuardedTransport(allow_loopback=self._allow_loopback)
             async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
-                for update in updates:
+                while update := await threads.run(next, backlog.updates, None):
                     # A queue's message must be done before its visibility ends. What is left gets a message
                     # of its own.
                     if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
@@ -151,7 +158,7 @@ class PushNotifications:
                     telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
                     cursor = update.cursor
                     if outcome != "delivered":
-                        cursor = updates[-1].cursor
+                        cursor = backlog.end
                         break
         except KitError as error:
             if cursor is None:

@@ -6,7 +6,8 @@ nothing is known of    the task as it is
 earlier notifications
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from a2a_lambda.files.links import Links
@@ -29,29 +30,38 @@ class Update(NamedTuple):
     cursor: Cursor
 
 
+class Backlog(NamedTuple):
+    """updates: what the webhook is to be sent, in order. Each is made when it is asked for, because each may
+    be a whole task; that blocks, and raises StoreError. end: how far a webhook is that has them all."""
+
+    updates: Iterator[Update]
+    end: Cursor
+
+
 _WithCursor = tuple[Cursor, Event]
 
 
-def list_updates(store: Store, links: Links, wire: Wire, head: Head, push: PushRegistration) -> list[Update]:
-    """What the webhook is to be sent, in order. Blocks. Raises StoreError."""
+def read_backlog(store: Store, links: Links, wire: Wire, head: Head, push: PushRegistration) -> Backlog:
+    """Blocks. Raises StoreError."""
     encoder = _Encoder(links, wire, head)
     if push.cursor is None:
-        return [_task_as_it_is(store, encoder)]
+        return Backlog(_task_as_it_is(store, encoder), Cursor(head.sequence, 0, head.state))
     # The cursor may point into an entry that holds several events, because a delivery can break off between
     # two of them.
     pairs = publish(store.get_events(head, after=push.cursor.sequence))
     pairs_with_cursors = list(_with_cursors(pairs, push.cursor._replace(part=0)))
     news = _with_status(head, pairs_with_cursors[push.cursor.part :], push.cursor)
     if not news:
-        return []
+        return Backlog(iter(()), push.cursor)
+    end = news[-1][0]
     if wire.notifies_events:
         events = coalesce_numbered(news)
         if len(events) <= MAX_EVENTS:
-            return list(encoder.events(events))
-        questions = list(encoder.events(entry for entry in events if "past" in entry[1]))
+            return Backlog(encoder.events(events), end)
+        questions = encoder.events([entry for entry in events if "past" in entry[1]])
     else:
-        questions = list(_tasks_of_questions(store, encoder, news))
-    return [*questions, _task_as_it_is(store, encoder, push.cursor.sequence)]
+        questions = _tasks_of_questions(store, encoder, [cursor for cursor, event in news if "past" in event])
+    return Backlog(chain(questions, _task_as_it_is(store, encoder, push.cursor.sequence)), end)
 
 
 def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithCursor]:
@@ -103,9 +113,8 @@ class _Encoder(NamedTuple):
         return Update(self.wire.encode_notification(self.links.show_blocking(self.head.scope, task)), cursor)
 
 
-def _tasks_of_questions(store: Store, encoder: _Encoder, news: Iterable[_WithCursor]) -> Iterator[Update]:
+def _tasks_of_questions(store: Store, encoder: _Encoder, questions: Sequence[Cursor]) -> Iterator[Update]:
     head = encoder.head
-    questions = [cursor for cursor, event in news if "past" in event]
     events = store.get_events(head) if questions else []
     for cursor in questions:
         task = head.empty_task()
@@ -113,7 +122,7 @@ def _tasks_of_questions(store: Store, encoder: _Encoder, news: Iterable[_WithCur
         yield encoder.task(task, cursor)
 
 
-def _task_as_it_is(store: Store, encoder: _Encoder, number: int = 0) -> Update:
-    """number: number of the last entry that the webhook has."""
+def _task_as_it_is(store: Store, encoder: _Encoder, number: int = 0) -> Iterator[Update]:
+    """One update. number: number of the last entry that the webhook has."""
     task, sequence = store.get_task(encoder.head)
-    return encoder.task(task, Cursor(max(sequence, number), 0, encoder.head.state))
+    yield encoder.task(task, Cursor(max(sequence, number), 0, encoder.head.state))

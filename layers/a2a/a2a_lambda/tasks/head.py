@@ -139,9 +139,9 @@ class Head:
         return self.status["state"]
 
     @property
-    def question_id(self) -> str:
-        """Id of the message with which the task asks or has ended; "" if there is none."""
-        return self.status.get("message", {}).get("messageId", "")
+    def position(self) -> str:
+        """Where a stopped task is: at the message with which it asks or has ended, else at its last event."""
+        return self.status.get("message", {}).get("messageId", "") or f"{self.task_id}@{self.sequence}"
 
     @property
     def is_stopped(self) -> bool:

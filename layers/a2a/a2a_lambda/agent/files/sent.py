@@ -101,7 +101,7 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
     try:
         if not writer.is_stored:
             async for chunk in content:
-                if writer.add(_bytes_of(file, chunk)):
+                if writer.add(_bytes_of(chunk)):
                     await agent_threads.call_in_thread(writer.flush, "file")
         return _with(file, await agent_threads.call_in_thread(writer.finish, "file"))
     except BaseException:
@@ -117,7 +117,8 @@ def _open_writer(turn: Turn) -> "FileWriter":
 
 
 def _chunks(file: File) -> Iterator[bytes]:
-    """The content, piece by piece."""
+    """The content, piece by piece. Raises AgentMistake, whose text is logged: a file's name may be the user's
+    words."""
     from a2a_lambda.agent.files.received import ReceivedFile  # few turns output large files
 
     content: Any = file.content
@@ -127,7 +128,7 @@ def _chunks(file: File) -> Iterator[bytes]:
         try:
             stream = open(content, "rb")  # noqa: SIM115  # closed below
         except OSError as error:
-            raise AgentMistake(f"File {file.name!r}: {error}") from None
+            raise AgentMistake(f"the content of a File cannot be read: {error.strerror}") from None
         with stream:
             yield from iter(partial(stream.read, CHUNK_BYTES), b"")
     elif isinstance(content, ReceivedFile):
@@ -136,36 +137,35 @@ def _chunks(file: File) -> Iterator[bytes]:
     elif hasattr(content, "read"):
         if getattr(content, "closed", False):
             raise AgentMistake(
-                f"File {file.name!r}: its content is a closed file. Yield it within `with`, or give its Path"
+                "the content of a File is a closed file. Yield it within `with`, or give its Path"
             )
         is_empty = True
-        while chunk := _bytes_of(file, content.read(CHUNK_BYTES)):
+        while chunk := _bytes_of(content.read(CHUNK_BYTES)):
             is_empty = False
             yield chunk
         with suppress(Exception):  # any object may have a `read`
             if is_empty and content.tell() > 0:
                 mistakes.hints.info(
-                    "File %r is empty, because its content is read from its end: call seek(0) first",
-                    file.name,
+                    "a File is empty, because its content is read from its end: call seek(0) first"
                 )
     elif isinstance(content, Iterable) and not isinstance(content, str):
         for chunk in content:
-            yield _bytes_of(file, chunk)
+            yield _bytes_of(chunk)
     else:
         raise AgentMistake(
-            f"the content of File {file.name!r} is of type {type(content).__name__}. It must be bytes, a"
-            " pathlib.Path, a file opened with mode 'rb', or an iterator of bytes; in an asynchronous skill,"
-            " an asynchronous one, too"
+            f"the content of a File is of type {type(content).__name__}. It must be bytes, a pathlib.Path, a"
+            " file opened with mode 'rb', or an iterator of bytes; in an asynchronous skill, an asynchronous"
+            " one, too"
         )
 
 
-def _bytes_of(file: File, chunk: Any) -> bytes:
+def _bytes_of(chunk: Any) -> bytes:
     if inspect.isawaitable(chunk):
-        raise AgentMistake(f"File {file.name!r}: its read() is asynchronous; give its asynchronous iterator")
+        raise AgentMistake("the read() of a File's content is asynchronous; give its asynchronous iterator")
     if not isinstance(chunk, bytes | bytearray | memoryview):
         raise AgentMistake(
-            f"File {file.name!r}: its content is {type(chunk).__name__}, not bytes. Encode a text; open a"
-            " file with 'rb'"
+            f"the content of a File is {type(chunk).__name__}, not bytes. Encode a text; open a file with"
+            " 'rb'"
         )
     return bytes(chunk)
 
