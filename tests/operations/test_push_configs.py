@@ -288,6 +288,15 @@ def test_a_config_that_is_deleted_while_its_task_changes_is_gone(bench: RunBench
     assert bench.head(task_id).trace == "another write"
 
 
+def test_a_config_tells_all_that_happens_after_it_was_set(bench: RunBench) -> None:
+    task_id = within(bench.send("question"))["id"]
+    config = TaskPushNotificationConfig(taskId=task_id, id="first", url=NEVER_RESOLVED)
+    within(bench.service.configs.set(bench.scope, config, "v1_0"))
+    push, head = bench.store.get_push_config(bench.scope, task_id, "first"), bench.head(task_id)
+    assert push is not None
+    assert push.cursor == (head.sequence, 0, head.state)
+
+
 def test_a_config_without_a_name_is_the_first(bench: RunBench) -> None:
     task_id = within(bench.send("echo"))["id"]
     with pytest.raises(TaskNotFound, match="no such push notification config"):

@@ -176,6 +176,10 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     kit.look()
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
     assert "schedule hourly of hello failed" in caplog.text
+    caplog.clear()
+    kit.clock.now += 60
+    kit.look()
+    assert "hourly" not in caplog.text, "a later look cannot help"
 
 
 @pytest.fixture

@@ -217,6 +217,7 @@ def test_an_execution_is_stored_as_it_is() -> None:
     assert execution.find_wait("k") == execution.waits[0]
     assert execution.find_wait("other") is None
     assert new_execution("u").secret != new_execution("u").secret
+    assert not new_execution("u").is_suspended
 
 
 def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:

@@ -173,6 +173,14 @@ def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: 
     assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]
 
 
+def test_a_large_message_that_is_repeated_is_not_stored_again(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = once.send("echo", body="x" * 5_000)
+    monkeypatch.setattr(once.messages.store, "write_ahead", lambda *_: pytest.fail("it was stored again"))
+    assert once.send("echo", body="x" * 5_000) == task
+
+
 def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
