@@ -32,16 +32,22 @@ class ParameterStore:
         self.issuers: list[Issuer] = []
         self.reads = 0
         self.is_silent = self.is_throttling = self.refuses_issuers = False
+        self.refuses_second_page = False
         self.throttled_issuer_reads = 0
 
-    def get_parameters_by_path(self, *, Path: str, **_: Any) -> Any:
+    def get_parameters_by_path(self, *, Path: str, NextToken: str = "", **_: Any) -> Any:
         if Path.endswith("/issuers"):
+            if NextToken:
+                raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetParametersByPath")
             if self.throttled_issuer_reads:
                 self.throttled_issuer_reads -= 1
                 raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
             if self.refuses_issuers:
                 raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetParametersByPath")
-            return {"Parameters": [{"Name": "/i/login", "Value": row.parameter()} for row in self.issuers]}
+            page: Any = {
+                "Parameters": [{"Name": "/i/login", "Value": row.parameter()} for row in self.issuers]
+            }
+            return page | ({"NextToken": "next"} if self.refuses_second_page else {})
         self.reads += 1
         if self.is_silent:
             raise EndpointConnectionError(endpoint_url="x")
@@ -117,6 +123,19 @@ def test_without_the_issuers_path_an_issuer_counts_for_five_minutes(
     parameters.refuses_issuers, parameters.issuers = False, []
     clock.now += keys.KEYS_REREAD_SECONDS
     assert known.find_issuers() == (), "it is asked again, though the keys are new"
+
+
+def test_a_page_of_issuers_that_fails_doubles_none_of_them(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    """The first page has been read by then."""
+    parameters.issuers = [ISSUER]
+    clock.now += keys.FRESH_SECONDS
+    assert known.find_issuers() == (ISSUER,)
+    parameters.refuses_second_page = True
+    for _ in range(3):
+        clock.now += keys.FRESH_SECONDS
+        assert known.find_issuers() == (ISSUER,)
 
 
 def test_issuers_that_were_never_read_are_not_none(parameters: ParameterStore, clock: Clock) -> None:

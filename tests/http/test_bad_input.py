@@ -87,7 +87,7 @@ PARAMS: dict[str, tuple[str, Json, str]] = {
     "a data URL with a whole file": (
         "message/send",
         {"message": message(parts=[{"kind": "file", "file": {"uri": f"data:text/plain,{'x' * 8_192}"}}])},
-        f"{M}.parts[0].url",
+        f"{M}.parts[0]",
     ),
     "part no object": ("message/send", {"message": message(parts=["hi"])}, f"{M}.parts[0]"),
     "unknown part kind": (

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.aws.signing import Signer
+from a2a_lambda.files.links import Links
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler
@@ -193,6 +194,25 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
         with pytest.raises(Undelivered, match="not stored yet"):
             asyncio.run(notices.deliver(notice["Body"]))
     assert webhook.seen == []
+
+
+def test_what_was_delivered_before_an_error_is_not_sent_again(
+    rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kind of error it is: the next update cannot be made."""
+    rest.send("shelf", slots={"count": 2}, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    show, calls = Links.show_blocking, list[int]()
+
+    def fail_once(links: Links, scope: Scope, value: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyError("what it was is not logged")
+        return show(links, scope, value)
+
+    monkeypatch.setattr(Links, "show_blocking", fail_once)
+    courier.deliver()
+    assert len(webhook.seen) == 3, "two texts, and the end, each once"
 
 
 def test_a_private_address_is_never_called(

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from a2a_lambda.access.tokens.discovery import fetch_keys
+from a2a_lambda.access.tokens.discovery import check_metadata, fetch_keys
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_keys import TOKEN_ALGORITHMS, count_usable
@@ -94,8 +94,11 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     except ConfigurationUnavailable as error:
         # The functions may read a secret of Secrets Manager that an operator may not.
         answer = f"warning: {error}. The issuer is saved, but was not asked"
-    except TokenRefused as error:  # some issuers refuse the question because of what is asked about
-        answer = f"warning: {error}. Is INTROSPECTION the URL of its introspection endpoint? It is saved"
+    except TokenRefused:  # some issuers refuse the question because of what is asked about
+        answer = (
+            "warning: it does not understand a question about a token, but it is saved. Check that"
+            " INTROSPECTION is the URL of its introspection endpoint"
+        )
     except KeysUnavailable as error:
         raise ConfigurationError(str(error)) from None
     issuers.add(issuer)
@@ -111,8 +114,7 @@ def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:
     count = count_usable(issuer, jwks)
     if not count:
         raise ConfigurationError(
-            f"the issuer has {len(jwks)} public keys, none of which is for {', '.join(TOKEN_ALGORITHMS)}, so"
-            " no token could be checked"
+            f"the issuer has no public key for {', '.join(TOKEN_ALGORITHMS)}, so no token could be checked"
         )
     return f"public keys: {count}. Its tokens are accepted within a minute"
 
@@ -127,7 +129,7 @@ def _ask_about_a_token(issuer: Issuer, environ: Mapping[str, str]) -> str:
     introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
     answer = "it answers questions about tokens. They are accepted within a minute"
     try:
-        fetch_keys(issuer, allow_loopback=not stack)
+        check_metadata(issuer, allow_loopback=not stack)
     except KeysUnavailable as error:
         answer += f". Warning: clients cannot sign in by the metadata of ISSUER: {error}"
     return answer

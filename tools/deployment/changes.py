@@ -100,7 +100,8 @@ def check_rollout(name: str, rollout: str) -> None:
                 raise ConfigurationError(
                     f"Rollout={rollout}: this stack was rolled back, and {function} serves version {live},"
                     " from which CodeDeploy cannot shift calls. Deploy once with"
-                    f" PARAMETERS=Rollout=AllAtOnce; later deployments can have Rollout={rollout} again"
+                    " Rollout=AllAtOnce, in PARAMETERS or in samconfig.toml; later deployments can have"
+                    f" Rollout={rollout} again"
                 )
 
 

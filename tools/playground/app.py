@@ -226,6 +226,11 @@ class Playground:
             except (*FAILURES, ClientDisconnect, ConfigurationError) as error:
                 return JSONResponse({"error": str(error) or type(error).__name__})
 
+    def _key_of(self, text: str) -> str:
+        """What the page sends as the key. It knows the target's by its text alone, and not whether it is a
+        token."""
+        return self._target.key if text == self._target.key else text
+
     async def _upload_file(
         self, http: httpx2.AsyncClient, request: Request, file: BinaryIO, size: int, part: Part
     ) -> Part:
@@ -234,7 +239,7 @@ class Playground:
             http,
             self._target.url,
             query.get("version", ""),
-            key=request.headers.get("x-api-key", ""),
+            key=self._key_of(request.headers.get("x-api-key", "")),
             name=query.get("agent", ""),
         )
         async for record in caller.card():
@@ -284,8 +289,7 @@ class Playground:
 
         async def body() -> AsyncIterator[bytes]:
             async with self._client() as http:
-                # The page knows the target's key by its text alone, and not that it is a token.
-                key = self._target.key if call.key == self._target.key else call.key
+                key = self._key_of(call.key)
                 caller = make_caller(
                     http, self._target.url, call.version, key=key, name=call.agent, agent=agent
                 )

@@ -56,9 +56,9 @@ def test_several_keys_may_have_one_id(door: Door, provider: IdentityProvider, ki
     assert door.refusal(provider.token({"kid": kid}, key=other)) == "signature"
 
 
-@pytest.mark.parametrize("kid", ["same", None])
+@pytest.mark.parametrize(("kid", "kind"), [("same", "RSA"), (None, "RSA"), ("same", "EC")])
 def test_a_key_that_the_issuer_replaces_without_a_new_id_is_used_at_once(
-    open_door: Open, provider: IdentityProvider, clock: Clock, kid: str | None
+    open_door: Open, provider: IdentityProvider, clock: Clock, kid: str | None, kind: str
 ) -> None:
     def publish(key: Any) -> Json:
         return {**key.as_dict(private=False), "kid": kid}
@@ -67,7 +67,7 @@ def test_a_key_that_the_issuer_replaces_without_a_new_id_is_used_at_once(
     first, second = (open_door(provider.issuer()) for _ in range(2))
     for door in (first, second):
         door.tokens.check(provider.token({"kid": kid}))
-    provider.rotate()
+    provider.rotate(kind)
     old = provider.keys.pop(0)
     clock.now += issuer_keys.FETCH_COOLDOWN_SECONDS
     token = provider.token({"kid": kid}, exp=int(clock.now) + 600)
@@ -186,6 +186,18 @@ def test_metadata_is_not_believed(provider: IdentityProvider, metadata: Json, wo
     provider.metadata |= metadata
     with pytest.raises(KeysUnavailable, match=words):
         fetch_keys(provider.issuer(), allow_loopback=True)
+
+
+def test_an_issuer_may_have_metadata_of_oauth_alone(provider: IdentityProvider) -> None:
+    """RFC 8414. Its gateway answers 500 where it has nothing."""
+    issuer = provider.issuer(url=provider.server.url_for("/oauth"))
+    provider.server.expect_request("/oauth/.well-known/openid-configuration").respond_with_data("", 500)
+    with pytest.raises(KeysUnavailable, match="has the status 500"):
+        fetch_keys(issuer, allow_loopback=True)
+    provider.server.expect_request("/.well-known/oauth-authorization-server/oauth").respond_with_json(
+        {"issuer": issuer.url, "jwks_uri": f"{provider.url}/keys"}
+    )
+    assert len(fetch_keys(issuer, allow_loopback=True)) == 1
 
 
 def test_redirects_are_not_followed_and_answers_are_limited(provider: IdentityProvider) -> None:

@@ -208,10 +208,6 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     assert caller_of(send(client, "opaque"))["kind"] == "token"
     assert send(client, "a2a_" + "x" * 43).status_code == 401
     assert len(provider.fetches) == asked, "neither a known token nor what has the form of a key is asked for"
-    both = {"X-API-Key": "opaque", "Authorization": "Bearer opaque", "A2A-Version": "1.0"}
-    body = {"message": message_1_0("hi")}
-    answer = client.post("/a2a/who/message:send", json=body, headers=both)
-    assert caller_of(answer)["kind"] == "token", "a client that has not read the card sends both"
     mistyped = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
     for headers in (mistyped, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
         answer = client.post("/a2a/who/message:send", json={"message": message_1_0("hi")}, headers=headers)

@@ -105,9 +105,9 @@ def test_the_tools_of_the_default_agent_have_metadata_of_their_own(
     """A client takes it only if its resource is the url that it has called (RFC 9728 section 3.3)."""
     accept(provider.issuer(scopes=("other",)))
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp"
+    url = f"{BASE_URL}/.well-known/oauth-protected-resource{path}"
     assert f'resource_metadata="{url}"' in client.post(path, json=body).headers["www-authenticate"]
-    assert client.get(url.removeprefix(BASE_URL)).json()["resource"] == f"{BASE_URL}/mcp"
+    assert client.get(url.removeprefix(BASE_URL)).json()["resource"] == f"{BASE_URL}{path}"
     headers = {"Authorization": f"Bearer {provider.token()}"}
     assert 'scope="other"' in client.post(path, json=body, headers=headers).headers["www-authenticate"]
 

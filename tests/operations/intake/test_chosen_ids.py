@@ -10,10 +10,12 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import TaskNotFound, UnsupportedOperation
 from a2a_lambda.protocol.model import Task, TaskState
 from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
 from tests.operations.intake.senders import Once, Send, fails
+from tests.processes.death import die_after_context
 
 
 @pytest.fixture
@@ -38,6 +40,47 @@ def stop(once: Once, task_id: str, **options: Any) -> None:
         await run.run_to_end()
 
     asyncio.run(go())
+
+
+def test_a_lost_turn_of_a_reopened_task_continues_under_its_id(
+    once: Once, clock: Clock, task_id: str
+) -> None:
+    """Authors give it to other services, so that these count once what is done twice."""
+
+    def start() -> str:
+        call, request = once.asked("look", taskId=task_id, key="SECOND", body="b")
+        claim = asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
+        assert isinstance(claim, Claim)
+        return claim.turn.id
+
+    send_to(once, task_id, key="FIRST", body="a")
+    first = start()
+    clock.now += 31
+    asyncio.run(load_live_head(once.messages.store, once.scope, task_id))
+    assert start() == first
+
+
+def test_a_lost_turn_of_a_reopened_task_counts_once(
+    once: Once, clock: Clock, task_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process dies after it has stored the context."""
+    context_id = send_to(once, task_id, key="FIRST", body="a")["contextId"]
+
+    async def die() -> None:
+        call, request = once.asked("look", taskId=task_id, key="SECOND", body="b")
+        claim = await once.messages.intake.start(call, request | {"creates_task": True})
+        assert isinstance(claim, Claim)
+        run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
+        with monkeypatch.context() as patch:
+            die_after_context(patch)
+            run.start()
+            _ = [event async for event in run.audience.events()]
+
+    asyncio.run(die())
+    clock.now += 31
+    send_to(once, task_id, key="SECOND", body="b")
+    stored = once.messages.store.get_context(once.scope, context_id)
+    assert (stored.memory["turns"], len(stored.conversation)) == (2, 4)
 
 
 def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:

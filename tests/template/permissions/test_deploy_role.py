@@ -21,9 +21,16 @@ def resources() -> Json:
     return found
 
 
-def statements(role: Json) -> dict[str, Json]:
-    [policy] = role["Properties"]["Policies"]
-    return {item["Sid"]: item for item in plain(policy["PolicyDocument"]["Statement"])}
+def statements(resources: Json, role: str) -> dict[str, Json]:
+    """Of a role's own policy, and of those that name it."""
+    [policy] = resources[role]["Properties"]["Policies"]
+    attached = [
+        resource["Properties"]
+        for resource in resources.values()
+        if resource["Type"] == "AWS::IAM::Policy" and {"Ref": role} in resource["Properties"]["Roles"]
+    ]
+    items = [item for each in (policy, *attached) for item in plain(each["PolicyDocument"]["Statement"])]
+    return {item["Sid"]: item for item in items}
 
 
 def plain(items: list[Json]) -> list[Json]:
@@ -50,7 +57,7 @@ def test_only_jobs_of_the_environment_take_the_role(ids: dict[str, str], subject
 
 
 def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
-    found = statements(resources["DeployRole"])
+    found = statements(resources, "DeployRole")
     actions = [action for item in found.values() for action in item["Action"]]
     assert not [action for action in actions if "*" in action]
     assert {action for action in actions if action.startswith("iam:")} == {"iam:PassRole"}
@@ -60,7 +67,7 @@ def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
 
 
 def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
-    found = statements(resources["ExecutionRole"])
+    found = statements(resources, "ExecutionRole")
     grows = {
         *("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"),
         *("iam:DeleteRolePermissionsBoundary", "iam:PassRole", "iam:CreateUser", "iam:CreateAccessKey"),
@@ -71,7 +78,7 @@ def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
             assert not [action for action in item["Action"] if action in ("*", "iam:*", "sts:*")], sid
             if sid == "RolesWithinTheBoundary":
                 assert item["Condition"] == bounded
-            elif sid == "PassRoles":
+            elif sid in ("PassRoles", "PassItself"):
                 assert item["Condition"]["StringEquals"]["iam:PassedToService"]
             else:
                 assert not grows & set(item["Action"]), sid
@@ -121,13 +128,13 @@ def test_no_update_replaces_a_policy(resources: Json) -> None:
 
 WITHOUT_NAME = {
     *("Mappings", "WithoutResources", "MappingTags", "Apis", "Transform", "DomainRole"),
-    "LayersOfOthers",
+    *("PassItself", "NotItself", "PassItselfToNoOther", "LayersOfOthers"),
 }
 """Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
 
 
 def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
-    for sid, item in statements(resources["ExecutionRole"]).items():
+    for sid, item in statements(resources, "ExecutionRole").items():
         if sid in WITHOUT_NAME:
             assert not [action for action in item.get("Action", []) if action.endswith("*")]
             continue
@@ -135,13 +142,13 @@ def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
         for resource in given:
             named = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
             assert named or "Ref" in resource or sid == "WebAcl", (sid, resource)
-    found = statements(resources["ExecutionRole"])
+    found = statements(resources, "ExecutionRole")
     assert "${StackName}-*" in str(found["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
 
 
 def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
     """Both keep artifacts in sam's bucket, each below its own name."""
-    [bucket] = [statements(resources["DeployRole"])["Artifacts"]["Resource"]["Fn::Sub"]]
+    [bucket] = [statements(resources, "DeployRole")["Artifacts"]["Resource"]["Fn::Sub"]]
     assert bucket.endswith("/${StackName}/*")
     for given in read_stages(ROOT).values():
         assert given.get("s3_prefix") == given["stack_name"], (
@@ -151,7 +158,7 @@ def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
 
 def test_no_key_but_the_stacks_own(resources: Json) -> None:
     boundary = resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
-    for item in [*plain(boundary), *statements(resources["ExecutionRole"]).values()]:
+    for item in [*plain(boundary), *statements(resources, "ExecutionRole").values()]:
         if item["Sid"] == "Secrets":  # of whatever key encrypts the stack's own parameters
             assert item["Action"] == ["kms:Decrypt"]
             [own] = item["Condition"]["StringLike"].values()

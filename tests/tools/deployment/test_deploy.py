@@ -163,7 +163,7 @@ def test_a_gradual_rollout_begins_from_what_was_deployed_last(live: type[Live]) 
     changes.check_rollout("s", "Canary10Percent5Minutes")
     live.live_versions = dict.fromkeys(stack.FUNCTIONS, 1)
     changes.check_rollout("s", "AllAtOnce")
-    with pytest.raises(ConfigurationError, match=r"version 1, .*PARAMETERS=Rollout=AllAtOnce"):
+    with pytest.raises(ConfigurationError, match=r"version 1, .*Deploy once with Rollout=AllAtOnce"):
         changes.check_rollout("s", "Canary10Percent5Minutes")
 
 

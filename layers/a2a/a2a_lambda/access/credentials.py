@@ -12,14 +12,13 @@ KEY_PREFIX = "a2a_"
 
 KEY_FORM = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
 
-
-JSON_OBJECTS = ("ey", "ew")
-"""What a JSON object begins with in base64url: a brace, and then a quote, a space, a tab or a line break."""
+JSON_OBJECT_STARTS = ("ey", "ew")
+"""How a JSON object begins in base64url: a brace, and then a quote, a space, a tab or a line break."""
 
 
 def is_token(secret: str) -> bool:
     """Whether a secret has the form of a JWT: three parts, of which the first is a JSON object."""
-    return secret.startswith(JSON_OBJECTS) and secret.count(".") == 2
+    return secret.startswith(JSON_OBJECT_STARTS) and secret.count(".") == 2
 
 
 def digest_of(secret: str) -> str:

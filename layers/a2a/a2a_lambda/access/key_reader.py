@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Load
 
@@ -65,6 +65,7 @@ class KeyReader:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     logger.error("the issuers of tokens could not be read: %s", error)
                     load.issuers_loaded = 0.0
+                    load.rows = [row for row in load.rows if not is_issuer_row(row)]
                     return True
                 if isinstance(error, KeysUnavailable):
                     raise

@@ -249,7 +249,7 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, cooldown_seconds=1)
             return False
-        load.is_of_card = digest is None
+        load.is_of_card = digest is None and load.issuers_loaded is None
         if load.issuers_loaded is not None:
             load.issuers_loaded = self._copy.issuers_loaded
             load.rows += [issuer.row() for issuer in self._issuers]

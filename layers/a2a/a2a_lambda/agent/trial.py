@@ -147,7 +147,9 @@ def make_message(
             raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
         part = part_of(read(File(file.name, file) if isinstance(file, Path) else file))
         try:
-            agent.card.check_media_type(part.get("mediaType", ""), f"the file {file.name}")
+            agent.card.check_media_type(
+                part.get("mediaType", ""), f"the file {file.name}" if file.name else "a file"
+            )
         except ContentTypeNotSupported as error:
             raise ValueError(
                 f"{error}, so a caller would be refused: add the type to defaultInputModes in card.yaml"

@@ -82,7 +82,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
-    is_opaque = secret == _bearer_of(request) and not secret.startswith(KEY_PREFIX)
+    is_opaque = not request.headers.get("x-api-key") and not secret.startswith(KEY_PREFIX)
     if is_opaque and kit.tokens.find_cached(secret) is not None:
         return await _check_token(request, kit, secret)
     # What an unknown key waits for must not delay a known one.
@@ -137,7 +137,10 @@ async def find_issuers(kit: Kit) -> Sequence[Issuer]:
 
 def _metadata_url(request: Request) -> str:
     """URL of the metadata of the resource that a request calls (RFC 9728 section 3.1)."""
-    return f"{base_url(request)}{METADATA_PATH}{_resource_path(request)}"
+    resource = _resource_path(request)
+    # The metadata names the URL that the client has called, or the client must not use it (section 3.3).
+    slash = "/" if resource and request.scope["path"] == f"{resource}/" else ""
+    return f"{base_url(request)}{METADATA_PATH}{resource}{slash}"
 
 
 def _resource_path(request: Request) -> str:
@@ -158,10 +161,8 @@ def _agent_of(request: Request) -> str:
 
 def secret_of(request: Request) -> str:
     """The key or the token that a request carries, or ""."""
-    return request.headers.get("x-api-key", "").strip() or _bearer_of(request)
-
-
-def _bearer_of(request: Request) -> str:
+    if key := request.headers.get("x-api-key"):
+        return key.strip()
     for header in (APPBUILDER, "authorization"):
         scheme, _, credentials = request.headers.get(header, "").partition(" ")
         if scheme.lower() == "bearer" and (secret := credentials.strip()):

@@ -139,10 +139,8 @@ class Intake:
         if call.names_tasks or not self._placement.may_suspend(call.scope.agent):
             return None
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
-        ids = [
-            task_id
-            for task_id, _ in (await threads.run(self._store.indexes.list_tasks, call.scope, query)).tasks
-        ]
+        page = await threads.run(self._store.indexes.list_tasks, call.scope, query)
+        ids = [task_id for task_id, _ in page.tasks]
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
@@ -256,7 +254,7 @@ class Intake:
         asker = head.pending["skill"] if head.pending else None
         place = await self._placement.choose(call, request, asker)
         task, _ = await threads.run(self._store.get_task, head)
-        turn_id, seen_context = await self._choose_turn(call, context, position=head.position)
+        turn_id, seen_context = await self._choose_turn(call, context, head=head)
         message = call.message_event(request, head, turn_id, place)
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
@@ -284,13 +282,13 @@ class Intake:
         return Handover(new_head, new_head.sequence)
 
     async def _choose_turn(
-        self, call: CallContext, context: Context, last: Head | None = None, *, position: str = ""
+        self, call: CallContext, context: Context, last: Head | None = None, *, head: Head | None = None
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created. position: of the task that continues, so that equal, forgotten bytes are a new turn.
+        request created. head: of the task that continues.
         """
         answered_at, task_id = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)
@@ -303,10 +301,11 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     last = await load_live_head(self._store, call.scope, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
-        was_lost = last is not None and last.task_id == task_id and last.has_lost(call.request)
-        if last and was_lost and call.request.has_started(last.turn_id):
-            return last.turn_id, context.before(last.turn_id, last.task_id)
-        return call.request.turn_id(f"{task_id}@{answered_at}" if task_id else position), context
+        lost = last if last and last.task_id == task_id and last.has_lost(call.request) else head
+        if lost and call.request.has_started(lost.turn_id) and call.request.find(lost.requests) is None:
+            return lost.turn_id, context.before(lost.turn_id, lost.task_id)
+        answer = f"{task_id}@{answered_at}" if task_id else head.position if head is not None else ""
+        return call.request.turn_id(answer), context
 
     def _with_claim(
         self,

@@ -184,9 +184,9 @@ class Messages:
             path = f"params.message.parts[{index}]"
             if len(part.get("url", "")) > PART_URL_CHARACTERS:
                 raise InvalidParams(
-                    f"{path}.url has more than {PART_URL_CHARACTERS:,} characters: send the file's bytes, or"
-                    " upload it",
-                    path=f"{path}.url",
+                    f"the URL in {path} has more than {PART_URL_CHARACTERS:,} characters: send the file's"
+                    " bytes, or upload it",
+                    path=path,
                 )
             if "mediaType" in part:
                 extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()

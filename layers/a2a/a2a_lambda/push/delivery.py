@@ -144,10 +144,13 @@ class PushNotifications:
         try:
             transport = GuardedTransport(allow_loopback=self._allow_loopback)
             async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
-                while update := await threads.run(next, backlog.updates, None):
+                while cursor != backlog.end:
                     # A queue's message must be done before its visibility ends. What is left gets a message
                     # of its own.
                     if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
+                        break
+                    update = await threads.run(next, backlog.updates, None)
+                    if update is None:
                         break
                     content = strictjson.dumps(update.body)
                     headers = {
@@ -160,11 +163,12 @@ class PushNotifications:
                     if outcome != "delivered":
                         cursor = backlog.end
                         break
-        except KitError as error:
+        except Exception as error:
             if cursor is None:
                 raise
             is_rest = True
-            logger.warning("a part was delivered: %s", safe_text(error))
+            reason = safe_text(error) if isinstance(error, KitError) else type(error).__name__
+            logger.warning("a part was delivered: %s", reason)
         if cursor is not None:
             await threads.run(self._store.advance_push, scope, task_id, name, cursor)
             if is_rest:

@@ -42,7 +42,7 @@ _WithCursor = tuple[Cursor, Event]
 
 
 def read_backlog(store: Store, links: Links, wire: Wire, head: Head, push: PushRegistration) -> Backlog:
-    """Blocks. Raises StoreError."""
+    """What a webhook has not been sent of a task. Blocks. Raises StoreError."""
     encoder = _Encoder(links, wire, head)
     if push.cursor is None:
         return Backlog(_task_as_it_is(store, encoder), Cursor(head.sequence, 0, head.state))

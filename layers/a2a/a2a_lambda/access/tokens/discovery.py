@@ -9,8 +9,9 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a_lambda.access.tokens.documents import documents_of
+from a2a_lambda.access.tokens.documents import Documents, documents_of
 from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import IssuerFails
 from a2a_lambda.protocol.model import Json
 
 URL_CHARACTERS = 1_000
@@ -26,33 +27,20 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
     return asyncio.run(_fetch_keys(issuer, allow_loopback=allow_loopback))
 
 
-def _advice(name: Json) -> str:
-    """What to do about the issuer that metadata names. It is not ours."""
-    if not isinstance(name, str) or not name:
-        return "names no issuer"
-    if "{" in name:  # Entra's `common` has a placeholder
-        return "is of no single issuer: as ISSUER, write the URL of your own tenant"
-    return f"names the issuer {name[:URL_CHARACTERS]!r}: write it exactly so, as ISSUER"
+def check_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> None:
+    """Raises KeysUnavailable unless an issuer has metadata, which clients read to sign in. Blocks."""
+
+    async def check() -> None:
+        async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
+            await _read_metadata(documents, issuer)
+
+    asyncio.run(check())
 
 
 async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
     """An issuer's JSON Web Keys. Raises KeysUnavailable."""
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-        if not documents.is_safe(issuer.url):
-            raise documents.problem("its url must begin with https://")
-        parts = urlsplit(issuer.url)
-        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        for url in (
-            f"{issuer.url.rstrip('/')}/.well-known/openid-configuration",
-            f"{root}/.well-known/oauth-authorization-server{path}",
-        ):
-            metadata = await documents.get(url)
-            if isinstance(metadata, dict):
-                break
-        else:
-            raise documents.problem("it has no .well-known/openid-configuration")
-        if (name := metadata.get("issuer")) != issuer.url:
-            raise documents.problem(f"{url} {_advice(name)}")
+        url, metadata = await _read_metadata(documents, issuer)
         jwks_uri = metadata.get("jwks_uri")
         if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
             raise documents.problem(f"{url} has no jwks_uri that begins with https://")
@@ -61,3 +49,35 @@ async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
         if not isinstance(keys, list):
             raise documents.problem(f"{jwks_uri} has no JSON Web Key Set")
         return keys
+
+
+async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dict[str, Json]]:
+    """An issuer's metadata, and where it is. Raises KeysUnavailable."""
+    if not documents.is_safe(issuer.url):
+        raise documents.problem("its url must begin with https://")
+    parts = urlsplit(issuer.url)
+    root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    failure: IssuerFails | None = None
+    for url in (
+        f"{issuer.url.rstrip('/')}/.well-known/openid-configuration",
+        f"{root}/.well-known/oauth-authorization-server{path}",
+    ):
+        try:
+            metadata = await documents.get(url)
+        except IssuerFails as error:  # some gateways answer so where there is nothing
+            failure = failure or error
+            continue
+        if isinstance(metadata, dict):
+            if (name := metadata.get("issuer")) != issuer.url:
+                raise documents.problem(f"{url} {_advice(name)}")
+            return url, metadata
+    raise failure or documents.problem("it has no .well-known/openid-configuration")
+
+
+def _advice(name: Json) -> str:
+    """What to do about the issuer that metadata names. It is not ours."""
+    if not isinstance(name, str) or not name:
+        return "names no issuer"
+    if "{" in name:  # Entra's `common` has a placeholder
+        return "is of no single issuer: as ISSUER, write the URL of your own tenant"
+    return f"names the issuer {name[:URL_CHARACTERS]!r}: write it exactly so, as ISSUER"

@@ -92,8 +92,8 @@ class Tokens:
         return entry.grant if entry.issuer in (self._keys.find_cached_issuers() or ()) else None
 
     def knows(self, token: str) -> bool:
-        """Whether `check` asks no issuer: the public key that the token names is known, or the token is
-        refused unread."""
+        """Whether `check` waits for no issuer: the public key that the token names is known, or the token is
+        refused unread. After a forged signature, one request in half a minute waits all the same."""
         if not is_token(token):
             return False
         try:
@@ -196,7 +196,8 @@ class Tokens:
         use, kind = text_in(claims, "token_use"), text_in(claims, "typ").lower()
         if "id" in (use, kind) or any(name in claims for name in ID_TOKEN_CLAIMS):
             raise TokenRefused("kind", "it is an ID token: send an access token")
-        if use not in USES or kind in ("refresh", "offline", "logout") or "events" in claims:
+        is_event = isinstance(claims.get("events"), dict)  # RFC 8417, of which a logout token is one
+        if use not in USES or kind in ("refresh", "offline", "logout") or is_event:
             raise TokenRefused("kind", "it is not an access token")
         if "cnf" in claims:
             raise TokenRefused("kind", "it is bound to its client (cnf), which cannot be checked here")
