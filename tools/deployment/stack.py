@@ -23,6 +23,9 @@ BROKEN_STATUSES = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DEL
 """Statuses of a stack whose first deployment failed, or whose deletion did. It can only be deleted.
 Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html"""
 
+GONE_STATUSES = ("DELETE_COMPLETE", "DELETE_SKIPPED")
+"""Statuses of resources that a stack no longer has. Versions of functions are skipped, which leaves them."""
+
 DURABLE = "DurableFunction"
 """A function that a stack has if ExecutionTimeout is not 0."""
 
@@ -94,6 +97,7 @@ def resources_of(stack: str) -> dict[str, str]:
             item["LogicalResourceId"]: item.get("PhysicalResourceId", "")
             for page in pages
             for item in page["StackResourceSummaries"]
+            if item.get("ResourceStatus") not in GONE_STATUSES
         }
     if not {"Table", "RpcFunction"} <= set(resources):
         raise ConfigurationError(f"stack {stack} is not a stack of this kit")

@@ -1,12 +1,13 @@
 """make rollback, make prune: releases of all functions together."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.errors import ConfigurationError
-from tools.deployment import versions
+from tools.deployment import stack, versions
 from tools.deployment.stack import DURABLE
 from tools.deployment.versions import Versions, prune, roll_back
 
@@ -171,6 +172,23 @@ def test_what_is_live_is_never_deleted() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
     assert "1 deleted" in next(iter(prune(functions_of(client), 2, {})))
     assert set(client.functions["rpc"]) == {1, 3, 4}
+
+
+def test_a_stack_has_none_of_the_resources_that_it_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CloudFormation lists the versions of earlier deployments, too, because it does not delete them."""
+    items = [
+        {"LogicalResourceId": name, "PhysicalResourceId": name, "ResourceStatus": status}
+        for name, status in {
+            "Table": "UPDATE_COMPLETE",
+            "RpcFunction": "CREATE_COMPLETE",
+            "RpcFunctionVersion1": "DELETE_SKIPPED",
+            "RpcFunctionVersion2": "CREATE_COMPLETE",
+        }.items()
+    ]
+    pages = SimpleNamespace(paginate=lambda **_: [{"StackResourceSummaries": items}])
+    client = SimpleNamespace(describe_stacks=lambda **_: {"Stacks": [{}]}, get_paginator=lambda _: pages)
+    monkeypatch.setattr(stack, "_cloudformation", lambda: client)
+    assert set(stack.resources_of("s")) == {"Table", "RpcFunction", "RpcFunctionVersion2"}
 
 
 def test_what_cloudformation_would_restore_is_never_deleted() -> None:
