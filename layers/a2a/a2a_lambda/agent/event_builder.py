@@ -81,6 +81,7 @@ class EventBuilder:
         self._is_plain = True
         self.message_only = False
         self._artifacts: dict[str, str] = {}
+        self._ends_in_text: dict[str, bool] = {}
         self._is_closed = False
         self._commands: list[dict[str, Any]] = []
         self._said: list[Part] = []
@@ -237,6 +238,7 @@ class EventBuilder:
 
     def _add_chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
         parts = [part_of(content) for content in contents]
+        self._ends_in_text[name] = "text" in parts[-1]
         if not name:
             self._said += parts
         append = name in self._artifacts
@@ -276,11 +278,12 @@ class EventBuilder:
         if target is not None:
             metadata = target.get("metadata", {})
             target["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
+            target["parts"] = target["parts"] or [Part(text="")]
             self._commands = []
 
     def _close_artifacts(self, events: list[Event]) -> TaskArtifactUpdateEvent | None:
         """Mark the last chunk of each artifact; returns that of the last artifact, which is the last event,
-        too."""
+        too. An empty text ends a text, which stays the same; to files and data, nothing may be added."""
         updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
         chunks = {update["artifact"]["artifactId"]: update for update in updates}
         closings: list[Event] = []
@@ -289,7 +292,8 @@ class EventBuilder:
             is_last = identity == artifact_id(self._before + len(self._artifacts) - 1)
             chunk = chunks.get(identity)
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
-                artifact = Artifact(artifactId=identity, parts=[Part(text="")])
+                empty = [Part(text="")] if self._ends_in_text[name] else []
+                artifact = Artifact(artifactId=identity, parts=empty)
                 if name:
                     artifact["name"] = name
                 closing = self._update(artifact, append=True)

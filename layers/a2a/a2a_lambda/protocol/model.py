@@ -178,14 +178,9 @@ def is_final(event: Event) -> bool:
 
 
 def is_empty_end(event: Event) -> bool:
-    """Whether an event says nothing but that an artifact has ended. Versions in which `lastChunk` is optional
-    do not send it: a client that collects the parts would have an empty text."""
-    if "artifactUpdate" not in event:
-        return False
-    update = event["artifactUpdate"]
-    has_more = update["artifact"].keys() - {"artifactId", "parts", "name"}
-    is_end = update["append"] and update["lastChunk"] and not has_more
-    return is_end and update["artifact"]["parts"] == [{"text": ""}]
+    """Whether an event has no content, and says only that an artifact of files or data has ended. Versions in
+    which `lastChunk` is optional do not send it, because an artifact has parts."""
+    return "artifactUpdate" in event and not event["artifactUpdate"]["artifact"]["parts"]
 
 
 DEFAULT_SCHEME = "Bearer"

@@ -110,7 +110,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     update = event["artifactUpdate"]
     result = json_0x.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
-    artifact["parts"] = _parts(artifact["parts"])
+    artifact["parts"] = _parts(artifact["parts"]) or [json_0x.encode_part(Part(text=""))]
     artifact["name"] = artifact.get("name", ANSWER_STAGE)
     step = "done" if update["lastChunk"] else "running"
     description = _describe(artifact["artifactId"], artifact["name"], parts, step)

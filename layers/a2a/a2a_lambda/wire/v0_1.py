@@ -172,12 +172,13 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     """Events of a stream: artifacts and statuses only. A task becomes its artifacts and its status."""
     if "task" in event:
         task = event["task"]
+        is_stopped = task["status"]["state"] in STOPPED
         ids: Object = {"id": task["id"], "sessionId": task["contextId"]}
         events: list[Json] = [
-            {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": True}}
+            {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": is_stopped}}
             for index, item in enumerate(task.get("artifacts", []))
         ]
-        if task["status"]["state"] in STOPPED:  # the last event of the stream has the status
+        if is_stopped:  # the last event of the stream has the status
             return events
         return [*events, {**ids, "status": encode_status(task["status"]), "final": False}]
     if "statusUpdate" in event:
