@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
-from jsonschema import validate
+from jsonschema import ValidationError, validate
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from a2a_lambda import Answer, skill
-from a2a_lambda.agent.outputs import Ask
+from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.skill import Skill
+from a2a_lambda.errors import ConfigurationError
 
 
 class Colour(Enum):
@@ -56,15 +57,70 @@ class Price(TypedDict):
     amount: int
 
 
+class Tree(BaseModel):
+    leaves: int
+    branches: "list[Tree]"
+
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class Box(Generic[Item]):
+    item: Item
+
+
 @pytest.mark.parametrize(
-    ("hint", "field"), [(Stock, "count"), (Price, "amount"), (Stock | None, ""), (str, ""), (Answer, "")]
+    ("hint", "fields"),
+    [
+        (Stock, ["count"]),
+        (Price, ["amount"]),
+        (Annotated[Stock, "how many"], ["count"]),
+        (Box[int], ["item"]),
+        (Tree, ["leaves", "branches"]),
+        (Stock | None, []),
+        (list[Stock], []),
+        (str, []),
+        (Answer, []),
+    ],
 )
-def test_one_class_of_objects_is_a_schema_of_the_output(hint: Any, field: str) -> None:
+def test_one_class_of_objects_is_a_schema_of_the_output(hint: Any, fields: list[str]) -> None:
     def tell() -> Any: ...
 
     tell.__annotations__ = {"return": hint}
     schema = Skill(skill(tell)).output_schema
-    assert [*(schema or {}).get("properties", {})] == ([field] if field else [])
+    assert [*(schema or {}).get("properties", {})] == fields
+
+
+def test_a_recursive_output_fits_its_schema() -> None:
+    def tell() -> Tree: ...  # type: ignore[empty-body]
+
+    schema = Skill(skill(tell)).output_schema
+    assert schema is not None
+    tree = {"leaves": 1, "branches": [{"leaves": 2, "branches": []}]}
+    validate(tree, schema)
+    with pytest.raises(ValidationError):
+        validate({"leaves": 1, "branches": [{}]}, schema)
+
+
+@pytest.mark.parametrize("hint", [Annotated[int, "how many"] | None, Annotated[int | None, "how many"]])
+def test_a_text_in_annotated_describes_a_parameter_also_in_a_union(hint: Any) -> None:
+    def tell(nights: Any) -> None: ...
+
+    tell.__annotations__ = {"nights": hint}
+    question = Skill(skill(tell)).arguments({"nights": ["many"]})
+    assert isinstance(question, AskArgument)
+    assert "Please tell me: how many." in question.question
+
+
+def test_hints_of_the_turn_and_of_the_result_may_be_for_the_type_checker_only() -> None:
+    def tell(turn: Any, n: Any) -> None: ...
+
+    tell.__annotations__ = {"turn": "Turn", "n": "int", "return": "AsyncIterator[str]"}
+    assert Skill(skill(tell)).arguments({"n": ["3"]}) == {"n": 3}
+    tell.__annotations__ = {"turn": "Turn", "n": "Absent"}
+    with pytest.raises(ConfigurationError, match="name 'Absent' is not defined"):
+        Skill(skill(tell))
 
 
 class Weight(BaseModel):

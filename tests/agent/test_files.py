@@ -169,6 +169,8 @@ def test_a_test_sends_no_file_that_a_caller_could_not_send() -> None:
         ValueError, match=r"the file a\.png is image/png; .*add the type to defaultInputModes"
     ):
         asyncio.run(agent.run("hi", files=[File("a.png", b"x")]))
+    with pytest.raises(ValueError, match=r"a file is image/png"):
+        asyncio.run(agent.run(parts=[Part(url="https://example.com/a", mediaType="image/png")]))
 
 
 def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:

@@ -27,6 +27,7 @@ WRONG = {
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
+    "a = {}; a['a'] = a; return a": "a dict cannot become JSON: Circular reference",
     "yield asyncio.sleep(0)": "a coroutine is no output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
     "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, and not both",
@@ -137,6 +138,17 @@ def test_a_wrong_call_says_what_to_write(
     agent = Agent.load(write(tmp_path, CODE.format(line=line)))
     with pytest.raises(error, match=text):
         asyncio.run(agent.run("hi"))
+
+
+def test_an_agent_that_configures_logging_silences_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default dictConfig disables every logger that it does not name."""
+    own = logging.getLogger("a2a_lambda.turns.run")
+    monkeypatch.setattr(own, "disabled", False)
+    line = "return 'hi'\nimport logging\nlogging.getLogger('a2a_lambda.turns.run').disabled = True"
+    Agent.load(write(tmp_path, CODE.format(line=line)))
+    assert not own.disabled
 
 
 def test_a_file_that_is_empty_because_it_was_read_is_a_hint(

@@ -191,27 +191,52 @@ async def run(turn):
         run(written(tmp_path, body))
 
 
+@pytest.mark.parametrize("raised", ["NoRoom('full')", "Late('late')"])
+def test_the_error_of_a_branch_has_the_class_that_a_deployment_keeps(tmp_path: Path, raised: str) -> None:
+    """Only SkillError and TimeoutError themselves, and the text."""
+    body = f"""
+class NoRoom(SkillError): ...
+class Late(TimeoutError): ...
+@skill
+async def run(turn):
+    async def branch():
+        raise {raised}
+    try:
+        await turn.parallel(branch)
+    except (NoRoom, Late):
+        return "its own class"
+    except (SkillError, TimeoutError) as error:
+        return str(error)
+"""
+    assert run(written(tmp_path, body)).text in ("full", "late")
+
+
 @pytest.mark.parametrize(
     "place",
     [
         "await turn.step('end', end, retry=Retry(attempts=1))",
         "await turn.step('end', lambda: end(), retry=Retry(attempts=1))",
         "await turn.parallel(end)",
-        "await turn.parallel(lambda: sys.exit(4))",
+        "await turn.parallel(lambda: end.now())",
     ],
 )
-def test_code_that_exits_fails_alone(tmp_path: Path, place: str) -> None:
-    """It must not end the event loop that it shares with other agents."""
+@pytest.mark.parametrize("error", ["SystemExit(4)", "Panic()", "BaseExceptionGroup('x', [Panic()])"])
+def test_code_that_exits_fails_alone(tmp_path: Path, place: str, error: str) -> None:
+    """It must not end the loop that it shares with other agents, nor pass for a suspension, as the panic
+    of an extension in Rust could, which is no Exception."""
     body = f"""
-import sys
+class Panic(BaseException): ...
+def now():
+    raise {error}
 async def end():
-    sys.exit(4)
+    now()
+end.now = now
 @skill
 async def run(turn):
     {place}
 """
     agent = written(tmp_path, body)
-    with pytest.raises(StepFailed, match="ended with SystemExit"):
+    with pytest.raises(StepFailed, match=f"ended with {error.partition('(')[0]}"):
         run(agent)
     plain = written(tmp_path, "@skill\nasync def run(turn): return 'still here'")
     assert run(plain).text == "still here"

@@ -114,14 +114,20 @@ def test_a_turn_that_did_not_complete_is_an_error(state: TaskState) -> None:
     assert "isError" not in result_of(Part(text="a"))
 
 
-def test_a_canceled_turn_says_so_only_if_it_said_nothing() -> None:
-    assert result_of(state=TaskState.CANCELED)["content"] == [text("The task was canceled.")]
-    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [text("a")]
+def test_a_canceled_turn_says_so() -> None:
+    """A model must see why the result is an error."""
+    canceled = text("The task was canceled.")
+    assert result_of(state=TaskState.CANCELED)["content"] == [canceled]
+    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [text("a"), canceled]
     assert result_of(state=TaskState.FAILED)["content"] == []
 
 
 def test_a_tool_that_promises_structured_content_fails_without_it() -> None:
-    assert result_of(Part(text="a"), promises=True)["isError"] is True
+    without_data = result_of(Part(text="a"), promises=True)
+    assert without_data["isError"] is True
+    assert without_data["content"][-1] == text(
+        "The tool did not return the data that its output schema promises."
+    )
     assert "isError" not in result_of(Part(data={"sum": 2}), promises=True)
     assert result_of(Part(text="a"), state=TaskState.WORKING, promises=True)["isError"] is True
     assert "isError" not in result_of(Part(text="a"), state=TaskState.WORKING)

@@ -228,10 +228,15 @@ def _to_json(value: Any) -> Any:
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """What is in lists and dicts, at any depth."""
-    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield member
-        yield from _members(member)
+    """What is in lists and dicts, at any depth, also if one of them contains itself."""
+    level, visited = [value], set[int]()
+    while level:
+        node = level.pop()
+        if isinstance(node, dict | list) and id(node) not in visited:
+            visited.add(id(node))
+            members = list(node.values()) if isinstance(node, dict) else node
+            yield from members
+            level += members
 
 
 @dataclass(frozen=True, slots=True)

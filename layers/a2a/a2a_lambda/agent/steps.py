@@ -4,6 +4,7 @@ methods.
 A durable skill may run for hours or days. docs/long-running.md explains it.
 """
 
+import asyncio
 import contextvars
 import inspect
 import logging
@@ -27,6 +28,7 @@ from a2a_lambda.durable.engine import (
     Exchange,
     Reply,
     Retry,
+    Suspended,
     Wait,
     error_beside_end,
 )
@@ -291,9 +293,7 @@ class Steps:
                 '"plan", make_plan, city), or turn.wait_for("approval", Ask("…"))'
             )
         if not STEP_NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} cannot be the name of a step: use 1 to 100 letters, digits, . _ and -"
-            )
+            raise ValueError(f"{name!r} cannot name a step: use 1 to 100 letters, digits, . _ and -")
         return engine
 
 
@@ -340,10 +340,12 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
 
 @contextmanager
 def _contain_exit(what: str) -> Iterator[None]:
-    """An exit of an agent's code must not end the event loop that agents share."""
+    """An exit of an agent's code must not end the event loop that agents share, nor pass for a suspension."""
     try:
         yield
-    except (SystemExit, KeyboardInterrupt) as error:
+    except (Exception, Suspended, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
         raise RuntimeError(f"{what} ended with {type(error).__name__}") from error
 
 

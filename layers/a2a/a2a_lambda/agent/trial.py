@@ -145,16 +145,17 @@ def make_message(
     for file in files:
         if not isinstance(file, File | Path):
             raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
-        part = part_of(read(File(file.name, file) if isinstance(file, Path) else file))
+        content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
+    for part in content:
+        name = part.get("filename", "")
+        if "raw" not in part and "url" not in part:
+            continue
         try:
-            agent.card.check_media_type(
-                part.get("mediaType", ""), f"the file {file.name}" if file.name else "a file"
-            )
+            agent.card.check_media_type(part.get("mediaType", ""), f"the file {name}" if name else "a file")
         except ContentTypeNotSupported as error:
             raise ValueError(
                 f"{error}, so a caller would be refused: add the type to defaultInputModes in card.yaml"
             ) from None
-        content.append(part)
     return Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=content, metadata=entries)
 
 

@@ -36,6 +36,13 @@ class Retry:
     factor: float = 2.0
     longest_seconds: float = 300.0
 
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ValueError(f"attempts of Retry is a number of tries, 1 or more, not {self.attempts!r}")
+        for name in ("pause_seconds", "factor", "longest_seconds"):
+            if not isinstance(value := getattr(self, name), int | float):
+                raise TypeError(f"{name} of Retry is a number, not a {type(value).__name__}")
+
     def pause_after(self, attempt: int) -> float | None:
         """Seconds to wait after a failed try; None if it was the last. attempt: counts from 1."""
         if attempt >= self.attempts:

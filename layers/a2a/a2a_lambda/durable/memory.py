@@ -174,8 +174,12 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
     type and text are kept."""
     try:
         return await branch(engine)
-    except (CodeChanged, SkillError, TimeoutError, StepFailed):
+    except (CodeChanged, StepFailed):
         raise
+    except SkillError as error:
+        raise SkillError(str(error)) from error
+    except TimeoutError as error:
+        raise TimeoutError(str(error)) from error
     except (Exception, asyncio.CancelledError) as error:
         raise StepFailed(name, type(error).__name__, str(kept_error(error))) from error
 

@@ -48,6 +48,16 @@ MCP_PATH = re.compile("/mcp(?:/(?P<agent>[^/]+))?/?")
 
 logger = logging.getLogger(__name__)
 
+EXPOSED_HEADERS = (
+    "ETag",
+    "Last-Modified",
+    "Retry-After",
+    "WWW-Authenticate",
+    "A2A-Extensions",
+    "X-A2A-Extensions",
+)
+"""Headers of answers that a web page may read."""
+
 ALLOWED_HEADERS = (
     "Content-Type",
     "X-API-Key",
@@ -89,7 +99,7 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
             allow_origins=kit.settings.cors_origins,
             allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=ALLOWED_HEADERS,
-            expose_headers=["ETag", "Last-Modified", "WWW-Authenticate", "A2A-Extensions"],
+            expose_headers=EXPOSED_HEADERS,
             max_age=600,
         )
     if kit.settings.origin_digests:

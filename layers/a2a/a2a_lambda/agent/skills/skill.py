@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+from types import MappingProxyType, SimpleNamespace, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -93,7 +93,7 @@ class Skill:
         self.parameters: list[Parameter] = []
         self._where = location = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
-            hints = get_type_hints(function, include_extras=True)
+            hints = _hints_of(function)
         except Exception as error:  # a type hint is code, so it may raise anything
             raise ConfigurationError(
                 f"{location}: its type hints raise {type(error).__name__}: {error}"
@@ -129,9 +129,7 @@ class Skill:
                         f"{location}: the default of parameter {name} is in Field(…): write it as"
                         f" `{name}: Annotated[…] = …`"
                     )
-                texts = (extra.description if isinstance(extra, FieldInfo) else extra for extra in extras)
-                description = next((text for text in texts if isinstance(text, str)), "")
-                self.parameters.append(Parameter(name, hint, parameter.default, description))
+                self.parameters.append(Parameter(name, hint, parameter.default, _description_of(hint)))
 
     def values_in(self, turn: Turn) -> dict[str, Json]:
         """Values for parameters: from the message's data parts, or from its text if that is a JSON object."""
@@ -261,15 +259,46 @@ class Skill:
     def output_schema(self) -> dict[str, Any] | None:
         """JSON Schema of what the skill returns, if its annotation is one class of objects: a model, a
         dataclass or a TypedDict; else None."""
-        hint = self._returns
-        is_model = isinstance(hint, type) and (issubclass(hint, BaseModel) or is_dataclass(hint))
-        if not (is_model or is_typeddict(hint)) or hint.__module__.startswith("a2a_lambda."):
+        hint = get_args(self._returns)[0] if get_origin(self._returns) is Annotated else self._returns
+        kind: Any = get_origin(hint) or hint  # of a generic class
+        is_model = isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
+        if not (is_model or is_typeddict(kind)) or kind.__module__.startswith("a2a_lambda."):
             return None
         try:
             schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=OutputSchema)
         except Exception:  # a class that has no schema promises nothing
             return None
+        if "$ref" in schema:  # of a class that contains itself
+            schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
         return schema if schema.get("type") == "object" else None
+
+
+def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function's type hints. Those of `turn` and of the result may name what is imported only for the type
+    checker, as ruff's TCH rules want it. Raises what the other hints raise."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError:
+        own = inspect.unwrap(function)
+        hints: dict[str, Any] = {}
+        for name, hint in own.__annotations__.items():
+            holder = SimpleNamespace(__annotations__={name: hint})
+            try:
+                hints |= get_type_hints(holder, own.__globals__, include_extras=True)
+            except NameError:
+                if name not in ("turn", "return"):
+                    raise
+        return hints
+
+
+def _description_of(hint: Any) -> str:
+    """The first text in a parameter's Annotated, or in one of a union's; "" if there is none."""
+    for member in (hint, *(get_args(hint) if get_origin(hint) in (Union, UnionType) else ())):
+        for extra in get_args(member)[1:] if get_origin(member) is Annotated else ():
+            text = extra.description if isinstance(extra, FieldInfo) else extra
+            if isinstance(text, str):
+                return text
+    return ""
 
 
 def is_async(function: Any) -> bool:

@@ -65,11 +65,16 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         values = [part["data"] for part in parts_of_artifacts(task) if "data" in part]
         data = values[0] if len(values) == 1 else None
         result = {"content": [*_content(task, revision)]}
-        if state == TaskState.CANCELED and not result["content"]:
-            result["content"] = [_text("The task was canceled.")]
+        if state == TaskState.CANCELED and "message" not in task["status"]:
+            result["content"].append(_text("The task was canceled."))
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
-        is_error = state != TaskState.COMPLETED or (has_output_schema and "structuredContent" not in result)
+        lacks_data = has_output_schema and "structuredContent" not in result
+        is_error = state != TaskState.COMPLETED or lacks_data
+        if state == TaskState.COMPLETED and lacks_data:
+            result["content"].append(
+                _text("The tool did not return the data that its output schema promises.")
+            )
     result["_meta"] = {CONTEXT_KEY: task["contextId"]}
     return result | ({"isError": True} if is_error else {})
 
