@@ -3,6 +3,7 @@ question."""
 
 import asyncio
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,33 @@ def test_fields_fill_parameters(agent: Agent, parts: list[Part], expected: Any) 
 )
 def test_what_is_missing_is_still_asked_for(agent: Agent, parts: list[Part]) -> None:
     assert run(agent, *parts).text == "Please tell me: the city."
+
+
+TRIP = """
+from pydantic import BaseModel
+class Trip(BaseModel):
+    city: str
+    date: str
+@skill
+def hello(turn: Turn, trip: Trip, date: str = ""):
+    return {"city": trip.city, "date": date}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ('{"city": "Oslo", "date": "2026-12-24"}', ""),
+        ('{"trip": {"city": "Oslo", "date": "x"}, "date": "2026-12-24"}', "2026-12-24"),
+    ],
+)
+def test_an_answer_may_be_an_object_whose_fields_are_called_as_other_parameters(
+    tmp_path: Path, text: str, date: str
+) -> None:
+    agent = Agent.load(write(tmp_path, TRIP))
+    asked = asyncio.run(agent.run("hi"))
+    assert asked.text.startswith("Please tell me: trip.")
+    assert asyncio.run(agent.run(text, after=asked)).data == [{"city": "Oslo", "date": date}]
 
 
 def test_what_does_not_fit_is_asked_for(agent: Agent) -> None:
@@ -261,7 +289,7 @@ def test_a_list_or_an_object_stays_one(hint: Any, value: Any) -> None:
     find.__annotations__["query"] = hint
     finding = Skill(mark(find))
     message = Message(messageId="m", role=Role.USER, parts=[Part(data={"query": value})])
-    values = finding.values_in(Turn(message=message))
+    values, _ = finding.read_message(Turn(message=message), None)
     arguments: Any = finding.arguments({"query": ["of the text"]}, values)
     assert arguments == {"query": value}
     assert type(arguments["query"]) is type(value)

@@ -120,10 +120,9 @@ class Agent:
                 skill, exchanges = await self._route_turn(turn, self._route)
                 if exchanges:
                     yield Batch(exchanges, last=False)
-        values = skill.values_in(turn)
-        # A text that is JSON with arguments is no answer of the user's.
-        if slot is not None and turn.text.strip() and not (values and turn.text.lstrip().startswith("{")):
-            slots[slot] = [turn.text]
+        values, answer = skill.read_message(turn, slot)
+        if slot is not None and answer:
+            slots[slot] = [answer]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
         slots |= {name: [slot_text(value)] for name, value in values.items()}

@@ -131,20 +131,37 @@ class Skill:
                     )
                 self.parameters.append(Parameter(name, hint, parameter.default, _description_of(hint)))
 
-    def values_in(self, turn: Turn) -> dict[str, Json]:
-        """Values for parameters: from the message's data parts, or from its text if that is a JSON object."""
+    def read_message(self, turn: Turn, asked: str | None) -> tuple[dict[str, Json], str]:
+        """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
+        and the text, if it is an answer of the user's. asked: the parameter that was asked for."""
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
-        if not objects and self.parameters and text.startswith("{"):
+        is_object = bool(self.parameters) and text.startswith("{")
+        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is.
+        is_value = is_object and asked is not None and self._takes_object(asked, text)
+        if not objects and is_object and not is_value:
             with suppress(ParseError):
                 objects.append(strictjson.loads(text.encode()))
         names = {parameter.name for parameter in self.parameters}
-        return {
+        values = {
             name: value
             for mapping in objects
             for name, value in mapping.items()
             if name in names and value is not None
         }
+        is_answer = text and (is_value or not (values and is_object))
+        return values, turn.text if is_answer else ""
+
+    def _takes_object(self, name: str, text: str) -> bool:
+        """Whether a text is an object that fits a parameter as a whole."""
+        prop = self.input_schema["properties"].get(name, {})
+        if not any("$ref" in kind or kind.get("type") == "object" for kind in prop.get("anyOf", [prop])):
+            return False
+        try:
+            next(parameter for parameter in self.parameters if parameter.name == name).read([text])
+        except ValueError:
+            return False
+        return True
 
     def with_choices(self, question: Ask) -> Ask:
         """The question with the choices of the parameter that it fills, unless it has some. Raises
