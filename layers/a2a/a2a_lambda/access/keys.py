@@ -186,16 +186,13 @@ class Keys:
         self._reread_seconds = max(KEYS_REREAD_SECONDS, copy.pages / PAGES_PER_SECOND)
         return True
 
-    def _is_unknown(self, digest: str | None) -> bool:
-        return digest is not None and self._match(digest) is None
-
     def _is_fresh(self, digest: str | None, arrival: float) -> bool:
         """Whether what is in use is recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages. digest: of the key that is looked for; None for the issuers."""
         age = arrival - self._copy.loaded
         if digest is None and self._copy.issuers_loaded < self._copy.loaded:  # the last look did not get them
             return age < self._reread_seconds
-        if not self._is_unknown(digest):
+        if digest is None or self._match(digest) is not None:
             return age < self._fresh_seconds
         # A card that was read a moment ago must not delay a new key.
         return age < self._reread_seconds and not self._copy.is_of_card
@@ -204,7 +201,7 @@ class Keys:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
         if digest is None:
             return self._lacks_issuers(arrival)
-        return self._is_unknown(digest) or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
+        return self._match(digest) is None or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
 
     def _renew(self, digest: str | None, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.

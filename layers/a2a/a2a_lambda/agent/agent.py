@@ -319,13 +319,9 @@ def _import(folder: Path) -> ModuleType:
     except BaseException as error:  # SystemExit, too: an agent's module must not end the process
         raise ConfigurationError(mistakes.of_import(error, folder)) from error
     finally:
-        _enable_loggers()
+        # By default, `logging.config.dictConfig` in an agent's module disables all loggers that it does not
+        # name, which would hide every agent's errors.
+        for name, logger in list(logging.Logger.manager.loggerDict.items()):
+            if name.startswith("a2a_lambda.") and isinstance(logger, logging.Logger):
+                logger.disabled = False
     return module
-
-
-def _enable_loggers() -> None:
-    """Undo what `logging.config.dictConfig` in an agent's module does to loggers that it does not name: by
-    default it disables them, which would hide every agent's errors."""
-    for name, logger in list(logging.Logger.manager.loggerDict.items()):
-        if name.partition(".")[0] == "a2a_lambda" and isinstance(logger, logging.Logger):
-            logger.disabled = False

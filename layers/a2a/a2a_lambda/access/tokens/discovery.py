@@ -24,7 +24,20 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
 
     Where the keys are is discovered each time: a host that the issuer has left could be taken by others.
     """
-    return asyncio.run(_fetch_keys(issuer, allow_loopback=allow_loopback))
+
+    async def fetch() -> list[Json]:
+        async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
+            url, metadata = await _read_metadata(documents, issuer)
+            jwks_uri = metadata.get("jwks_uri")
+            if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
+                raise documents.problem(f"{url} has no jwks_uri that begins with https://")
+            content = await documents.get(jwks_uri)
+            keys: Any = content.get("keys") if isinstance(content, dict) else None
+            if not isinstance(keys, list):
+                raise documents.problem(f"{jwks_uri} has no JSON Web Key Set")
+            return keys
+
+    return asyncio.run(fetch())
 
 
 def check_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> None:
@@ -35,20 +48,6 @@ def check_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> None:
             await _read_metadata(documents, issuer)
 
     asyncio.run(check())
-
-
-async def _fetch_keys(issuer: Issuer, *, allow_loopback: bool) -> list[Json]:
-    """An issuer's JSON Web Keys. Raises KeysUnavailable."""
-    async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-        url, metadata = await _read_metadata(documents, issuer)
-        jwks_uri = metadata.get("jwks_uri")
-        if not isinstance(jwks_uri, str) or not documents.is_safe(jwks_uri):
-            raise documents.problem(f"{url} has no jwks_uri that begins with https://")
-        content = await documents.get(jwks_uri)
-        keys: Any = content.get("keys") if isinstance(content, dict) else None
-        if not isinstance(keys, list):
-            raise documents.problem(f"{jwks_uri} has no JSON Web Key Set")
-        return keys
 
 
 async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dict[str, Json]]:

@@ -6,9 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
@@ -45,12 +47,22 @@ TYPE_TEXTS = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a skill. description: the text in Annotated[type, "text"]."""
+    """A parameter of a skill."""
 
     name: str
     hint: Any
     default: Any
-    description: str
+
+    @property
+    def description(self) -> str:
+        """The first text in Annotated[type, "text"], also if that is within a union; "" if there is none."""
+        members = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else ()
+        for member in (self.hint, *members):
+            for extra in get_args(member)[1:] if get_origin(member) is Annotated else ():
+                text = extra.description if isinstance(extra, FieldInfo) else extra
+                if isinstance(text, str):
+                    return text
+        return ""
 
     @property
     def is_required(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from functools import cached_property
-from types import MappingProxyType, SimpleNamespace, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from types import MappingProxyType, SimpleNamespace
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -129,7 +129,7 @@ class Skill:
                         f"{location}: the default of parameter {name} is in Field(…): write it as"
                         f" `{name}: Annotated[…] = …`"
                     )
-                self.parameters.append(Parameter(name, hint, parameter.default, _description_of(hint)))
+                self.parameters.append(Parameter(name, hint, parameter.default))
 
     def read_message(self, turn: Turn, asked: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
@@ -306,16 +306,6 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
                 if name not in ("turn", "return"):
                     raise
         return hints
-
-
-def _description_of(hint: Any) -> str:
-    """The first text in a parameter's Annotated, or in one of a union's; "" if there is none."""
-    for member in (hint, *(get_args(hint) if get_origin(hint) in (Union, UnionType) else ())):
-        for extra in get_args(member)[1:] if get_origin(member) is Annotated else ():
-            text = extra.description if isinstance(extra, FieldInfo) else extra
-            if isinstance(text, str):
-                return text
-    return ""
 
 
 def is_async(function: Any) -> bool:
