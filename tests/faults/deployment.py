@@ -154,7 +154,7 @@ def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
                     event = json.loads(line[5:])
                     outcome.task_id = outcome.task_id or event.get("task", {}).get("id", "")
                     artifact = event.get("artifactUpdate", {}).get("artifact", {"parts": []})
-                    waiting += [part.get("text") or part["url"] for part in artifact["parts"]]
+                    waiting += [part["text"] if "text" in part else part["url"] for part in artifact["parts"]]
                     if numbered:
                         outcome.acknowledged += waiting
                         waiting = []
