@@ -72,8 +72,8 @@ def test_what_is_missing_is_still_asked_for(agent: Agent, parts: list[Part]) -> 
 TRIP = """
 from pydantic import BaseModel
 class Trip(BaseModel):
-    city: str
-    date: str
+    city: str = "anywhere"
+    date: str = ""
 @skill
 def hello(turn: Turn, trip: Trip, date: str = ""):
     return {"city": trip.city, "date": date}
@@ -85,6 +85,7 @@ def hello(turn: Turn, trip: Trip, date: str = ""):
     [
         ('{"city": "Oslo", "date": "2026-12-24"}', ""),
         ('{"trip": {"city": "Oslo", "date": "x"}, "date": "2026-12-24"}', "2026-12-24"),
+        ('{"trip": {"city": "Oslo"}, "date": "2026-12-24"}', "2026-12-24"),
     ],
 )
 def test_an_answer_may_be_an_object_whose_fields_are_called_as_other_parameters(

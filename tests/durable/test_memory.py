@@ -136,6 +136,8 @@ async def run(turn):
         ("await turn.step('a b', int)", ValueError, "cannot name a step"),
         ("Retry(attempts='2')", ValueError, "a number of tries, 1 or more, not '2'"),
         ("Retry(attempts=0)", ValueError, "a number of tries, 1 or more, not 0"),
+        ("Retry(pause_seconds=-1)", ValueError, "pause_seconds of Retry is 0 or more, not -1"),
+        ("Retry(factor=float('nan'))", ValueError, "factor of Retry is 0 or more, not nan"),
         ("Retry(pause_seconds='5')", TypeError, "pause_seconds of Retry is a number, not a str"),
         ("await turn.step('a', turn.sleep, seconds=1)", StepFailed, "inside step 'a'"),
         ("await turn.step('a', turn.memory.set, 'x', 1)", StepFailed, "changes turn.memory"),

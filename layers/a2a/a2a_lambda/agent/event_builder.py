@@ -81,7 +81,7 @@ class EventBuilder:
         self._is_plain = True
         self.message_only = False
         self._artifacts: dict[str, str] = {}
-        self._ends_in_text: dict[str, bool] = {}
+        self._files: set[str] = set()  # ids of the artifacts that end with a file, or with data
         self._is_closed = False
         self._commands: list[dict[str, Any]] = []
         self._said: list[Part] = []
@@ -136,6 +136,11 @@ class EventBuilder:
                     f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"
                     " commands. Yield longer content as text, a File or an Artifact."
                 )
+            for update in (event["artifactUpdate"] for event in events if "artifactUpdate" in event):
+                if update["artifact"]["parts"] and "text" not in update["artifact"]["parts"][-1]:
+                    self._files.add(update["artifact"]["artifactId"])
+                else:
+                    self._files.discard(update["artifact"]["artifactId"])
             return events
         except Exception:
             while len(self._artifacts) > artifacts:
@@ -238,7 +243,6 @@ class EventBuilder:
 
     def _add_chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
         parts = [part_of(content) for content in contents]
-        self._ends_in_text[name] = "text" in parts[-1]
         if not name:
             self._said += parts
         append = name in self._artifacts
@@ -292,7 +296,9 @@ class EventBuilder:
             is_last = identity == artifact_id(self._before + len(self._artifacts) - 1)
             chunk = chunks.get(identity)
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
-                empty = [Part(text="")] if self._ends_in_text[name] else []
+                last_parts = chunk["artifact"]["parts"] if chunk is not None else []
+                is_text = "text" in last_parts[-1] if last_parts else identity not in self._files
+                empty = [Part(text="")] if is_text else []
                 artifact = Artifact(artifactId=identity, parts=empty)
                 if name:
                     artifact["name"] = name

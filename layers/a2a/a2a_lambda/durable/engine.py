@@ -40,8 +40,11 @@ class Retry:
         if type(self.attempts) is not int or self.attempts < 1:
             raise ValueError(f"attempts of Retry is a number of tries, 1 or more, not {self.attempts!r}")
         for name in ("pause_seconds", "factor", "longest_seconds"):
-            if not isinstance(value := getattr(self, name), int | float):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"{name} of Retry is a number, not a {type(value).__name__}")
+            if not value >= 0:  # nor is it NaN
+                raise ValueError(f"{name} of Retry is 0 or more, not {value}")
 
     def pause_after(self, attempt: int) -> float | None:
         """Seconds to wait after a failed try; None if it was the last. attempt: counts from 1."""

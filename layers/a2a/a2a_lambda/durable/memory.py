@@ -22,7 +22,7 @@ from a2a_lambda.durable.engine import (
     gather,
 )
 from a2a_lambda.durable.outcomes import MISTAKES, kept_error
-from a2a_lambda.errors import CodeChanged, SkillError, StepFailed
+from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
 from a2a_lambda.protocol.model import Part
 
 KnownReplies = Mapping[str, Any]
@@ -177,7 +177,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
     except (CodeChanged, StepFailed):
         raise
     except SkillError as error:
-        raise SkillError(str(error)) from error
+        raise SkillError(error_text(error)) from error
     except TimeoutError as error:
         raise TimeoutError(str(error)) from error
     except (Exception, asyncio.CancelledError) as error:

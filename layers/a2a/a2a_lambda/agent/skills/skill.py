@@ -137,11 +137,16 @@ class Skill:
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
         is_object = bool(self.parameters) and text.startswith("{")
-        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is.
-        is_value = is_object and asked is not None and self._takes_object(asked, text)
-        if not objects and is_object and not is_value:
+        written: Any = {}
+        if is_object:
             with suppress(ParseError):
-                objects.append(strictjson.loads(text.encode()))
+                written = strictjson.loads(text.encode())
+        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is.
+        is_value = (
+            asked is not None and is_object and asked not in written and self._takes_object(asked, text)
+        )
+        if not objects and not is_value:
+            objects.append(written)
         names = {parameter.name for parameter in self.parameters}
         values = {
             name: value
