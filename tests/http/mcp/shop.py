@@ -31,13 +31,6 @@ def engrave(turn: Turn, words: str, font: str = "plain"):
     return f"{words!r} in {font}"
 
 @skill
-def menu(turn: Turn, dish: str | None = None):
-    if dish is None:
-        yield {"dishes": ["soup", "pie"]}
-        yield Ask("Which dish?", fills="dish")
-    yield {"ordered": dish}
-
-@skill
 def private(turn: Turn):
     return Authorize("Sign in at https://login.example.com")
 """
@@ -51,7 +44,6 @@ skills:
   - {{ id: order, name: Order, description: Orders. }}
   - {{ id: chat, name: Chat, description: Talks. }}
   - {{ id: engrave, name: Engrave, description: Writes on it. }}
-  - {{ id: menu, name: Menu, description: Takes an order. }}
   - {{ id: private, name: Private, description: Asks for a sign-in. }}
 """
 

@@ -20,7 +20,7 @@ from a2a_lambda.wire.mcp.revisions import SUPPORTED
 from tests.access.tokens.identity_provider import part
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
-from tests.http.mcp.client import ELICITS, Mcp, error_of, messages_of, text_of
+from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
 from tests.http.mcp.shop import kit_in
 
 Json = Any
@@ -119,18 +119,6 @@ def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str)
     assert "How many?" in text_of(plain.call("order", {"task": task, "size": "S"}))
     assert "gift" in text_of(plain.call("order", {"task": task, "message": "2"}))
     assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
-
-
-@pytest.mark.parametrize("meta", [None, {"progressToken": 1}])
-def test_a_call_that_answers_a_question_has_the_output_of_its_own_turn(mcp: Mcp, meta: Json) -> None:
-    plain = Mcp(mcp.client, mcp.key, "/mcp")
-    asked = plain.call("menu", {"message": "hi"})
-    assert "soup" in text_of(asked)
-    [task_id] = re.findall(r"task='([^']+)'", text_of(asked))
-    call = {"name": "menu", "arguments": {"task": task_id, "dish": "pie"}}
-    result = messages_of(plain.post(plain.body("tools/call", call, meta=meta)))[-1]["result"]
-    assert result["structuredContent"] == {"ordered": "pie"}
-    assert "soup" not in text_of(result)
 
 
 def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:

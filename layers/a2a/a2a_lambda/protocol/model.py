@@ -7,7 +7,7 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -308,13 +308,6 @@ def objects_in(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
     """The objects in an array of an object; none if the member is not an array."""
     value = source.get(name)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def without_artifacts(task: Task, ids: Collection[str]) -> Task:
-    """The task without the artifacts that have one of these ids."""
-    if not ids or "artifacts" not in task:
-        return task
-    return {**task, "artifacts": [item for item in task["artifacts"] if item["artifactId"] not in ids]}
 
 
 def parts_of_artifacts(task: Task) -> list[Part]:

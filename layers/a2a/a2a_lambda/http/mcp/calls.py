@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,16 +17,7 @@ from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
-from a2a_lambda.protocol.model import (
-    INTERRUPTED,
-    STOPPED,
-    Event,
-    Json,
-    Task,
-    TaskState,
-    text_of,
-    without_artifacts,
-)
+from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, only_asks, task_of
@@ -69,7 +60,7 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
-    request, known_artifacts = await _request_of(call, tool, arguments)
+    request = await _request_of(call, tool, arguments)
     # A turn that runs elsewhere may take longer than a request.
     is_background = call.agent.card.background and call.kit.dispatcher.has_worker
     is_long = is_background or tool.name in call.agent.card.durable_skills
@@ -81,7 +72,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         else:
             context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
-        return call.encode(await _outcome(call, tool, arguments, without_artifacts(task, known_artifacts)))
+        return call.encode(await _outcome(call, tool, arguments, task))
 
     if not isinstance(request, str):
         takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
@@ -94,18 +85,15 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
                 deadline = call.deadline(is_long=is_long)
                 context = replace(call.context(request), modes=(), deadline=deadline)
                 events = await call.kit.messages.stream(context, request)
-                body = _encode_stream(call, tool, arguments, events, known_artifacts)
+                body = _encode_stream(call, tool, arguments, events)
                 await anext(body)
                 return SlotStream(body, stack)
     return await respond(result(), partial(_encode_failure, call, tool, arguments))
 
 
-async def _request_of(
-    call: McpCall, tool: Tool, arguments: dict[str, Json]
-) -> tuple[SendMessageRequest | str, Collection[str]]:
+async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
     """The message of a call; or the id of a task, if the call only asks how that is, or lacks the answer to
-    its question. Beside it, ids of the artifacts that the client has from earlier calls of the same task.
-    Raises InvalidParams, TaskNotFound."""
+    its question. Raises InvalidParams, TaskNotFound."""
     params = call.message.params
     if call.message.request_state is not None:
         binding = request_state.binding_of(call.scope, tool.name, arguments)
@@ -119,12 +107,13 @@ async def _request_of(
             # that. A refusal has canceled the task.
             is_repeated_refusal = state == TaskState.CANCELED and is_refusal(response)
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
-                return question_state.task_id, ()
+                return question_state.task_id
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         if response is None:  # the answer is missing, so the question is asked again
-            return question_state.task_id, ()
-        path = f"params.inputResponses.{question_state.key}"
-        return await tasks.reply_to(call, record.task, response, path), ()
+            return question_state.task_id
+        return await tasks.reply_to(
+            call, record.task, response, f"params.inputResponses.{question_state.key}"
+        )
     request = decode_call(tool, arguments, call.message.meta)
     if (task_id := task_of(tool, arguments)) is not None:
         record = await call.kit.service.get(call.scope, task_id)
@@ -135,10 +124,8 @@ async def _request_of(
                 path=f"params.arguments.{tool.task_argument}",
             )
         if only_asks(tool, arguments, record.task):
-            return task_id, ()
-        if record.task["status"]["state"] in INTERRUPTED:  # else the answer may be a repeated one
-            return request, [artifact["artifactId"] for artifact in record.task.get("artifacts", ())]
-    return request, ()
+            return task_id
+    return request
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
@@ -167,11 +154,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
 
 
 async def _encode_stream(
-    call: McpCall,
-    tool: Tool,
-    arguments: dict[str, Json],
-    events: sse.Events,
-    known_artifacts: Collection[str],
+    call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
 ) -> AsyncGenerator[bytes, None]:
     """The first chunk is empty: with it, the generator has begun, and notices that its client leaves."""
     _, first = await anext(events)
@@ -192,8 +175,7 @@ async def _encode_stream(
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
         task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
-        new_task = without_artifacts(task, known_artifacts)
-        yield sse.encode(call.encode(await _outcome(call, tool, arguments, new_task)))
+        yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call. In the older revisions it may have lost its connection only:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
