@@ -3,6 +3,7 @@
 import asyncio
 import json
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
-from a2a_lambda.agent.outputs import Batch
+from a2a_lambda.agent.outputs import Batch, File, Structured
 from a2a_lambda.catalog.agents import Loading
-from a2a_lambda.errors import FileAbsent, FilesUnavailable, SkillError
+from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
 from a2a_lambda.protocol.model import Published, Task, TaskState
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.turns import journal, run
@@ -85,6 +86,26 @@ def test_outputs_of_nothing_weigh_nothing() -> None:
     assert builder.size_bytes == 0
     assert builder.build(Batch(("text",), last=False))
     assert builder.size_bytes > 4
+
+
+@pytest.mark.parametrize(
+    ("batches", "end"),
+    [
+        ([("text",)], [{"text": ""}]),
+        ([(File("a", b"1"),)], []),
+        ([(File("a", b"1"),), ("text",)], [{"text": ""}]),
+        ([("text",), (File("a", b"1"), Structured(float("nan")))], [{"text": ""}]),
+    ],
+)
+def test_an_artifact_whose_end_was_not_known_ends_as_it_is(batches: Any, end: Any) -> None:
+    """With an empty text if it ends in text. A batch that cannot be sent changes nothing."""
+    builder = EventBuilder("task", "context")
+    for outputs in batches:
+        with suppress(AgentMistake):
+            builder.build(Batch(outputs, last=False))
+    [closing] = builder.build(Batch((), last=True))
+    assert closing["artifactUpdate"]["lastChunk"]
+    assert closing["artifactUpdate"]["artifact"]["parts"] == end
 
 
 def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
