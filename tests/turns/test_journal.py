@@ -10,7 +10,13 @@ import pytest
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Artifact, Event, Part, TaskArtifactUpdateEvent
 from a2a_lambda.store.store import Store
-from a2a_lambda.turns.journal import BACKLOG_BYTES, FLUSH_SECONDS, SLOWEST_FLUSH_SECONDS, Journal
+from a2a_lambda.turns.journal import (
+    BACKLOG_BYTES,
+    BACKLOG_RETRY_SECONDS,
+    FLUSH_SECONDS,
+    SLOWEST_FLUSH_SECONDS,
+    Journal,
+)
 from tests.tasks.examples import head
 
 HEAD = head(lease=1.0)
@@ -80,8 +86,12 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
 
 def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the second try, the table takes it. No other event comes that would store it."""
-    monkeypatch.setattr("a2a_lambda.turns.journal.BACKLOG_RETRY_SECONDS", 0)
-    tries: list[int] = []
+    tries, pauses = list[int](), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("a2a_lambda.turns.journal.asyncio.sleep", sleep)
 
     def append(head: Any, events: list[Event], *, after: int) -> int:
         tries.append(len(events))
@@ -96,6 +106,7 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
         assert tries == [], "there is room"
         journal.add([chunk("large")], 1)
         await asyncio.wait_for(journal.wait_for_room(), 60)
+        assert pauses == [BACKLOG_RETRY_SECONDS], "the table gets a pause before the second try"
         assert tries[0] == 1
 
     asyncio.run(run())
