@@ -144,11 +144,11 @@ def test_an_agent_that_configures_logging_silences_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By default dictConfig disables every logger that it does not name."""
-    own = logging.getLogger("a2a_lambda.turns.run")
-    monkeypatch.setattr(own, "disabled", False)
+    logger = logging.getLogger("a2a_lambda.turns.run")
+    monkeypatch.setattr(logger, "disabled", False)
     line = "return 'hi'\nimport logging\nlogging.getLogger('a2a_lambda.turns.run').disabled = True"
     Agent.load(write(tmp_path, CODE.format(line=line)))
-    assert not own.disabled
+    assert not logger.disabled
 
 
 def test_a_file_that_is_empty_because_it_was_read_is_a_hint(

@@ -1,4 +1,4 @@
-"""A DynamoDB client that counts, and fails when told to; and the operations over it."""
+"""A DynamoDB client that counts its calls, and fails on demand; and the operations over it."""
 
 import json
 import uuid

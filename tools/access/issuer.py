@@ -108,8 +108,8 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
 
 
 def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:
-    """Says how many keys an issuer has. Raises KeysUnavailable, ConfigurationError if none of them can be
-    used."""
+    """Says how many usable keys an issuer has. Raises KeysUnavailable; ConfigurationError if it has no such
+    key."""
     jwks = fetch_keys(issuer, allow_loopback=is_local)
     count = count_usable(issuer, jwks)
     if not count:

@@ -17,6 +17,7 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, sse
 from a2a_lambda.client.client import EVENT_STREAM, read_whole
+from a2a_lambda.client.keys import bearer_header
 from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, TaskState, text_of
@@ -210,7 +211,7 @@ class McpCaller(RecordingClient):
             "MCP-Protocol-Version": STATELESS,
             "Mcp-Method": method,
             **({"Mcp-Name": params[NAME_PARAMETERS[method]]} if method in NAME_PARAMETERS else {}),
-            **({"Authorization": f"Bearer {self._key}"} if self._key else {}),
+            **(bearer_header(self._key) if self._key else {}),
         }
         content = strictjson.dumps(body)
         request = self._http.build_request("POST", self._url, headers=headers, content=content)

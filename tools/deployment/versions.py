@@ -64,7 +64,7 @@ class Versions:
             raise ConfigurationError(
                 f"{self._function}: some calls go to another version. If a deployment is in progress, wait"
                 " for it, or cancel it, which goes back to the release before: aws cloudformation"
-                " cancel-update-stack --stack-name <stack>. If none is, one has left this behind. End it: aws"
+                " cancel-update-stack --stack-name <stack>. If not, an earlier one has failed. End it: aws"
                 f" lambda update-alias --function-name {self._function} --name {ALIAS} --routing-config"
                 " AdditionalVersionWeights={}"
             )

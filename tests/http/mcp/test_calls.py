@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,16 +25,8 @@ from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import wait_until
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
-from tests.http.mcp.tool_agent import CARD, kit_of
 
 Json = Any
-
-
-@pytest.fixture
-def mcp(settings: Settings, tmp_path: Path) -> Any:
-    kit = kit_of(settings, tmp_path, CARD)
-    with TestClient(create_app(kit), base_url=BASE_URL) as client:
-        yield Mcp(client, new_key(kit), "/mcp")
 
 
 def in_revision(mcp: Mcp, revision: str) -> Mcp:

@@ -11,14 +11,13 @@ from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp.revisions import SUPPORTED
 from tests.access.tokens.identity_provider import part
-from tests.conftest import BASE_URL, new_key
+from tests.conftest import new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
 from tests.http.mcp.shop import kit_in
@@ -29,12 +28,6 @@ Json = Any
 @pytest.fixture
 def kit(settings: Settings, tmp_path: Path) -> Kit:
     return kit_in(tmp_path, settings, background=False)
-
-
-@pytest.fixture
-def client(kit: Kit) -> Any:
-    with TestClient(create_app(kit), base_url=BASE_URL) as made:
-        yield made
 
 
 @pytest.fixture

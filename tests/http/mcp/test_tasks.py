@@ -24,12 +24,6 @@ Json = Any
 
 
 @pytest.fixture
-def client(kit: Kit) -> Any:
-    with TestClient(create_app(kit), base_url=BASE_URL) as made:
-        yield made
-
-
-@pytest.fixture
 def kit(settings: Settings, tmp_path: Path) -> Kit:
     return kit_in(tmp_path, settings, background=True)
 

@@ -17,13 +17,6 @@ from tests.http.mcp.tool_agent import CARD, kit_of
 Json = Any
 
 
-@pytest.fixture
-def mcp(settings: Settings, tmp_path: Path) -> Any:
-    kit = kit_of(settings, tmp_path, CARD)
-    with TestClient(create_app(kit), base_url=BASE_URL) as client:
-        yield Mcp(client, new_key(kit), "/mcp")
-
-
 def test_skills_are_tools(mcp: Mcp) -> None:
     listed = mcp.ask("tools/list")
     weather, talk, media = listed["tools"]

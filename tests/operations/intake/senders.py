@@ -37,13 +37,14 @@ class Once:
         self.scope = Scope(scope.owner, "probe")
 
     def asked(
-        self, skill: str, body: str = "pay", key: str = "PAY-1", **fields: Any
+        self, skill: str, body: str = "pay", key: str = "PAY-1", *, creates_task: bool = False, **fields: Any
     ) -> tuple[CallContext, Any]:
         made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         made.update(fields)  # type: ignore[typeddict-item]
         request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
         deadline = time.monotonic() + 120  # more than any of these tests takes
-        return CallContext(self.scope, request, deadline=deadline), SendMessageRequest(message=made)
+        call = CallContext(self.scope, request, deadline=deadline)
+        return call, SendMessageRequest(message=made, creates_task=creates_task)
 
     def send(self, skill: str, **options: Any) -> Task:
         return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]

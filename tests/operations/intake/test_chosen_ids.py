@@ -15,7 +15,6 @@ from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import intent
 from tests.operations.intake.senders import Once, Send, fails
-from tests.processes.death import die_after_context
 
 
 @pytest.fixture
@@ -24,16 +23,15 @@ def task_id() -> str:
 
 
 def send_to(once: Once, task_id: str, **options: Any) -> Task:
-    call, request = once.asked("look", taskId=task_id, **options)
-    return asyncio.run(once.messages.send(call, request | {"creates_task": True}))["task"]
+    return once.send("look", taskId=task_id, creates_task=True, **options)
 
 
 def stop(once: Once, task_id: str, **options: Any) -> None:
     """A send that is stopped before its agent is done."""
 
     async def go() -> None:
-        call, request = once.asked("pause", taskId=task_id, **options)
-        claim = await once.messages.intake.start(call, request | {"creates_task": True})
+        asked = once.asked("pause", taskId=task_id, creates_task=True, **options)
+        claim = await once.messages.intake.start(*asked)
         assert isinstance(claim, Claim)
         run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
         run.stop("Send it again.")
@@ -48,8 +46,8 @@ def test_a_lost_turn_of_a_reopened_task_continues_under_its_id(
     """Authors give it to other services, so that these count once what is done twice."""
 
     def start() -> str:
-        call, request = once.asked("look", taskId=task_id, key="SECOND", body="b")
-        claim = asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
+        asked = once.asked("look", taskId=task_id, key="SECOND", body="b", creates_task=True)
+        claim = asyncio.run(once.messages.intake.start(*asked))
         assert isinstance(claim, Claim)
         return claim.turn.id
 
@@ -65,18 +63,7 @@ def test_a_lost_turn_of_a_reopened_task_counts_once(
 ) -> None:
     """Its process dies after it has stored the context."""
     context_id = send_to(once, task_id, key="FIRST", body="a")["contextId"]
-
-    async def die() -> None:
-        call, request = once.asked("look", taskId=task_id, key="SECOND", body="b")
-        claim = await once.messages.intake.start(call, request | {"creates_task": True})
-        assert isinstance(claim, Claim)
-        run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
-        with monkeypatch.context() as patch:
-            die_after_context(patch)
-            run.start()
-            _ = [event async for event in run.audience.events()]
-
-    asyncio.run(die())
+    once.die("look", monkeypatch, taskId=task_id, key="SECOND", body="b", creates_task=True)
     clock.now += 31
     send_to(once, task_id, key="SECOND", body="b")
     stored = once.messages.store.get_context(once.scope, context_id)

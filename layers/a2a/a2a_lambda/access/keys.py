@@ -188,7 +188,7 @@ class Keys:
 
     def _is_fresh(self, digest: str | None, arrival: float) -> bool:
         """Whether what is in use is recent enough to decide. How often an unknown key may cause a read
-        depends on the number of pages. digest: of the key that is looked for; None for the issuers."""
+        depends on the number of pages. digest: digest of the key that is wanted; None = the issuers are."""
         age = arrival - self._copy.loaded
         if digest is None and self._copy.issuers_loaded < self._copy.loaded:  # the last look did not get them
             return age < self._reread_seconds

@@ -147,9 +147,9 @@ def make_message(
             raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
         content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
     for part in content:
-        name = part.get("filename", "")
         if "raw" not in part and "url" not in part:
             continue
+        name = part.get("filename", "")
         try:
             agent.card.check_media_type(part.get("mediaType", ""), f"the file {name}" if name else "a file")
         except ContentTypeNotSupported as error:

@@ -288,7 +288,7 @@ class Intake:
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
         context counts once, and the turn does not see it. last: head of the newest task that this
-        request created. head: of the task that continues.
+        request created. head: head of the task that the request continues.
         """
         answered_at, task_id = (last.created, last.task_id) if last is not None else (0.0, "")
         known_request = call.request.find(context.requests)

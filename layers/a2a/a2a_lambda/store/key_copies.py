@@ -56,7 +56,7 @@ class Load:
     """A load of the keys. One container at a time may load them.
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded: as of a copy; None = with the keys.
+    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded: see Copy; None = at started_at.
     """
 
     started_at: float

@@ -52,9 +52,9 @@ def introspect(
 ) -> dict[str, Json] | None:
     """Claims of a token that its issuer knows and has not ended, else None. Blocks.
 
-    Raises TokenRefused for a token of another kind, or whose issuer does not understand the question;
-    KeysUnavailable if the issuer does not say, and its
-    subclass IssuerFails if it would not say of another token either.
+    Raises TokenRefused for a token of another kind, or one about which the issuer does not understand the
+    question; KeysUnavailable if the issuer does not say, and its subclass IssuerFails if it would not say of
+    another token either.
     """
     if not PRINTABLE.fullmatch(token):
         raise TokenRefused("form", "it has characters that no token has")

@@ -166,8 +166,8 @@ class IssuerKeys:
         return keyring
 
     def _check_again(self, issuer: Issuer, keyring: Keyring) -> Keyring:
-        """The issuer's keys after a signature that none of them has made: the issuer may have replaced a key
-        without a kid, or under the same one. Raises StoreError.
+        """The issuer's keys, read again for a signature of an unknown key, because the issuer may have
+        replaced a key without a kid, or under the same one. Raises StoreError.
 
         Forged tokens come here, too. So a container looks once in RELOOK_SECONDS, one thread of the
         deployment asks the issuer, and no other waits for it.

@@ -301,12 +301,12 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except NameError:
-        own = inspect.unwrap(function)
+        code = inspect.unwrap(function)
         hints: dict[str, Any] = {}
-        for name, hint in own.__annotations__.items():
+        for name, hint in code.__annotations__.items():
             holder = SimpleNamespace(__annotations__={name: hint})
             try:
-                hints |= get_type_hints(holder, own.__globals__, include_extras=True)
+                hints |= get_type_hints(holder, code.__globals__, include_extras=True)
             except NameError:
                 if name not in ("turn", "return"):
                     raise
