@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ WITHOUT_PACKAGES = frozenset(
 
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""
+
+SECRET = frozenset(("KEY", "TOKEN", "TOKEN_COMMAND", "LOCAL_KEY", "VALUE"))
+"""Variables whose values are not printed."""
 
 ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
 """Variables in a call of make that no command names: of make itself, of uv, of AWS's tools."""
@@ -55,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     variables = parse(name, words, os.environ)
     if "NAME" not in variables:
         os.environ.pop("NAME", None)  # WSL sets it to the name of the machine
+    if inherited := _inherited(name, variables, os.environ):
+        print(f"note: from the environment: {inherited}", file=sys.stderr)
     try:
         _configure(os.environ, variables)
         status = _run(name)
@@ -105,6 +111,17 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     return values
 
 
+def _inherited(name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The variables of a command that are not from its call, but were set before it, perhaps for another
+    program: `STACK` or `TOKEN` of a shell. variables: those of the call."""
+    words = [
+        variable if variable in SECRET else f"{variable}={environ[variable]}"
+        for variable in COMMANDS[name].variables
+        if environ.get(variable) and variable not in variables
+    ]
+    return ", ".join(words)
+
+
 def _option(variable: str) -> str:
     return f"--{variable.lower().replace('_', '-')}"
 
@@ -128,10 +145,12 @@ def _run(name: str) -> int:
     if name not in WITHOUT_PACKAGES and (status := _call("tools.build.packages sync")):
         return status
     *steps, last = COMMANDS[name].steps
-    for step in steps:
-        if status := environments.run(sys.executable, "-m", *step.split()):
-            return status
-    return _call(last)
+    has_build = any(step.startswith("tools.build.sam") for step in (*steps, last))
+    with environments.hold_build() if has_build else nullcontext():
+        for step in steps:
+            if status := environments.run(sys.executable, "-m", *step.split()):
+                return status
+        return _call(last)
 
 
 def _call(step: str) -> int:

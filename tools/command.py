@@ -32,6 +32,8 @@ def reports_errors(main: Callable[Arguments, int]) -> Callable[Arguments, int]:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
             return 130
+        except BrokenPipeError:  # of a reader such as `head`, and no mistake
+            raise
         except UnicodeDecodeError as error:
             print(f"error: a file is not UTF-8: save it as UTF-8 ({error})", file=sys.stderr)
             return 1
@@ -52,7 +54,7 @@ def read_text(path: Path) -> str:
 
 def read_port(value: str) -> int:
     """Raises ConfigurationError."""
-    if not value.isdigit() or not 0 < int(value) < 65536:
+    if not value.isdecimal() or not 0 < int(value) < 65536:
         raise ConfigurationError(f"PORT must be a number from 1 to 65535, not {value!r}")
     return int(value)
 

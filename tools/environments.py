@@ -6,14 +6,17 @@
 This module imports no package: `make lock` runs it before any is installed.
 """
 
+import importlib
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "mcp", "openapi", "recipes", "docs")
 
@@ -28,6 +31,9 @@ DEPENDENCIES = Path("layers/dependencies/requirements.txt")
 
 TRACING = Path("layers/dependencies/tracing.txt")
 """What a stack with tracing has besides, exported from uv.lock, too."""
+
+BUILDS = Path(".aws-sam")
+"""What is built, of all variants."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -56,6 +62,24 @@ def program_path(environment: str, name: str) -> Path:
 
 
 SAM = str(program_path("sam", "sam"))
+
+
+@contextmanager
+def hold_build() -> Iterator[None]:
+    """Held while a command builds, and deploys what it has built. Other builds of this checkout wait: they
+    would write to the same files."""
+    if importlib.util.find_spec("fcntl") is None:  # on Windows, where nothing is built
+        yield
+        return
+    fcntl: Any = importlib.import_module("fcntl")
+    BUILDS.mkdir(exist_ok=True)
+    with (BUILDS / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another build of this checkout, or its deployment, to end", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def run_sam(*arguments: str, **variables: str) -> int:

@@ -6,6 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from dotenv import dotenv_values
 
 from tests.conftest import ROOT
 from tests.helpers.project import copy_kit
-from tools import a2a
+from tools import a2a, command
 from tools.commands import COMMANDS, GROUPS
 
 pytestmark = pytest.mark.slow
@@ -164,9 +167,67 @@ def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
     assert "unknown command 'deplpy'. Commands: run, chat" in done.stderr
 
 
+def test_two_builds_of_a_checkout_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = f"""import sys; sys.path.insert(0, {str(ROOT)!r})
+from tools import environments
+with environments.hold_build():
+    print("holds it", flush=True)
+    sys.stdin.read()
+"""
+    command = [sys.executable, "-c", code]
+    start = partial(subprocess.Popen[str], command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    first = start()
+    assert first.stdout
+    assert first.stdout.readline() == "holds it\n"
+    second = start()
+    assert second.stdout
+    assert (
+        second.stdout.readline() == "waiting for another build of this checkout, or its deployment, to end\n"
+    )
+    first.communicate()
+    assert second.communicate()[0] == "holds it\n"
+
+
+@pytest.mark.parametrize("name", ["build", "deploy", "image"])
+def test_a_build_is_held_for_all_of_its_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    @contextmanager
+    def hold() -> Iterator[None]:
+        steps.append("begin")
+        yield
+        steps.append("end")
+
+    def run_step(*_: object) -> int:
+        steps.append("step")
+        return 0
+
+    monkeypatch.setattr("tools.environments.hold_build", hold)
+    monkeypatch.setattr("tools.environments.run", run_step)
+    monkeypatch.setattr(a2a, "_call", run_step)
+    a2a._run(name)
+    assert steps.index("begin") == 1, "after the packages"
+    assert steps[-1] == "end"
+
+
+def test_what_the_environment_says_is_shown_without_its_secrets() -> None:
+    done = run(*A2A, "doctor", "--url", "no", STACK="a2a-prod", OWNER="bob", TOKEN="ghp_1", NAME="desktop")
+    assert done.stderr.splitlines()[0] == "note: from the environment: TOKEN, STACK=a2a-prod"
+
+
 def test_a_reader_that_has_enough_is_no_error() -> None:
     done = run("sh", "-c", f"{sys.executable} -m tools.a2a help | true")
     assert not done.stderr
+
+
+def test_nor_is_one_of_a_command_that_reports_errors() -> None:
+    @command.reports_errors
+    def main() -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):  # which `a2a.main` takes
+        main()
 
 
 def test_an_older_release_locks_by_the_new_makefile(tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
         raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
     stages = {}
     for name, environment in environments.items():
-        parameters = _table(environment, "deploy", "parameters")
+        tables = (_table(environment, command, "parameters") for command in ("global", "deploy"))
+        parameters = {key: value for table in tables for key, value in table.items()}
         if parameters.get("stack_name"):
-            stages[name] = {**_table(environment, "global", "parameters"), **parameters}
+            stages[name] = parameters
             for key in ("stack_name", "region", "profile"):
                 if not isinstance(stages[name].get(key, ""), str):
                     value = stages[name][key]
@@ -47,7 +48,8 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     if not choices:
         raise ConfigurationError(f"{SAMCONFIG} has no stage with a stack_name")
     if name not in choices:
-        raise ConfigurationError(f"name a stage: {' or '.join(f'STAGE={stage}' for stage in choices)}")
+        words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
+        raise ConfigurationError(f"name a stage: {words}")
     return name, choices[name]
 
 

@@ -21,8 +21,6 @@ from tools.builds import BUILD, IMAGE, find_python, for_python, read_architectur
 from tools.command import reports_errors, split_names
 from tools.deployment.deploy import named_parameters
 
-FOLDER = Path(".aws-sam")
-
 MARK = ".a2a-build"
 """Empty file in the folder of a build: another build may delete what is there."""
 
@@ -99,13 +97,13 @@ def build(
         print(f"no python{version} here: the build has no .pyc, and cold starts will be slower")
     part = [hashlib.sha256(" ".join(agents).encode()).hexdigest()[:12]] if agents else []
     name = "-".join([architecture, version, *(["pyc"] if python else []), *part])
-    variant = FOLDER / "variants" / name
+    variant = environments.BUILDS / "variants" / name
     variant.mkdir(parents=True, exist_ok=True)
     packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
     if agents:
         lock = lock_for(agents, LOCK.read_text("utf-8"))
         packages.STAGE_LOCK.write_text(lock, "utf-8")
-    log = FOLDER / "build.log"
+    log = environments.BUILDS / "build.log"
     print(f"building; {log} has what sam prints", flush=True)
     try:
         code = environments.run_sam_quietly(
@@ -141,7 +139,7 @@ def build(
 def _check_folder(folder: Path) -> None:
     """Raises ConfigurationError for a folder without a mark: a build would delete what is in it."""
     is_empty = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if is_empty or (folder / MARK).is_file() or FOLDER.resolve() in folder.resolve().parents:
+    if is_empty or (folder / MARK).is_file() or environments.BUILDS.resolve() in folder.resolve().parents:
         return
     raise ConfigurationError(
         f"BUILD_DIR={folder} has no {MARK}, so it is not a build of this release, and a build would delete"
@@ -159,8 +157,8 @@ def build_image(folder: Path, architecture: str) -> int:
 
 def _export_requirements() -> int:
     """The kit's layers are built from uv.lock."""
-    path = FOLDER / "requirements.txt"
-    FOLDER.mkdir(exist_ok=True)
+    path = environments.BUILDS / "requirements.txt"
+    environments.BUILDS.mkdir(exist_ok=True)
     for layer in (environments.DEPENDENCIES, environments.TRACING):
         if status := environments.export(layer, path):
             return status

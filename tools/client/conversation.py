@@ -355,7 +355,7 @@ class Chat:
 
     async def _save(self, rest: str) -> None:
         number, _, path = rest.strip().partition(" ")
-        if not path or not number.isdigit() or not 1 <= int(number) <= len(self._view.files):
+        if not path or not number.isdecimal() or not 1 <= int(number) <= len(self._view.files):
             self._view.fail("write /save N PATH, with the number of a file")
             return
         part = self._view.files[int(number) - 1]

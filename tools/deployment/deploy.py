@@ -71,15 +71,26 @@ def parameters_for(
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (account_limit - 4) // 2)),
         }
-    parameters = {**template.defaults(TEMPLATE), **facts, **of_stage, **room, **of_call}
-    if parameters["FileDays"] == "0":  # no file is deleted before its task; an upload may be a day older
-        execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
-        parameters["FileDays"] = str(int(parameters["TaskDays"]) + execution_days + 1)
+    parameters = {**template.defaults(TEMPLATE), **facts, **of_stage}
+    # A stage may have less than there is room for; 0 is no limit.
+    fitting = {
+        name: min(value, parameters[name], key=lambda text: int(text) or math.inf)
+        for name, value in room.items()
+    }
+    parameters |= {**fitting, **of_call}
+    if parameters["FileDays"] == "0":
+        parameters["FileDays"] = str(_longest_task_days(parameters))
     _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
     has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
     return parameters
+
+
+def _longest_task_days(parameters: Mapping[str, str]) -> int:
+    """Days after which no task has a file any more. An upload may be a day older than its task."""
+    execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
+    return int(parameters["TaskDays"]) + execution_days + 1
 
 
 def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
@@ -151,6 +162,11 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
         yield (
             f"ExecutionTimeout needs Lambda's durable functions. If {region} does not have them, the"
             " deployment fails at DurableFunction, and changes nothing: then set ExecutionTimeout=0"
+        )
+    if int(parameters["FileDays"]) < (days := _longest_task_days(parameters)):
+        yield (
+            f"FileDays={parameters['FileDays']} deletes files before their tasks: remove it, and make deploy"
+            f" sets FileDays={days}"
         )
     background_concurrency = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if account_limit < SMALL_CONCURRENCY:

@@ -70,14 +70,14 @@ class EnvironmentFile:
     def set(self, name: str, value: str) -> None:
         FILE.touch(mode=0o600)
         FILE.chmod(0o600)
-        set_key(FILE, variable_of(self._kind, name), value)
+        set_key(FILE, variable_of(self._kind, name), value, follow_symlinks=True)
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if it is not there."""
         variable = variable_of(self._kind, name)
         if not FILE.exists() or variable not in dotenv_values(FILE):
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
-        unset_key(FILE, variable)
+        unset_key(FILE, variable, follow_symlinks=True)
 
 
 class Parameters:
@@ -120,7 +120,7 @@ def _value(kind: ValueKind, name: str, environ: Mapping[str, str]) -> str:
         raise ConfigurationError(
             "VALUE would stay in the history of your shell. Leave it out: the command asks for the value"
         )
-    if not value:
+    if not value and sys.stdin is not None:  # a job of cron may have closed it
         value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
     if not (value := value.strip()):
         advice = "add VALUE=…" if kind == "setting" else "write the value, or pipe it in"

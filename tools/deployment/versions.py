@@ -175,6 +175,11 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     if not candidates:
         choices = ", ".join(digest[:12] for digest in order) or "none"
         raise ConfigurationError(f"not every function has such a release. All have: {choices}")
+    if release and len(matches := dict.fromkeys(candidates)) > 1:
+        raise ConfigurationError(
+            f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."
+            " Write more characters"
+        )
     targets = {
         name: max(
             (version for version, digest in history[name].items() if digest == candidates[-1]), default=0
@@ -215,7 +220,7 @@ def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str,
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     command, stack, count = argv[1], environ.get("STACK", ""), environ.get("KEEP", "")
-    if command == "prune" and stack and not (count.isdigit() and int(count) > 1):
+    if command == "prune" and stack and not (count.isdecimal() and int(count) > 1):
         print(
             f"KEEP={count}: use a number of versions, 2 or more, so that you can roll back", file=sys.stderr
         )

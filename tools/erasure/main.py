@@ -118,7 +118,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         if not environ.get("YES"):
             try:
                 answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
-            except EOFError:
+            except (EOFError, RuntimeError):  # it is at its end, or closed
                 answer = ""
             if answer.strip() != "yes":
                 print("nothing was erased; YES=1 answers the question")

@@ -44,8 +44,9 @@ ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
 
 CREDENTIALS = re.compile(
-    r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm)\.)"
-    r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$))",
+    r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm|kms|cognito-identity"
+    r"|secretmanager|vault)\.)"
+    r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$)|v1/secret/|[^/?#]*:generate(?:Access|Id)Token)",
     re.IGNORECASE,
 )
 """URLs whose answers may hold secrets, by a label of their host or a segment of their path: they are called
@@ -55,7 +56,7 @@ SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
 """Query parameters that a recording does not keep."""
 
 SECRET_CHARACTERS = 8
-"""Characters from which on the value of a secret is replaced wherever a request has it."""
+"""Characters from which on the value of a secret is replaced wherever a request or a response has it."""
 
 Judge = Callable[[Any], Any]
 
@@ -261,7 +262,8 @@ class Recorder:
         self._vcr = vcr.VCR(
             filter_query_parameters=list(SECRET_PARAMETERS),
             before_record_request=_without_secrets,
-            before_record_response=_without_cookies,
+            before_record_response=_response_without_secrets,
+            decode_compressed_response=True,
             match_on=("method", "scheme", "host", "port", "path", "query", "body"),
         )
 
@@ -321,6 +323,12 @@ def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
     return content
 
 
-def _without_cookies(response: dict[str, Any]) -> dict[str, Any]:
-    headers = {name: value for name, value in response["headers"].items() if name.lower() != "set-cookie"}
-    return {**response, "headers": headers}
+def _response_without_secrets(response: dict[str, Any]) -> dict[str, Any]:
+    """A response as it is recorded. A service may repeat the key that it was sent."""
+    spellings = _secret_spellings()
+    headers = {
+        name: _without_values(values, spellings)
+        for name, values in response["headers"].items()
+        if name.lower() not in ("set-cookie", "content-length")
+    }
+    return {**response, "headers": headers, "body": _without_values(response["body"], spellings)}

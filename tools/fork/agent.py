@@ -92,7 +92,7 @@ def copy_recipe(
         (agents / name).mkdir(parents=True)
         try:
             add(requirements.read_text("utf-8").split(), agents / name / "packages.txt")
-        except ConfigurationError:
+        except BaseException:  # also Ctrl-C: the folder would stop another try
             shutil.rmtree(agents / name)
             raise
         importlib.invalidate_caches()
@@ -141,7 +141,7 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         Agent.load(folder)
-    except (ConfigurationError, OSError):
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     report = [f"wrote {path}" for path in files]

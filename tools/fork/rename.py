@@ -6,10 +6,12 @@ It changes the names of the stacks in samconfig.toml, the README's introduction,
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
+from tools.agents.locks import LOCK, versions_of
 from tools.agents.stages import read_stages, stages_in
 from tools.command import reports_errors
 from tools.fork.owned import README_MARK
@@ -21,6 +23,7 @@ STACK_CHARACTERS = 30
 """Most characters of a stack's name, as in templates/deploy-role.yaml."""
 
 README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
+UV_LOCK = Path("uv.lock")
 
 INTRODUCTION = """# {title}
 
@@ -41,6 +44,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             " a letter, but not with aws or ssm, and ending with a letter or a digit:"
             " make rename NAME=acme-agents"
         )
+    _check_packages(name)
     read_stages()  # raises if samconfig.toml is not valid TOML, because its names could not be changed
     _check_stages(stages(SAMCONFIG.read_text("utf-8"), name), name)
     for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
@@ -70,6 +74,17 @@ def stages(samconfig: str, name: str) -> str:
         new_line = re.sub(r"""(["'\s]project=(?:\\?["'])?)[^"'\s\\]+""", rf"\g<1>{name}", new_line)
         lines.append(line if line.lstrip().startswith("#") else new_line)
     return "".join(lines)
+
+
+def _check_packages(name: str) -> None:
+    """Raises ConfigurationError if a package of the kit, or of the agents, has the name: the fork would take
+    its place."""
+    packages = tomllib.loads(UV_LOCK.read_text("utf-8"))["package"] if UV_LOCK.exists() else []
+    names = {package["name"] for package in packages if "editable" not in package["source"]}
+    if name in names | set(versions_of(LOCK)):
+        raise ConfigurationError(
+            f"{name} is a package that this project installs: choose another name, such as {name}-agents"
+        )
 
 
 def _check_stages(samconfig: str, name: str) -> None:

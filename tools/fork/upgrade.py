@@ -34,6 +34,8 @@ or after sam init. Join them once: find the release that your repository was mad
 
   git merge --allow-unrelated-histories -s ours {commit}{releases}"""
 
+FINISH = "Next: resolve its conflicts, if there are any, and git add them; then make lock, and git commit -a."
+
 GIVE_UP = "To give up: git reset --hard, which discards every change since this command"
 """Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
 
@@ -58,20 +60,7 @@ NO_COMMIT = """this repository has no commit yet. Make one, then run make upgrad
 
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    top = _run("git", "rev-parse", "--show-toplevel").stdout.strip()
-    if not top or not Path(top).samefile(Path()):
-        raise ConfigurationError(NO_REPOSITORY)
-    if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
-        raise ConfigurationError(NO_COMMIT)
-    _restore_lock()
-    if git("status", "--porcelain", "--untracked-files=no"):
-        is_merging = git("ls-files", "--unmerged")
-        remedy = (
-            f"resolve the merge, then git commit -a. {GIVE_UP}"
-            if is_merging
-            else "commit them first, or git stash"
-        )
-        raise ConfigurationError(f"there are changes that are not committed: {remedy}")
+    _check_repository()
     _fetch(environ.get("UPSTREAM", ""))
     target = environ.get("TO") or _newest_release()
     if RELEASE.fullmatch(f"v{target}"):
@@ -90,19 +79,11 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print(f"this fork has {target} already")
         return 0
     head = git("rev-parse", "HEAD")
-    # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
-    merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
-    if merge.returncode and not git("ls-files", "--unmerged"):
-        raise ConfigurationError(merge.stderr.strip() or merge.stdout.strip())
-    try:
-        settle(base, head, commit)
-    except BaseException:
-        _run("git", "reset", "--quiet", "--hard")
-        raise
+    _merge(base, head, commit)
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
         names = [os.fsencode(path).decode(errors="replace") for path in conflicts]
         print("These files of the kit were changed in the fork, too:", *names, sep="\n  ")
-        print("\nNext: resolve them, then git add them, make lock, git commit -a and make test.")
+        print(f"\n{FINISH} Then make test.")
         print(GIVE_UP)
         return 1
     lock()
@@ -114,6 +95,27 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
+def _check_repository() -> None:
+    """Raises ConfigurationError if nothing can be merged into this checkout as it is."""
+    top = _run("git", "rev-parse", "--show-toplevel")
+    if top.returncode and Path(".git").exists():  # git refuses it, such as one of another user
+        raise ConfigurationError(top.stderr.strip())
+    if top.returncode or not Path(top.stdout.strip()).samefile(Path()):
+        raise ConfigurationError(NO_REPOSITORY)
+    if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
+        raise ConfigurationError(NO_COMMIT)
+    if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
+        raise ConfigurationError(f"a merge has not ended. {FINISH} {GIVE_UP}")
+    _restore_lock()
+    if git("status", "--porcelain", "--untracked-files=no"):
+        raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
+    if _run("git", "symbolic-ref", "--quiet", "HEAD").returncode:
+        raise ConfigurationError(
+            "HEAD is detached, so the merge would be on no branch: run git switch <branch> first, or git"
+            " switch -c upgrade"
+        )
+
+
 def _restore_lock() -> None:
     """Undo what make has written to uv.lock if only the package index differs; the merge locks again."""
     path = Path("uv.lock")
@@ -122,6 +124,25 @@ def _restore_lock() -> None:
         texts = path.read_text("utf-8").strip(), git("show", f"HEAD:{path.name}")
         if len({index.sub(r"\1", text) for text in texts}) == 1:
             git("checkout", "--quiet", "HEAD", "--", path.name)
+
+
+def _merge(base: str, head: str, commit: str) -> None:
+    """Merge without a commit; see `settle`. Raises ConfigurationError: then nothing has changed."""
+    # Git would write over a file that the fork ignores.
+    new_paths = _files(commit) - _files(base) - _files(head)
+    if paths := sorted(path for path in new_paths if os.path.lexists(path)):
+        raise ConfigurationError(
+            f"the kit adds {paths[0]}, and you have an untracked file there: move it away first"
+        )
+    # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
+    merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
+    if merge.returncode and not git("ls-files", "--unmerged"):
+        raise ConfigurationError(merge.stderr.strip() or merge.stdout.strip())
+    try:
+        settle(base, head, commit)
+    except BaseException:
+        _run("git", "reset", "--quiet", "--hard")
+        raise
 
 
 def settle(base: str, head: str, commit: str) -> None:
@@ -179,7 +200,10 @@ def _keep_own_part(base: str, head: str, commit: str) -> None:
 
 def lock() -> None:
     """Lock with the merged kit's code, in a process of its own. Raises ConfigurationError."""
-    process = _run(sys.executable, "-m", "tools.a2a", "lock")
+    try:
+        process = _run(sys.executable, "-m", "tools.a2a", "lock")
+    except KeyboardInterrupt:
+        raise ConfigurationError(f"interrupted: the merge is not committed. {FINISH} {GIVE_UP}") from None
     if process.returncode:
         raise ConfigurationError(
             f"the packages could not be locked:\n{process.stderr.strip()}\n\n"
@@ -213,10 +237,15 @@ def _fetch(url: str) -> None:
         raise ConfigurationError(
             "where is the kit's repository? Name it once: make upgrade UPSTREAM=https://…/kit.git"
         )
+    if url and REMOTE in remotes and (other := git("remote", "get-url", REMOTE)) != url:
+        raise ConfigurationError(
+            f"the remote {REMOTE} is {other}, and not {url}. If the kit has moved, run git remote set-url"
+            f" {REMOTE} {url}. If that remote is no kit, run git remote rename {REMOTE} <another name>"
+        )
     branches, tags = f"+refs/heads/*:refs/remotes/{REMOTE}/*", f"+refs/tags/*:{TAGS}/*"
     git("fetch", "--quiet", "--no-tags", "--prune", url or REMOTE, branches, tags)
-    if url:  # which answers
-        git("remote", *(("set-url", REMOTE) if REMOTE in remotes else ("add", REMOTE)), url)
+    if REMOTE not in remotes:  # the URL answers
+        git("remote", "add", REMOTE, url)
 
 
 def _releases() -> dict[str, str]:

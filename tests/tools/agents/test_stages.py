@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from tools.agents.stages import agents_of_stages, overrides_of, read_stages, values_of_stages
+from tools.agents.stages import agents_of_stages, overrides_of, read_stages, stage_of, values_of_stages
 from tools.command import split_names
 
 TWO = """
@@ -36,6 +36,13 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
     assert read_stages(folder)["all"]["region"] == "eu-west-1"
     assert overrides_of(read_stages()["all"]) == ["LogDays=7"]
     assert agents_of_stages() == {"small": ["a", "b"], "all": []}
+
+
+def test_a_stack_may_be_named_for_all_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "samconfig.toml").write_text('["prod eu".global.parameters]\nstack_name = "a-eu"\n')
+    assert read_stages()["prod eu"]["stack_name"] == "a-eu"
+    with pytest.raises(ConfigurationError, match="name a stage: STAGE='prod eu'"):
+        stage_of({"STAGE": "prod"})
 
 
 def test_a_parameter_of_every_stage(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The values with which a stack is deployed: whose counts, and which are mistakes."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -166,9 +167,14 @@ def test_a_new_account_gets_what_it_has_room_for() -> None:
     assert parameters(NEW_ACCOUNT, PARAMETERS="StreamsPerOwner=9")["StreamsPerOwner"] == "9", (
         "as it was told to"
     )
+    for limit, stage, streams in ((50, "5", "5"), (99, "20", "20"), (50, "0", "23")):
+        account = dataclasses.replace(NEW_ACCOUNT, concurrency=limit)
+        assert deploy.parameters_for(account, {"StreamsPerOwner": stage}, {})["StreamsPerOwner"] == streams
     prod = parameters(NEW_ACCOUNT, STAGE="prod")
     assert prod["WorkerConcurrency"] == prod["NotifierConcurrency"] == "2", "whatever samconfig.toml says"
     assert prod["LogDays"] == "90"
+    early = parameters(PARAMETERS="FileDays=3")
+    assert "deletes files before their tasks: remove it" in next(deploy.notes(USUAL_ACCOUNT, early))
     wide = "WorkerConcurrency=9"
     assert "calls may find none free" in "".join(
         deploy.notes(NEW_ACCOUNT, parameters(NEW_ACCOUNT, PARAMETERS=wide))

@@ -56,6 +56,25 @@ def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no secret 'open-ai' in .env" in capsys.readouterr().err
 
 
+def test_a_file_that_is_elsewhere_stays_there(tmp_path: Path) -> None:
+    shared = tmp_path / "shared.env"
+    shared.write_text("OTHER=1\n")
+    secret.FILE.symlink_to(shared)
+    assert run("secret", "sk-1", NAME="openai") == 0
+    assert secret.FILE.is_symlink()
+    assert "sk-1" in shared.read_text()
+    assert run("secret", NAME="openai", REMOVE="1") == 0
+    assert shared.read_text() == "OTHER=1\n"
+
+
+def test_a_closed_input_is_an_empty_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert secret.main(["secret", "secret"], {"NAME": "openai"}) == 1
+    assert "write the value, or pipe it in" in capsys.readouterr().err
+
+
 def test_a_secret_of_a_stack(stack: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("secret", "sk-1", NAME="openai", STACK="shop") == 0
     assert run("secret", "sk-2", NAME="openai", STACK="shop") == 0

@@ -98,6 +98,14 @@ def test_a_release_may_be_named() -> None:
     assert client.live == {"rpc": 3}, "and forward again"
 
 
+def test_a_name_of_two_releases_is_refused() -> None:
+    client = Lambda({"rpc": {1: f"3a{ONE[2:]}", 2: f"3b{ONE[2:]}", 3: FOUR}}, {"rpc": 3})
+    with pytest.raises(ConfigurationError, match=r"several releases begin with 3: 3a1111.*, 3b1111"):
+        list(roll_back(functions_of(client), "3"))
+    list(roll_back(functions_of(client), "3b"))
+    assert client.live == {"rpc": 2}
+
+
 def test_a_rollback_that_was_cut_off_before_the_durable_function_is_finished() -> None:
     functions = {name: {1: ONE, 2: TWO, 3: THREE} for name in ("api", "rpc", DURABLE)}
     client = Lambda(functions, {"api": 2, "rpc": 2, DURABLE: 3})
@@ -180,7 +188,7 @@ def test_a_stack_has_none_of_the_resources_that_it_has_left_behind(monkeypatch: 
         {"LogicalResourceId": name, "PhysicalResourceId": name, "ResourceStatus": status}
         for name, status in {
             "Table": "UPDATE_COMPLETE",
-            "RpcFunction": "CREATE_COMPLETE",
+            **dict.fromkeys(stack.FUNCTIONS, "CREATE_COMPLETE"),
             "RpcFunctionVersion1": "DELETE_SKIPPED",
             "RpcFunctionVersion2": "CREATE_COMPLETE",
         }.items()
@@ -188,7 +196,10 @@ def test_a_stack_has_none_of_the_resources_that_it_has_left_behind(monkeypatch: 
     pages = SimpleNamespace(paginate=lambda **_: [{"StackResourceSummaries": items}])
     client = SimpleNamespace(describe_stacks=lambda **_: {"Stacks": [{}]}, get_paginator=lambda _: pages)
     monkeypatch.setattr(stack, "_cloudformation", lambda: client)
-    assert set(stack.resources_of("s")) == {"Table", "RpcFunction", "RpcFunctionVersion2"}
+    assert set(stack.resources_of("s")) == {"Table", *stack.FUNCTIONS, "RpcFunctionVersion2"}
+    items[:] = [item for item in items if item["LogicalResourceId"] != "WorkerFunction"]
+    with pytest.raises(ConfigurationError, match="has no WorkerFunction yet: wait"):
+        stack.resources_of("s")
 
 
 def test_what_cloudformation_would_restore_is_never_deleted() -> None:

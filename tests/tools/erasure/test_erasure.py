@@ -289,10 +289,14 @@ def test_it_says_that_there_was_nothing(
     assert "nothing was found; make key lists the owners" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("stdin", [io.StringIO(), None])
 def test_without_a_terminal_the_answer_is_no(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], erasure: Erasure
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    erasure: Erasure,
+    stdin: io.StringIO | None,
 ) -> None:
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin", stdin)
     assert erase.main({"OWNER": "nobody"}) == 1
     assert "YES=1 answers the question" in capsys.readouterr().out

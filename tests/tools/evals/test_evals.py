@@ -188,7 +188,13 @@ def test_a_share_may_be_one_that_no_float_holds(evaluate: Eval) -> None:
         ("https://example.com/v1/tokens", True),
         ("https://oauth.example.com/", True),
         ("https://user:p@sts.amazonaws.com/", True),
+        ("https://kms.eu-west-1.amazonaws.com/", True),
+        ("https://mine.vault.azure.net/secrets/db?api-version=7.4", True),
+        ("https://secretmanager.googleapis.com/v1/projects/p/secrets/s/versions/1:access", True),
+        ("https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/a:generateAccessToken", True),
+        ("http://127.0.0.1:8200/v1/secret/data/db", True),
         ("https://requests.example.com/v1", False),
+        ("https://vaults.example.com/v1", False),
         ("https://api.example.com/v1/tokenize", False),
         ("https://api.example.com/search?q=oauth&next=/token", False),
     ],
@@ -204,7 +210,8 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     httpserver.expect_request("/model").respond_with_json(
-        {"text": "recorded"}, headers={"Set-Cookie": "secret=1"}
+        {"text": "recorded", "you": "secret+of+brave"},
+        headers={"Set-Cookie": "secret=1", "X-Echo": "secret+of+brave"},
     )
     monkeypatch.setenv("SECRET_BRAVE", "secret+of+brave")
     code = (

@@ -122,6 +122,15 @@ def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)
 
 
+def test_an_interrupted_copy_leaves_nothing(tmp_path: Path) -> None:
+    def add(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)
+    assert not (tmp_path / "agents" / "mine").exists()
+
+
 def test_a_recipe_that_cannot_be_loaded_leaves_nothing(tmp_path: Path) -> None:
     recipe = tmp_path / "recipes" / "broken"
     shutil.copytree(ROOT / "recipes" / "long-job", recipe)

@@ -106,6 +106,16 @@ def test_a_name_that_no_stack_may_have(fork: Path, name: str, capsys: pytest.Cap
     assert 'stack_name = "a2a-dev"' in (fork / "samconfig.toml").read_text()
 
 
+@pytest.mark.parametrize("name", ["rich", "pydantic", "anvil"])
+def test_the_name_of_a_package_is_refused(fork: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (fork / "uv.lock").write_text((ROOT / "uv.lock").read_text())
+    (fork / "layers" / "agents").mkdir(parents=True, exist_ok=True)
+    (fork / "layers" / "agents" / "requirements.txt").write_text("anvil==1.0\n")
+    assert rename.main({"NAME": name}) == 1
+    assert f"{name} is a package that this project installs" in capsys.readouterr().err
+    assert 'stack_name = "a2a-dev"' in (fork / "samconfig.toml").read_text()
+
+
 def test_a_stage_in_single_quotes_is_named_too(fork: Path) -> None:
     text = SAMCONFIG.replace("tags = [", 'tags = ["project=a2a-lambda-kit", ')
     (fork / "samconfig.toml").write_text(text.replace('"', "'"))

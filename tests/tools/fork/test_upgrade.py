@@ -176,7 +176,7 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "layers/a2a/a2a_lambda/kit.py" in said
     assert "functions/agents" not in said
     assert "To give up: git reset --hard" in said
-    assert "resolve the merge" in fork.run("make", "upgrade", fails=True)
+    assert "a merge has not ended. Next: resolve its conflicts" in fork.run("make", "upgrade", fails=True)
     fork.run("make", "lock")
     fork.run("git", "reset", "--quiet", "--hard")
     assert not fork.run("git", "status", "--porcelain")
@@ -225,6 +225,39 @@ def test_a_hook_that_refuses_the_merge_leaves_a_next_step(fork: Repository, upst
 def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
     fork.edit("README.md", "anvils", "hammers")
     assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+
+
+def test_a_branch_is_needed(fork: Repository, upstream: Repository) -> None:
+    fork.run("git", "checkout", "--quiet", "--detach")
+    assert "HEAD is detached" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+
+
+def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstream: Repository) -> None:
+    fork.run("git", "fetch", "--quiet", str(upstream.folder), "main")
+    fork.run("git", "merge", "--no-commit", "--no-ff", "--strategy=ours", "FETCH_HEAD")
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "a merge has not ended. Next: resolve its conflicts" in output
+    assert "make lock, and git commit -a. To give up: git reset --hard" in output
+
+
+def test_another_repository_called_upstream_stays(fork: Repository, upstream: Repository) -> None:
+    fork.run("git", "remote", "add", "upstream", "https://git.example.com/company.git")
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert f"git remote set-url upstream {upstream.folder}" in output
+    assert fork.run("git", "remote", "get-url", "upstream") == "https://git.example.com/company.git\n"
+
+
+def test_an_ignored_file_is_not_written_over(fork: Repository, upstream: Repository) -> None:
+    (upstream.folder / "notes").mkdir()
+    (upstream.folder / "notes" / "new.txt").write_text("the kit's")
+    upstream.commit("notes")
+    (fork.folder / ".git" / "info" / "exclude").write_text("notes/\n")
+    (fork.folder / "notes").mkdir()
+    (fork.folder / "notes" / "new.txt").write_text("mine")
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main", fails=True)
+    assert "the kit adds notes/new.txt, and you have an untracked file there" in output
+    assert (fork.folder / "notes" / "new.txt").read_text() == "mine"
+    assert not fork.run("git", "status", "--porcelain")
 
 
 def test_the_kits_repository_must_be_named_once(fork: Repository) -> None:
