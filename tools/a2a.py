@@ -112,8 +112,8 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
 
 
 def _inherited(name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """The variables of a command that are not from its call, but were set before it, perhaps for another
-    program: `STACK` or `TOKEN` of a shell. variables: those of the call."""
+    """The variables of a command that are not from its call, but were set before it, such as `STACK` in a
+    shell, perhaps for another program. variables: those of the call."""
     words = [
         variable if variable in SECRET else f"{variable}={environ[variable]}"
         for variable in COMMANDS[name].variables

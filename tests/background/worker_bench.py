@@ -28,8 +28,9 @@ from tests.helpers.rpc import intent
 
 
 class WorkerBench:
-    def __init__(self, settings: Settings) -> None:
-        self.agents = agents = Agents.of(Agent.load(AGENTS / "probe"))
+    def __init__(self, settings: Settings, agents: Agents | None = None) -> None:
+        """agents: one of them is called probe."""
+        self.agents = agents = agents or Agents.of(Agent.load(AGENTS / "probe"))
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
         self.store = Store(

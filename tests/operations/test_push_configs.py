@@ -101,6 +101,18 @@ def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     assert len(configs(rest, asked["id"])["configs"]) == 1
 
 
+def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
+    """A client's library sends it with each, and need not give it an id."""
+    options: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "t"}}
+    asked = rest.send("question", configuration=options)
+    rest.send("question", taskId=asked["id"], configuration=options)
+    assert len(configs(rest, asked["id"])["configs"]) == 1
+    other = {"taskPushNotificationConfig": {"url": f"{HOOK}/other", "token": "t"}}
+    asked = rest.send("question", configuration=options)
+    rest.send("question", taskId=asked["id"], configuration=other)
+    assert len(configs(rest, asked["id"])["configs"]) == 2
+
+
 def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
     said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
     rpc.call("tasks/send", {"id": "with-config", "message": said, "pushNotification": {"url": HOOK}})

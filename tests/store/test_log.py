@@ -183,6 +183,27 @@ def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, 
     assert said(store, sealed) == "just in time"
 
 
+def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
+    store: Store, head: Head, calls: Calls
+) -> None:
+    """It could not be faster than such a run if it read all of the log at each try."""
+    last = store.append(head, [chunk("before ")], after=1)
+    first_keys: list[str] = []
+
+    def append(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "query":
+            first_keys.append(arguments["ExpressionAttributeValues"][":first"]["S"])
+            if len(first_keys) <= 3:
+                store.append(head, [chunk("meanwhile ")], after=last + len(first_keys) - 1)
+
+    calls.after = append
+    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    calls.after = lambda operation, arguments: None
+    assert len(first_keys) == 4
+    assert first_keys == sorted(set(first_keys)), "each query begins after the last one"
+    assert said(store, sealed) == "before meanwhile meanwhile meanwhile "
+
+
 def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
     """A process that sealed died before the head's write. The next one finishes it."""
 

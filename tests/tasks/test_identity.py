@@ -9,7 +9,7 @@ from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
-from a2a_lambda.tasks.identity import Caller, KnownRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Caller, KnownRequest, RequestIdentity, Scope, config_id_of
 from a2a_lambda.tasks.replay import Mark, Replay, last_mark
 from tests.tasks.examples import NOW, SCOPE, chunk, head, status_event
 
@@ -62,13 +62,19 @@ def test_the_newest_of_equal_requests_counts() -> None:
 
 def test_ids_are_the_same_for_every_retry_and_are_uuids() -> None:
     again = RequestIdentity.of(SCOPE, "send", b"body")
-    ids = [PLAIN.task_id(), PLAIN.task_id("t"), PLAIN.turn_id(), PLAIN.turn_id("t"), PLAIN.config_id("t")]
+    ids = [
+        PLAIN.task_id(),
+        PLAIN.task_id("t"),
+        PLAIN.turn_id(),
+        PLAIN.turn_id("t"),
+        config_id_of("t", {"url": "u"}),
+    ]
     assert ids == [
         again.task_id(),
         again.task_id("t"),
         again.turn_id(),
         again.turn_id("t"),
-        again.config_id("t"),
+        config_id_of("t", {"url": "u"}),
     ]
     assert len(set(ids)) == len(ids)
     assert {uuid.UUID(identity).version for identity in ids} == {4}
@@ -80,7 +86,6 @@ def test_a_retry_finds_what_an_earlier_release_has_stored() -> None:
     assert PLAIN.body == "230d8358dc8e8890b4c58deeb62912ee"
     assert PLAIN.task_id("t") == "ff66b4e3-692a-4c9c-8cb2-ac66c2cd53bd"
     assert PLAIN.turn_id("a") == "0a59dc93-8ad9-4a12-bf53-cc3a4422ee4b"
-    assert PLAIN.config_id("t") == "b6728c1b-9a16-4fe1-b3d2-0dc669074dd4"
     assert Mark().after(status_event(TaskState.WORKING, "b")) == Mark(1, "93cc2f635662ea5a")
 
 

@@ -84,6 +84,32 @@ def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> No
     asyncio.run(run())
 
 
+def test_what_a_failed_write_left_is_stored_while_the_agent_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("a2a_lambda.turns.journal.SILENT_FLUSH_SECONDS", 0.001)
+    is_stored = asyncio.Event()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        failures = [StoreError("slow down")]
+
+        def append(head: Any, events: list[Event], *, after: int) -> int:
+            if failures:
+                raise failures.pop()
+            loop.call_soon_threadsafe(is_stored.set)
+            return after + len(events)
+
+        journal = make_journal(append)
+        journal.add([chunk("said")], 10)
+        assert not await journal.try_flush()
+        silence = asyncio.create_task(journal.flush_in_silence())
+        await asyncio.wait_for(is_stored.wait(), 60)
+        silence.cancel()
+
+    asyncio.run(run())
+
+
 def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the second try, the table takes it. No other event comes that would store it."""
     tries, pauses = list[int](), list[float]()

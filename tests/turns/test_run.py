@@ -11,10 +11,10 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
-from a2a_lambda.agent.outputs import Batch, File, Structured
+from a2a_lambda.agent.outputs import Batch, Command, File, Structured
 from a2a_lambda.catalog.agents import Loading
 from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
-from a2a_lambda.protocol.model import Published, Task, TaskState
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, status
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.turns import journal, run
 from a2a_lambda.turns.claim import Claim
@@ -22,6 +22,15 @@ from tests.helpers.clock import until
 from tests.turns.run_bench import PATIENCE, RunBench, states, within
 
 pytestmark = pytest.mark.slow
+
+
+def test_a_status_that_comes_back_has_no_command_of_the_turn() -> None:
+    builder = EventBuilder("task", "context")
+    builder.build(Batch((Command("beep"),), last=False))
+    question = Message(messageId="q", role=Role.AGENT, parts=[Part(text="Which?")])
+    builder.restore(status(TaskState.INPUT_REQUIRED, 0, question))
+    assert builder.closing is not None
+    assert "metadata" not in builder.closing["message"]
 
 
 @pytest.mark.parametrize("read", [0, 1, 2])

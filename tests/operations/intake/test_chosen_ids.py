@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import TaskNotFound, UnsupportedOperation
-from a2a_lambda.protocol.model import Task, TaskState
+from a2a_lambda.protocol.model import Task, TaskState, artifact_id
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
@@ -121,6 +121,28 @@ def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
     clock.now += 31
     assert asyncio.run(once.service.get(once.scope, task_id)).task["status"]["state"] == TaskState.COMPLETED
     assert send_to(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED
+
+
+def test_what_a_lost_attempt_said_is_replaced(once: Once, task_id: str, clock: Clock) -> None:
+    task = send_to(once, task_id, key="FIRST")
+    once.lose("look", taskId=task_id, key="SECOND", creates_task=True)
+    head = once.head(task_id)
+    ids = {"taskId": task_id, "contextId": head.context_id}
+    artifact = {"artifactId": artifact_id(len(task["artifacts"])), "parts": [{"text": "Half of an an"}]}
+    half: Any = {"artifactUpdate": {**ids, "artifact": artifact, "append": False, "lastChunk": False}}
+    _, last = once.messages.store.get_task(head)
+    once.messages.store.append(head, [half], after=last)
+    clock.now += 31
+    again = send_to(once, task_id, key="SECOND")
+    assert len(again["artifacts"]) == len(task["artifacts"]) + 1
+    assert "Half" not in str(again["artifacts"])
+
+
+def test_a_task_stays_in_its_session(once: Once, task_id: str) -> None:
+    """Types of Google's samples make a new session for each message that names none."""
+    first = send_to(once, task_id, key="FIRST", contextId="a")
+    second = send_to(once, task_id, key="SECOND", contextId="b")
+    assert (first["contextId"], second["contextId"]) == ("a", "a")
 
 
 def test_a_task_that_failed_by_itself_takes_no_message(

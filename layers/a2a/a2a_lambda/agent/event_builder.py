@@ -192,7 +192,9 @@ class EventBuilder:
         return events
 
     def restore(self, status: TaskStatus) -> list[Event]:
-        """End the turn with the status that its task had before."""
+        """End the turn with the status that its task had before. That message is not of this turn, so the
+        turn's commands are dropped."""
+        self._commands = []
         self.closing = {**status, "timestamp": timestamp(self._clock())}
         events: list[Event] = []
         self._close(events)

@@ -12,7 +12,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
 from a2a_lambda.agent.steps import Steps, running_branch, running_step
 from a2a_lambda.durable.engine import Engine
-from a2a_lambda.errors import ConfigurationError, MemoryFull
+from a2a_lambda.errors import ConfigurationError, MemoryFull, ParseError
 from a2a_lambda.protocol import alibaba_metadata
 from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, object_in, text_of
 from a2a_lambda.protocol.stored_file import is_reference
@@ -57,7 +57,7 @@ class Memory:
         """Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
         try:
             stored_value = strictjson.loads(strictjson.dumps_verified(value))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ParseError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"memory[{key!r}] must be JSON, such as a text, a list or a dict: {error}") from None
         self._change(Put(key, stored_value))
@@ -95,6 +95,7 @@ class Memory:
             )
         if not isinstance(change.key, str):
             raise TypeError(f"a key of the memory is text: write str(…), and not {change.key!r}")
+        change.key.encode()  # raises ValueError for half of a character
         values = apply_changes(self._values, [change])
         if change.key in values:
             size = len(strictjson.dumps({change.key: values[change.key]}))

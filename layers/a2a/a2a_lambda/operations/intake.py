@@ -24,11 +24,10 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
-from a2a_lambda.operations.push_configs import push_config_id, with_ids, with_push_config
+from a2a_lambda.operations.push_configs import store_push_config, with_push_config
 from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
-from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
@@ -72,16 +71,8 @@ class Intake:
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
         """
         result = await self._start(call, request)
-        if (config := request.get("configuration", {}).get("taskPushNotificationConfig")) is not None:
-            head = result if isinstance(result, Head) else result.head
-            # After the head's write, which decides whether this request counts. If the first try died in
-            # between, a retry stores the config; it overwrites none. A retry stores no cursor, because the
-            # webhook must also get what happened in between.
-            full_config, _ = with_ids(head, config, push_config_id(call, head))
-            if full_config["id"] in head.push_config_ids:
-                cursor = None if isinstance(result, Head) else Cursor(result.sequence, 0, head.state)
-                push = PushRegistration(full_config, call.wire_name, cursor)
-                await threads.run(self._store.put_push_config, head, push)
+        # After the head's write, which decides whether this request counts.
+        await store_push_config(self._store, call, request, result)
         return result
 
     async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:
@@ -153,7 +144,9 @@ class Intake:
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
         """The next turn of the task that the message names."""
         head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
-        if request["message"].get("contextId", head.context_id) != head.context_id:
+        # A client of 0.1 may name a new session with each message: the task stays in its own.
+        is_elsewhere = request["message"].get("contextId", head.context_id) != head.context_id
+        if is_elsewhere and not request.get("creates_task"):
             raise InvalidParams("the task belongs to another context", path="params.message.contextId")
         if self.repeats(call, head.requests):
             return head
@@ -219,6 +212,8 @@ class Intake:
     ) -> Started:
         """The next turn of a stopped task."""
         while True:
+            if self.repeats(call, head.requests):
+                return head
             # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
             # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
@@ -231,6 +226,7 @@ class Intake:
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
                 deadline = min(filter(None, (call.deadline, time.monotonic() + TURN_WAIT_SECONDS)))
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
+                context = await threads.run(self._store.get_context, call.scope, head.context_id)
                 if head.is_stopped or (head.is_suspended and not head.is_woken):
                     continue
             if wait is None and not head.is_stopped:
@@ -244,8 +240,10 @@ class Intake:
             # A message that another process wrote ahead is in the way of this one, but not of a reply.
             if wait is None and head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
-            if self.repeats(call, head.requests):
-                return head
+            # What was an answer to one question must not become the answer to the next one.
+            is_same_question = (head.turn_id, head.message_wait) == (old_head.turn_id, wait)
+            if old_head.has_open_question and not (is_same_question or self.repeats(call, head.requests)):
+                raise UnsupportedOperation("another message has answered the question")
 
     async def _start_next_turn(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -258,7 +256,9 @@ class Intake:
         message = call.message_event(request, head, turn_id, place)
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
-        base = replace(head.with_new_epoch(), artifact_count=len(task.get("artifacts", [])))
+        # A turn that was lost replaces what its lost attempt said.
+        count = head.artifact_count if turn_id == head.turn_id else len(task.get("artifacts", []))
+        base = replace(head.with_new_epoch(), artifact_count=count)
         base = replace(base, reopened_at=base.committed + 1)
         events = [head.closing_event(), message]
         newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)

@@ -18,7 +18,8 @@ from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Scope, config_id_of
+from a2a_lambda.turns.claim import Claim, Handover
 from a2a_lambda.turns.recovery import load_live_head
 
 CONFIG_ID_BYTES = 64
@@ -48,12 +49,31 @@ def with_ids(
 def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
     """The head that names the push notification config in a request. Raises InvalidParams."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
-    return head if config is None else with_ids(head, config, push_config_id(call, head))[1]
+    return head if config is None else with_ids(head, config, _default_id(call, head, config))[1]
 
 
-def push_config_id(call: CallContext, head: Head) -> str:
-    """Id of a config in a request that has none."""
-    return call.push_config_id or call.request.config_id(head.task_id)
+async def store_push_config(
+    store: Store, call: CallContext, request: SendMessageRequest, turn: Claim | Handover | Head
+) -> None:
+    """Store the push notification config in a request. turn: what the request started; the head of its task,
+    if it was made before."""
+    config = request.get("configuration", {}).get("taskPushNotificationConfig")
+    if config is None:
+        return
+    # If the first try died before this, a retry stores the config; it overwrites none. A retry stores no
+    # cursor, because the webhook must also get what happened in between.
+    head = turn if isinstance(turn, Head) else turn.head
+    cursor = None if isinstance(turn, Head) else Cursor(turn.sequence, 0, head.state)
+    full_config, _ = with_ids(head, config, _default_id(call, head, config))
+    if full_config["id"] in head.push_config_ids:
+        push = PushRegistration(full_config, call.wire_name, cursor)
+        await threads.run(store.put_push_config, head, push)
+
+
+def _default_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
+    """Id of a config that came in a message without one. A client may send the same one with each message of
+    a task, and gets each notification once."""
+    return call.push_config_id or config_id_of(head.task_id, {**config})
 
 
 def _config_id(head: Head, request: PushConfigRequest) -> str:

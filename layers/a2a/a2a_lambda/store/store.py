@@ -240,8 +240,8 @@ class Store:
     def _put_seal(self, head: Head) -> int:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
         Conflict, with the head that is there, if another process has changed it."""
+        last = head.sequence
         while True:
-            last = head.sequence
             for entry in self._entries(head, last):
                 if head.fence.admits(entry):
                     last = entry.sequence
@@ -252,7 +252,8 @@ class Store:
                 current = self.get_head(head.scope, head.task_id)
                 if current is None or current.version != head.version:
                     raise Conflict(current) from None
-                # The run appended an entry between the query and the write. Try again.
+                # The run appended an entry between the query and the write. Try again, and read no more than
+                # that: a run that appends without a pause would be faster than a query of its whole log.
 
     def get_context(self, scope: Scope, context_id: str) -> Context:
         """A context, or an empty one if there is none. The read is strongly consistent."""

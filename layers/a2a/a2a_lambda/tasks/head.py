@@ -249,8 +249,9 @@ class Head:
 
     def with_request(self, request: RequestIdentity, now: float) -> "Head":
         """The head that knows a request."""
-        known_request = KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
-        return replace(self, requests=(*self.requests, known_request)[-KEPT_REQUESTS:])
+        requests = *self.requests, KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
+        # The first one has made the task, and counts for as long as the task is kept.
+        return replace(self, requests=(*requests[:1], *requests[1:][-KEPT_REQUESTS:]))
 
     def without_last_request(self) -> "Head":
         """The head that forgets its newest request, which is the turn's own: the same request starts the turn

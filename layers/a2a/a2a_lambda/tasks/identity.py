@@ -11,7 +11,7 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json
 
 KEPT_REQUESTS = 8
-"""Requests that a head, or a context, remembers."""
+"""Requests that a head, besides the one that made its task, or a context remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,6 @@ class RequestIdentity:
     def _turn_prefix(self) -> str:
         return _uuid(f"{self.key}#turn")[:13]
 
-    def config_id(self, task_id: str) -> str:
-        """Id of the request's push notification config, if the client gave it none."""
-        return _uuid(f"{self.key}#push#{task_id}")
-
 
 class KnownRequest(TypedDict):
     """A request that a turn has claimed: its RequestIdentity, its task, and when (Unix seconds)."""
@@ -137,6 +133,11 @@ def context_of_task(task_id: str) -> str:
     """Id of the conversation of a task whose id the client has chosen without naming a conversation. It
     outlives the task, which expires counted from its first message."""
     return _uuid(f"{task_id}#context")
+
+
+def config_id_of(task_id: str, config: Mapping[str, Json]) -> str:
+    """Id of a push notification config to which the client gave none."""
+    return _uuid(f"{task_id}#push#{strictjson.dumps([*sorted(config.items())]).decode()}")
 
 
 def question_id(turn_id: str, key: str, text: str) -> str:

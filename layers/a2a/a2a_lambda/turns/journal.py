@@ -133,7 +133,7 @@ class Journal:
         with suppress(Conflict, WriteRefused):  # the run notices it, too
             while True:
                 await asyncio.sleep(SILENT_FLUSH_SECONDS)
-                if self._pending and self._is_late():
+                if (self._pending or self._writing) and self._is_late():
                     await self.try_flush()
 
     def _is_late(self) -> bool:

@@ -1,0 +1,103 @@
+"""A message to a task whose turn runs elsewhere: it waits until that turn asks or ends."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import UnsupportedOperation
+from a2a_lambda.operations import intake
+from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head
+from tests.agent.folders import write
+from tests.background.worker_bench import WorkerBench
+
+CARD = """
+name: Shop
+description: For a test.
+version: 0.1.0
+skills:
+  - {{ id: order, name: Order, description: Takes an order. }}
+"""
+
+CODE = """
+@skill
+def order(turn):
+    count = turn.memory.add("turns")
+    return Ask(f"{count}: {', '.join(entry.text for entry in turn.history)}")
+"""
+
+
+@pytest.fixture
+def bench(settings: Settings, tmp_path: Path) -> WorkerBench:
+    agents = Agents.of(Agent.load(write(tmp_path, CODE, CARD, "probe")))
+    return WorkerBench(settings, agents)
+
+
+def question_of(bench: WorkerBench, task_id: str) -> str:
+    status = bench.get(task_id)["status"]
+    assert status["state"] == TaskState.INPUT_REQUIRED
+    return status["message"]["parts"][0]["text"]
+
+
+def test_a_retry_that_waited_for_the_turn_before_runs_nothing_again(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the first try has waited, too, and its turn has asked the next question."""
+    task_id = bench.send("order")["id"]
+    reply = bench.sent("order", taskId=task_id)
+
+    async def wait(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
+        monkeypatch.undo()
+        await bench.worker.run_turn(bench.ticket(task_id), None)
+        await bench.messages.send(*reply)
+        await bench.worker.run_turn(bench.ticket(task_id), None)
+        return bench.head(task_id)
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    answer = asyncio.run(bench.messages.send(*reply))["task"]
+    assert (answer["id"], answer["status"]["state"]) == (task_id, TaskState.INPUT_REQUIRED)
+    assert question_of(bench, task_id).startswith("2: "), "two turns, and not three"
+
+
+def test_a_message_that_waited_sees_what_the_turn_before_has_said(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = bench.send("order")["id"]
+    call, request = bench.sent("order", taskId=task_id)
+    request["configuration"] = {"returnImmediately": False}
+
+    async def wait(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
+        monkeypatch.undo()
+        await bench.worker.run_turn(bench.ticket(task_id), None)
+        return bench.head(task_id)
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    asyncio.run(bench.messages.send(call, request))
+    assert question_of(bench, task_id) == "2: hi, 1: "
+
+
+def test_of_two_answers_to_a_question_none_answers_the_next(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a double click, whose two messages have two ids."""
+    task_id = bench.send("order")["id"]
+    bench.work()
+    update = bench.store.update_head
+
+    def update_later(head: Head) -> Head:
+        monkeypatch.undo()
+        # The calls of the table come from threads, which have no event loop.
+        asyncio.run(bench.messages.send(*bench.sent("order", taskId=task_id)))
+        bench.work()
+        return update(head)
+
+    monkeypatch.setattr(bench.store, "update_head", update_later)
+    with pytest.raises(UnsupportedOperation, match="another message has answered the question"):
+        bench.send("order", taskId=task_id)
+    assert question_of(bench, task_id).startswith("2: ")
