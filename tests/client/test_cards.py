@@ -34,6 +34,7 @@ def test_the_key_stays_at_home() -> None:
 
 
 HOSTILE_CARDS: list[Json] = [
+    {"url": BASE_URL.replace("://", "://u:p@"), "protocolVersion": "0.3.0"},
     {"url": f"{BASE_URL}/\x00", "protocolVersion": "0.3.0"},
     {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "preferredTransport": "GRPC"},
     {"url": 5, "protocolVersion": [], "additionalInterfaces": 5, "preferredTransport": "GRPC"},

@@ -311,6 +311,44 @@ def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
         asyncio.run(discover(404))
 
 
+@pytest.mark.parametrize(
+    ("state", "is_last"), [("completed", True), ("input-required", True), ("working", False)]
+)
+def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
+    """Though the server keeps the connection open."""
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    ids = {"taskId": "t", "contextId": "c"}
+    asking = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "input-required"}}
+    events: list[Json] = [
+        asking,
+        {"kind": "status-update", **ids, "status": {"state": state}, "final": is_last},
+    ]
+
+    async def body() -> AsyncIterator[bytes]:
+        for event in events:
+            yield b"data: " + json.dumps({"jsonrpc": "2.0", "id": 1, "result": event}).encode() + b"\n\n"
+        raise httpx2.ReadTimeout("it does not end")
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=card)
+        return httpx2.Response(200, content=body(), headers={"Content-Type": "text/event-stream"})
+
+    async def go() -> list[Any]:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            return await collected(agent.stream("hi"))
+
+    if is_last:
+        assert len(asyncio.run(go())) == 2
+    else:
+        with pytest.raises(AgentError, match="it does not end"):
+            asyncio.run(go())
+
+
+def test_a_card_may_have_a_query() -> None:
+    assert discovery.card_urls("https://a.example/card.json?x=1") == ("https://a.example/card.json?x=1",)
+
+
 def test_a_stream_by_whatever_spelling_of_its_type() -> None:
     """RFC 9110 sections 5.6.6 and 8.3.1."""
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}

@@ -36,15 +36,16 @@ def test_events_however_they_come(end: bytes, size: int) -> None:
             yield stream[start : start + size]
 
     async def go() -> list[bytes]:
-        return [found async for found in sse.data(chunks(), 100)]
+        return [found async for found in sse.data(chunks(), 200)]
 
     assert asyncio.run(go()) == [b"first", b'{"a":\n"\xe2\x80\xa8"}', b"x"]
 
 
-def test_an_event_without_end_is_given_up() -> None:
+@pytest.mark.parametrize("piece", [b"data: " + b"x" * 50, b"a\n"])
+def test_an_event_without_end_is_given_up(piece: bytes) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         while True:
-            yield b"data: " + b"x" * 50
+            yield piece
 
     async def go() -> None:
         with pytest.raises(sse.TooLarge):
@@ -52,6 +53,25 @@ def test_an_event_without_end_is_given_up() -> None:
                 pass
 
     asyncio.run(go())
+
+
+def test_an_event_of_very_many_lines_takes_no_more_memory_than_its_limit() -> None:
+    """Python takes some 50 bytes for a line of two."""
+    lines = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal lines
+        while True:
+            lines += 1
+            yield b"ab\n"
+
+    async def go() -> None:
+        with pytest.raises(sse.TooLarge):
+            async for _ in sse.data(chunks(), 100_000):
+                pass
+
+    asyncio.run(go())
+    assert lines < 2_000
 
 
 def test_an_event_of_40_mb_is_parsed_in_two_seconds_of_the_processor() -> None:

@@ -19,7 +19,7 @@ from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
 from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json, objects_in
+from a2a_lambda.protocol.model import Json, objects_in, plain_media_type
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
@@ -158,7 +158,7 @@ class A2aCaller(RecordingClient):
         answer = await self._http.send(http_request, stream=True)
         try:
             yield response_record(answer)
-            if answer.headers.get("content-type", "").partition(";")[0] == EVENT_STREAM:
+            if plain_media_type(answer.headers.get("content-type")) == EVENT_STREAM:
                 async with aclosing(self._events(answer)) as records:
                     async for record in records:
                         yield record

@@ -45,7 +45,8 @@ def run(environ: Mapping[str, str], console: Console) -> int:
     url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or str(DEFAULT_PORT))}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
-        http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False)
+        # A deployment may be reachable through the machine's proxy alone.
+        http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=not is_local)
         try:
             caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
             text = environ.get("TEXT", "")

@@ -99,7 +99,7 @@ class View:
         """A step, a pause or a wait of a durable turn."""
         kind, name, state = (str(operation.get(key, "")) for key in ("kind", "name", "state"))
         suffix = ""
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):  # not a time, or one that no clock shows
             suffix = f" until {_local_time(text_in(operation, 'until'))}"
         match kind, state:
             case "step", _:

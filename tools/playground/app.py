@@ -37,6 +37,7 @@ from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
 from tools.callers.records import FAILURES, SILENCE_SECONDS
 from tools.callers.uploads import NO_UPLOADS, upload, upload_url
+from tools.command import is_loopback
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ HOSTS = ["127.0.0.1", "localhost"]
 
 UPLOAD_TYPE = "application/octet-stream"
 """Media type of an upload. A form of another page cannot send it without asking."""
+
+SHOWN_KINDS = ("image", "audio", "video")
+"""Kinds of media that the page shows from the bucket."""
 
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -252,8 +256,11 @@ class Playground:
 
     async def _file(self, request: Request) -> Response:
         """A file of the bucket. Only of the bucket: what an agent writes must not make this server call
-        anything else."""
-        url = request.query_params.get("url", "")
+        anything else, and no file may run in the page's origin."""
+        try:
+            url = str(httpx2.URL(request.query_params.get("url", "")))  # without `..`
+        except httpx2.InvalidURL:
+            url = ""
         if not self._target.files or not url.startswith(self._target.files):
             return Response("not a file of this deployment", 403)
         try:
@@ -265,13 +272,20 @@ class Playground:
                 content = _closing(stack.pop_all(), answer.aiter_raw())
         except httpx2.HTTPError as error:
             return Response(f"the bucket does not answer: {type(error).__name__}", 502)
-        media_type = answer.headers.get("content-type", UPLOAD_TYPE)
+        media_type = answer.headers.get("content-type", "")
+        if media_type.partition("/")[0].lower() not in SHOWN_KINDS:
+            media_type = UPLOAD_TYPE
         names = ("content-range", "accept-ranges", "content-length")
         headers = {name: answer.headers[name] for name in names if name in answer.headers}
+        headers["Content-Security-Policy"] = (
+            "sandbox; default-src 'none'"  # a picture may be an SVG with scripts
+        )
         return StreamingResponse(content, answer.status_code, headers, media_type=media_type)
 
     def _client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False, transport=self._transport)
+        # A deployment may be reachable through the machine's proxy alone.
+        uses_proxy = not is_loopback(self._target.url)
+        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=uses_proxy, transport=self._transport)
 
     async def _call(self, request: Request) -> Response:
         if not _is_json(request):

@@ -179,6 +179,25 @@ def test_a_film_is_played_from_anywhere(httpserver: Any) -> None:
     assert {name: answer.headers[name] for name in headers} == headers
 
 
+@pytest.mark.parametrize(
+    ("media_type", "served_as"),
+    [
+        ("text/html", "application/octet-stream"),
+        ("text/javascript", "application/octet-stream"),
+        ("image/svg+xml", "image/svg+xml"),
+    ],
+)
+def test_a_file_runs_nothing_in_the_page(httpserver: Any, media_type: str, served_as: str) -> None:
+    httpserver.expect_request("/files/a").respond_with_data(b"<script>", content_type=media_type)
+    files = httpserver.url_for("/files/")
+    target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], files=files)
+    answer = page(target).get("/playground/file", params={"url": httpserver.url_for("/files/a")})
+    assert answer.headers["content-type"].partition(";")[0] == served_as
+    assert "sandbox; default-src 'none'" in answer.headers.get_list("content-security-policy")
+    outside = page(target).get("/playground/file", params={"url": f"{files}../evil/a"})
+    assert outside.status_code == 403
+
+
 def test_a_form_of_another_page_uploads_nothing() -> None:
     for media_type in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
         answer = page().post("/playground/upload", content=b"x", headers={"Content-Type": media_type})

@@ -6,6 +6,7 @@ import { noteEvent } from "./timeline.js";
 const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
 const MAX_TURNS = 100;
 const SAVE_MS = 1000;
+const OVER_CODES = [-32001, -32004]; // errors of a message to a task that is gone, or takes none
 
 /** A turn with a message. task: its task, if it is known. */
 function newTurn(message, version, { id = "", contextId = "" } = {}) {
@@ -32,23 +33,30 @@ export class Conversation {
     this.save();
   }
 
+  /** Save as much as the browser has room for: first without the content of files, then without older turns. */
   save() {
-    const short = (name, value) =>
-      name === "raw" && typeof value === "string" && value.length > KEPT_BYTES ? undefined : value;
-    const kept = { contextId: this.contextId, turns: this.turns.slice(-MAX_TURNS) };
-    try {
-      localStorage.setItem(this.place, JSON.stringify(kept, short));
-    } catch {
-      localStorage.removeItem(this.place); // more than the browser keeps
+    clearTimeout(this.saving);
+    this.saving = undefined;
+    for (let [bytes, count] = [KEPT_BYTES, MAX_TURNS]; count > 0; [bytes, count] = [0, bytes ? count : count >> 1]) {
+      const short = (name, value) => (name === "raw" && typeof value === "string" && value.length > bytes ? undefined : value);
+      try {
+        localStorage.setItem(this.place, JSON.stringify({ contextId: this.contextId, turns: this.turns.slice(-count) }, short));
+        return;
+      } catch {
+        // less may fit
+      }
     }
+    localStorage.removeItem(this.place);
+  }
+
+  /** Save what is not saved yet, and only that: another tab may have saved more. */
+  saveChanges() {
+    if (this.saving !== undefined) this.save();
   }
 
   /** Save within a second: many events come in a second. */
   saveSoon() {
-    this.saving ??= setTimeout(() => {
-      this.saving = undefined;
-      this.save();
-    }, SAVE_MS);
+    this.saving ??= setTimeout(() => this.save(), SAVE_MS);
   }
 
   /** Remember how much a turn has at an event that a stream can be resumed after. Events without an id come
@@ -78,12 +86,22 @@ export class Conversation {
   add(message, version) {
     const before = this.turns.findLast((turn) => turn.state); // a turn that reached no server changes nothing
     if (this.contextId) message.contextId = this.contextId;
-    if (before && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
+    if (before && !before.isOver && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
       message.taskId = before.taskId;
     }
     const turn = { ...newTurn(message, version), sentAt: Date.now() };
     this.turns.push(turn);
+    this.saveSoon();
     return turn;
+  }
+
+  /** Take an error of a turn's call. If the question that the message answers is over, the next message answers it no
+   * more. */
+  takeError(turn, { message, code }) {
+    turn.error = message;
+    const { taskId } = turn.message;
+    if (!taskId || !OVER_CODES.includes(code)) return;
+    for (const other of this.turns) other.isOver ||= other.taskId === taskId;
   }
 
   /** Take a result of a call: a task or a message, or the two as an object with one of them. */

@@ -11,6 +11,7 @@ import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessa
 import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
+const CONTENTS = ["text", "raw", "url", "data"]; // of parts: one without any is a file that was too large to keep
 const POLL_MS = 1000;
 const REST_MS = 5000; // between looks at a task that pauses or waits
 const MOST_PAINT_PAUSE_MS = 1000;
@@ -26,6 +27,7 @@ let composing = false; // files of the next message are read and uploaded
 let reads = 0; // of cards: an answer that a later read overtakes is not shown
 let polled = null; // turn whose task is asked for again and again
 let attached = []; // files of the next message
+let isLeaving = false; // the browser leaves the page, and ends its calls
 const history = new History($("history"), () => target(), openContext);
 
 // ---- what can be called -------------------------------------------------------------------------------------
@@ -98,14 +100,18 @@ async function openAgent() {
 async function readCard() {
   const read = ++reads;
   [card, findings] = [null, []];
-  let [answer, problem] = [null, config.error];
+  let [answer, problem, schedules] = [null, config.error, []];
   let shown = null;
-  for await (const record of run({ ...target(), operation: "card" })) {
-    shown = showRecord($("requests"), shown, record);
-    if (record.kind === "result") answer = record;
-    if (record.kind === "error") problem = record.message;
+  try {
+    for await (const record of run({ ...target(), operation: "card" })) {
+      shown = showRecord($("requests"), shown, record);
+      if (record.kind === "result") answer = record;
+      if (record.kind === "error") problem = record.message;
+    }
+    if (config.hasSchedules) ({ schedules = [] } = await askSchedules({}));
+  } catch {
+    problem = words("noAnswer");
   }
-  const { schedules = [] } = config.hasSchedules ? await askSchedules({}) : {};
   if (read !== reads) return; // another agent, version or key was chosen meanwhile
   [card, findings] = [answer?.result ?? null, answer?.findings ?? []];
   report(problem);
@@ -267,6 +273,10 @@ function actOn(action, id) {
     write(textOf(message, "\n"));
     return;
   }
+  if (message.parts.some((part) => !CONTENTS.some((name) => part[name] !== undefined))) {
+    report(words("fileGone"));
+    return;
+  }
   const { contextId, taskId, ...again } = structuredClone(message); // those of the conversation as it is now
   deliver({ ...again, messageId: crypto.randomUUID() });
 }
@@ -283,6 +293,7 @@ function base64(file) {
 /** Run an operation for a turn, and show what comes. */
 async function call(turn, operation, request, after = "") {
   const controller = new AbortController();
+  const own = conversation; // another one may be opened meanwhile
   let exchange = null; // where the records of this call are shown: a cancellation runs beside a stream
   if (operation !== "cancel") running = controller;
   turn.error = "";
@@ -291,23 +302,24 @@ async function call(turn, operation, request, after = "") {
   try {
     for await (const record of run({ ...target(turn), operation, request, after }, controller.signal)) {
       exchange = showRecord($("requests"), exchange, record);
+      if (!own.turns.includes(turn)) continue; // it began anew
       if (record.kind === "event") {
-        conversation.takeEvent(turn, record.event);
-        if (record.id) conversation.mark(turn, record.id);
-        conversation.saveSoon();
+        own.takeEvent(turn, record.event);
+        if (record.id) own.mark(turn, record.id);
+        own.saveSoon();
       }
-      if (record.kind === "result") conversation.takeResult(turn, record.result);
-      if (record.kind === "error") turn.error = record.message;
-      turn.contextId = conversation.contextId;
-      carryOut(turn);
+      if (record.kind === "result") own.takeResult(turn, record.result);
+      if (record.kind === "error") own.takeError(turn, record);
+      turn.contextId = own.contextId;
+      if (own === conversation) carryOut(turn);
       show();
     }
   } catch (error) {
-    if (error.name === "AbortError") turn.dropped = true;
+    if (error.name === "AbortError" || isLeaving) turn.dropped = true;
     else turn.error = words("noAnswer");
   } finally {
     if (running === controller) running = null;
-    conversation.save();
+    own.save();
     show();
   }
 }
@@ -424,7 +436,10 @@ function paint() {
 function showChoices(choices) {
   const shown = [...$("choices").children].map((button) => button.textContent);
   if (JSON.stringify(shown) === JSON.stringify(choices)) return; // the focus stays where it is
-  const answer = (text) => deliver({ messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] });
+  const answer = (text) => {
+    if (running || composing) return; // the button was pressed twice
+    deliver({ messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] });
+  };
   $("choices").replaceChildren(...choices.map((text) => makeButton({ textContent: text }, () => answer(text))));
   $("choices").hidden = !choices.length;
 }
@@ -538,6 +553,12 @@ for (const tab of document.querySelectorAll("[role=tab]")) {
   });
 }
 matchMedia("(min-width: 900px)").addEventListener("change", placeChat);
-addEventListener("pagehide", () => conversation?.save());
+addEventListener("pagehide", () => {
+  isLeaving = true;
+  conversation?.saveChanges();
+});
+addEventListener("pageshow", () => {
+  isLeaving = false; // it comes back as it was
+});
 
 await start();

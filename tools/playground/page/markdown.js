@@ -19,10 +19,15 @@ const ALLOWED_TAGS = [
 ];
 const ALLOWED_ATTR = ["align", "checked", "class", "data-language", "disabled", "href", "start", "title", "type"];
 
+// The parser's time grows with the square of what may begin emphasis, a list or a quotation.
+const LONGEST_TEXT = 200_000; // characters
+const MARKS = /[*_~`[\]>]|^[ \t]+/gm;
+const MOST_MARKS = 10_000;
+
 const LONGEST_HIGHLIGHTED = 20_000; // characters of a code block
 
 // $…$, $$…$$, \(…\) and \[…\]: without this, the underscores and asterisks in a formula would be emphasis.
-const FORMULA = /^(?:\$\$[^$]+\$\$|\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)|\\\([\s\S]+?\\\)|\\\[[\s\S]+?\\\])/;
+const FORMULA = /^(?:\$\$[^$]+\$\$|\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)|\\\([\s\S]{1,2000}?\\\)|\\\[[\s\S]{1,2000}?\\\])/;
 const FORMULA_START = /\$|\\\(|\\\[/;
 
 const formula = {
@@ -53,9 +58,19 @@ const marked = new Marked({
   },
 });
 
-/** What a text becomes. It may be the beginning of a longer one: a table or a code block may have no end yet. */
+/** What a text becomes. It may be the beginning of a longer one: a table or a code block may have no end yet. A text
+ * that would keep the browser busy, or that the parser cannot read, is shown as it was written. */
 export function render(text) {
-  const fragment = DOMPurify.sanitize(marked.parse(text), {
+  let html = null;
+  if (text.length <= LONGEST_TEXT && (text.match(MARKS)?.length ?? 0) <= MOST_MARKS) {
+    try {
+      html = marked.parse(text);
+    } catch (error) {
+      console.warn("a text is shown as it was written:", error.message);
+    }
+  }
+  if (html === null) return make("p", { textContent: text });
+  const fragment = DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
     ALLOWED_ATTR,
     ALLOW_DATA_ATTR: false,

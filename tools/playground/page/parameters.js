@@ -8,7 +8,7 @@ export function schemasOf(card) {
   const found = {};
   for (const extension of objectsIn(card.capabilities?.extensions)) {
     for (const skill of objectsIn(extension.params?.skills)) {
-      if (skill.id && skill.inputSchema) found[skill.id] = skill.inputSchema;
+      if (skill.id && isObject(skill.inputSchema)) found[skill.id] = skill.inputSchema;
     }
   }
   return found;
@@ -17,11 +17,11 @@ export function schemasOf(card) {
 /** Fill a fieldset with an input for each parameter. */
 export function showParameters(fieldset, schema) {
   for (const label of fieldset.querySelectorAll("label")) label.remove();
-  const properties = Object.entries(schema?.properties ?? {});
+  const properties = Object.entries(schema?.properties ?? {}).filter(([, property]) => isObject(property));
   fieldset.hidden = !properties.length;
   for (const [name, plain] of properties) {
     const property = resolveReference(plain, schema);
-    const required = (schema.required ?? []).includes(name);
+    const required = Array.isArray(schema.required) && schema.required.includes(name);
     const input = inputFor(property);
     input.name = name;
     input.dataset.type = typeOf(property);
@@ -61,12 +61,13 @@ export function readSlots(fieldset) {
 }
 
 function resolveReference(property, schema) {
-  const name = property.$ref?.replace("#/$defs/", "") ?? property.allOf?.[0]?.$ref?.replace("#/$defs/", "");
+  const reference = property.$ref ?? property.allOf?.[0]?.$ref;
+  const name = typeof reference === "string" ? reference.replace("#/$defs/", "") : "";
   return name ? { ...schema.$defs?.[name], ...property, $ref: undefined } : property;
 }
 
 function typeOf(property) {
-  if (property.enum || property.const !== undefined) return "enum";
+  if (Array.isArray(property.enum) || property.const !== undefined) return "enum";
   return ["string", "integer", "number", "boolean"].includes(property.type) ? property.type : "json";
 }
 
@@ -95,6 +96,10 @@ function inputFor(property) {
     if (property.maximum !== undefined) input.max = property.maximum;
   } else input.type = dates[property.format] ?? "text";
   return input;
+}
+
+function isObject(value) {
+  return typeof value === "object" && value !== null;
 }
 
 function textOf(value) {

@@ -175,7 +175,7 @@ function showPart(part, isSource) {
       if (!media.has(part)) media.set(part, type === "application/pdf" ? null : showMedia(type, source, name));
       return make("div", { className: "file" }, media.get(part), link);
     }
-    return make("p", {}, link);
+    return make("p", {}, link, safe && name !== part.url ? make("span", { className: "host", textContent: ` (${new URL(part.url).host})` }) : null);
   }
   return make("p", { className: "name", textContent: `${name}: ${words("notStored")}` });
 }

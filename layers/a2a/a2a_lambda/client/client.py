@@ -6,7 +6,7 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from typing import Any, Self
 
 import httpx2
@@ -17,7 +17,17 @@ from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, plain_media_type
+from a2a_lambda.protocol.model import (
+    STOPPED,
+    TERMINAL,
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    plain_media_type,
+)
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
 
@@ -150,7 +160,8 @@ class Client:
         configuration: SendMessageConfiguration | None = None,
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
-        """Send a message; yields its events as they come. Raises what `discover` raises."""
+        """Send a message; yields its events as they come. If the last one does not end the task, the task
+        continues: `get` asks for it. Raises what `discover` raises."""
         agent = await self.discover()
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.
@@ -161,8 +172,12 @@ class Client:
                 if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
                     _result(await read_whole(answer), answer.status_code)
                     raise AgentError("the answer is not a stream of events", status=answer.status_code)
-                async for data in sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES):
-                    yield agent.wire.decode_event(_result(data))
+                async with aclosing(sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES)) as stream:
+                    async for data in stream:
+                        event = agent.wire.decode_event(_result(data))
+                        yield event
+                        if _is_last(event):  # a server may keep the connection open
+                            return
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises what `discover` raises."""
@@ -220,6 +235,14 @@ class Client:
         if self._extensions:
             headers |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
         return {"Content-Type": "application/json", **headers, **agent.headers}
+
+
+def _is_last(event: Event) -> bool:
+    """Whether no other event of a stream follows. A task that is sent first may still have the question that
+    the message answers."""
+    if "statusUpdate" in event:
+        return event["statusUpdate"]["status"]["state"] in STOPPED
+    return "message" in event or ("task" in event and event["task"]["status"]["state"] in TERMINAL)
 
 
 CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, Unresolved, UnicodeError)

@@ -42,7 +42,7 @@ class DiscoveredAgent:
 
 def card_urls(url: str) -> Sequence[str]:
     """URLs at which the card of an agent may be: the URL itself, if it is of a card."""
-    if url.endswith(".json"):
+    if url.partition("?")[0].endswith(".json"):
         return (url,)
     return tuple(url.rstrip("/") + path for path in WELL_KNOWN)
 
@@ -66,6 +66,8 @@ def agent_of_card(
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
         raise Undiscovered(f"{source}: the card has no valid url") from None
+    if target.userinfo and not origin.userinfo:  # it would take the place of the key
+        raise Undiscovered(f"{source}: the card's url has a user name or a password")
     home = is_same_origin(target, origin)
     if not home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+OBJECT_BYTES = 50
+"""What Python takes for a line besides its bytes, about. Very many short lines have a limit, too."""
+
 END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 
 
@@ -22,7 +25,7 @@ class Received(NamedTuple):
     text: bytes
 
 
-async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def data(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
     """Data of events, of those that have any. Raises TooLarge."""
     async with aclosing(events(chunks, limit)) as stream:
         async for event in stream:
@@ -41,7 +44,7 @@ async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Rec
                 yield Received(b"", b"", line)
             elif line:
                 lines.append(line)
-                size += len(line)
+                size += len(line) + OBJECT_BYTES
                 if size > limit:
                     raise TooLarge(f"more than {limit} bytes")
             elif lines:

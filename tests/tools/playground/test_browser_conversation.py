@@ -1,0 +1,141 @@
+"""What becomes of a conversation in the page when something else happens meanwhile."""
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+
+def test_after_a_question_that_is_over_the_conversation_continues(page: "Page") -> None:
+    """It was answered, or canceled, by another client."""
+    open_agent(page, "probe")
+    choose(page, "add", a="40")
+    expect(send(page)).to_contain_text("Please tell me: the second number.")
+    # As if another client had canceled it.
+    page.evaluate(
+        """async () => {
+          const [, kept] = Object.entries(localStorage).find(([name]) => name.endsWith(":probe"));
+          const request = { id: JSON.parse(kept).turns.at(-1).taskId };
+          const call = { agent: "probe", version: "1.0", key: "local-key", operation: "cancel", request };
+          const headers = { "Content-Type": "application/json" };
+          const body = JSON.stringify(call);
+          const answer = await fetch("/playground/call", { method: "POST", headers, body });
+          await answer.text();
+        }"""
+    )
+    expect(send(page, "2")).to_contain_text("has ended")
+    expect(send(page, "3")).to_contain_text("Please tell me")
+
+
+def test_a_cancellation_belongs_to_its_own_conversation(page: "Page") -> None:
+    """Another one was begun before it was answered."""
+    open_agent(page, "probe")
+    choose(page, "pause", seconds="60")
+    send(page)
+    page.locator("#cancel").wait_for()
+    held: list[Route] = []
+
+    def hold(route: "Route") -> None:
+        if (route.request.post_data_json or {}).get("operation") == "cancel":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/playground/call", hold)
+    page.locator("#cancel").click()
+    page.locator("#begin").click()
+    [route] = held
+    with page.expect_response("**/playground/call"):
+        route.continue_()
+    page.wait_for_timeout(0)
+    with page.expect_request("**/playground/call") as sent:
+        send(page, "hi")
+    assert "contextId" not in json.loads(sent.value.post_data or "{}")["request"]["message"]
+
+
+def test_an_idle_tab_leaves_what_another_has_saved(page: "Page") -> None:
+    send(page, "What is 1 plus 2?")
+    state(page, "completed")
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.locator("article.own")).to_have_count(1)
+    send(page, "What is 2 plus 2?")
+    state(page, "completed")
+    other.close(run_before_unload=True)
+    page.reload()
+    expect(page.locator("article.own")).to_have_count(2)
+
+
+def test_a_conversation_that_is_too_large_to_keep_loses_its_files_first(page: "Page") -> None:
+    send(page, "What is 1 plus 2?")
+    state(page, "completed")
+    page.evaluate(
+        """() => {
+          const set = Storage.prototype.setItem;
+          Storage.prototype.setItem = function (name, value) {
+            if (value.length > 5_000 && name.startsWith("conversation:")) throw new Error("full");
+            set.call(this, name, value);
+          };
+        }"""
+    )
+    page.set_input_files("#files", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"x" * 6_000})
+    send(page, "What is 2 plus 2?")
+    state(page, "completed")
+    page.reload()
+    expect(page.locator("article.own")).to_have_count(2)
+    expect(page.locator("article.own").last).to_contain_text("too large to keep after a reload")
+    page.locator("article.own button[data-action=retry]").last.click()
+    expect(page.locator("#problem")).to_contain_text("Attach it again.")
+    expect(page.locator("article.own")).to_have_count(2)
+
+
+def test_an_answer_that_is_clicked_twice_is_sent_once(page: "Page") -> None:
+    page.select_option("#skill", label="AI Coach")
+    send(page, "Teach me.")
+    button = page.locator("#choices button").first
+    button.wait_for()
+    count = page.locator("article.own").count()
+    button.evaluate("(element) => { element.click(); element.click(); }")
+    state(page, "completed")
+    expect(page.locator("article.own")).to_have_count(count + 1)
+
+
+def test_a_reload_during_a_call_is_no_failure_of_the_server(page: "Page") -> None:
+    open_agent(page, "probe")
+    page.select_option("#mode", "wait")
+    choose(page, "pause", seconds="60")
+    with page.expect_request("**/playground/call"):
+        send(page)
+    page.reload()
+    expect(page.locator("article:not(.own)").last).not_to_contain_text("does not answer")
+
+
+def test_a_server_that_is_gone_is_said(page: "Page") -> None:
+    page.route("**/playground/call", lambda route: route.abort())
+    page.select_option("#version", "0.3")
+    expect(page.locator("#problem")).to_contain_text("The server does not answer.")
+
+
+def test_a_text_that_no_parser_reads_is_shown_as_it_is(page: "Page") -> None:
+    """So is one that would take it minutes."""
+    open_agent(page, "probe")
+    for text, shown in (
+        (">" * 3_000, ">" * 3_000),
+        ("*a_" * 20_000, "*a_" * 20_000),
+        ("\\(" * 30_000, "(" * 30_000),
+    ):
+        page.evaluate(
+            """async (text) => {
+              const { render } = await import("/playground/markdown.js");
+              const begin = performance.now();
+              document.body.append(render(text));
+              if (performance.now() - begin > 20_000) throw new Error("it took too long");
+            }""",
+            text,
+        )
+        assert page.evaluate("document.body.lastElementChild.textContent.trim()") == shown
+    expect(send(page, "It works.")).not_to_be_empty()
+    state(page, "completed")
