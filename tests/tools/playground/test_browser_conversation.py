@@ -57,12 +57,11 @@ def test_a_cancellation_belongs_to_its_own_conversation(page: "Page") -> None:
 
 
 def test_an_idle_tab_leaves_what_another_has_saved(page: "Page") -> None:
-    send(page, "What is 1 plus 2?")
-    state(page, "completed")
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
     other = page.context.new_page()
     other.goto(page.url)
     expect(other.locator("article.own")).to_have_count(1)
-    send(page, "What is 2 plus 2?")
+    expect(send(page, "What is 2 plus 2?")).to_contain_text("2 plus 2 is 4.")
     state(page, "completed")
     other.close(run_before_unload=True)
     page.reload()
@@ -70,8 +69,7 @@ def test_an_idle_tab_leaves_what_another_has_saved(page: "Page") -> None:
 
 
 def test_a_conversation_that_is_too_large_to_keep_loses_its_files_first(page: "Page") -> None:
-    send(page, "What is 1 plus 2?")
-    state(page, "completed")
+    expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
     page.evaluate(
         """() => {
           const set = Storage.prototype.setItem;
@@ -82,7 +80,7 @@ def test_a_conversation_that_is_too_large_to_keep_loses_its_files_first(page: "P
         }"""
     )
     page.set_input_files("#files", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"x" * 6_000})
-    send(page, "What is 2 plus 2?")
+    expect(send(page, "What is 2 plus 2?")).to_contain_text("2 plus 2 is 4.")
     state(page, "completed")
     page.reload()
     expect(page.locator("article.own")).to_have_count(2)
