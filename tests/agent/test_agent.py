@@ -225,6 +225,11 @@ def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
         ("@skill\ndef hello(turn, *rest): ...", CARD, "parameter rest"),
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),
         ("@skill\ndef hello(turn): ...", CARD + "colour: red\n", "colour is not a field of a card"),
+        (
+            "@skill\ndef hello(turn): ...",
+            CARD + "url: https://example.com\n",
+            "url is not a field of a card: remove it, because the kit fills it in",
+        ),
         ("@skill\ndef hello(turn): ...", "[", "not valid YAML"),
         ("@skill\ndef hello(turn): ...", CARD.partition("  -")[0], "skills is empty: write at least one"),
         ("@skill\ndef hello(turn): ...", "version: 2026-02-30", "not valid YAML: day is out of range"),

@@ -104,6 +104,12 @@ def test_messages_as_apis_take_them() -> None:
     assert turn_of([], " \n").messages() == [{"role": "user", "content": "(no text)"}]
 
 
+def test_a_turn_that_was_started_without_words_is_in_the_messages() -> None:
+    """As by a form for a skill's parameters."""
+    turn = turn_of([said("user"), said("agent", {"text": "A joke."})])
+    assert [message["content"] for message in turn.messages()] == ["(no text)", "A joke.", "now"]
+
+
 PARTS = st.one_of(
     st.fixed_dictionaries({"text": st.text(max_size=5)}),
     st.fixed_dictionaries({"data": st.integers() | st.none()}),

@@ -31,6 +31,7 @@ WRONG = {
     "yield asyncio.sleep(0)": "a coroutine is no output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
     "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, and not both",
+    "return File('a', b'1', 'text/csv')": "not both: write media_type='text/csv'",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }
 
@@ -100,6 +101,7 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
         ("turn.memory.set('day', float('nan'))", ValueError, r"memory\['day'\] must be JSON"),
         ("turn.memory.set('day', {1: 'a', '1': 'b'})", ValueError, r"memory\['day'\] must be JSON"),
         ("turn.memory.delete('\\ud800')", ValueError, "surrogates not allowed"),
+        ("turn.memory['visits'] = 1", TypeError, r"write turn.memory.set\('visits', …\)"),
         ("turn.memory.add('visits', 'a')", TypeError, "adds a number, not str"),
         ("turn.wait_for('go', 'Really?')", TypeError, r"write turn.wait_for\('go', Ask"),
         (

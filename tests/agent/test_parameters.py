@@ -244,6 +244,29 @@ def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind
     assert problem == f"the argument x of skill hello cannot be 'none': it must be {words}"
 
 
+@pytest.mark.parametrize(
+    ("hint", "value", "words"),
+    [
+        ("User", {"name": "B", "age": -1}, "age: Input should be greater than or equal to 0"),
+        ("list[User]", [{"name": "B"}], "0.age: Field required"),
+        ("dict[str, int]", {"a": "x"}, "a: Input should be a valid integer"),
+        ("list[Literal['a', 'b']]", ["c"], "0: Input should be 'a' or 'b'"),
+    ],
+)
+def test_a_refusal_names_what_is_wrong_within_an_object_or_a_list(
+    tmp_path: Any, hint: str, value: Json, words: str
+) -> None:
+    code = (
+        "from typing import Literal\nfrom pydantic import BaseModel, Field\n"
+        "class User(BaseModel):\n    name: str\n    age: int = Field(ge=0)\n"
+        f"@skill\ndef hello(turn, x: {hint}): return str(x)"
+    )
+    agent = Agent.load(write(tmp_path, code))
+    refusal = run(agent, {"data": {"x": value}}).text
+    assert f" cannot be used ({words}" in refusal
+    assert "It must be a" in refusal
+
+
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:
     code = (
         "@skill\ndef hello(turn, size: bool = True):\n"

@@ -24,6 +24,9 @@ MAY_FAIL = {"ImportError", "ModuleNotFoundError", "Exception"}
 ELSEWHERE = {"version_info", "platform", "__name__"}
 """Names in the test of an `if` that is not about Lambda."""
 
+TESTS = "tests"
+"""Folder of an agent that no build packs."""
+
 Import = ast.Import | ast.ImportFrom
 
 
@@ -53,10 +56,18 @@ def find_missing(
                         f" build leaves out: name {other}, too, or move what both need into a folder beside"
                         " them without a card.yaml"
                     )
+            elif package == "functions":  # it is a package in the repository only
+                sentences.append(
+                    f"{short_path(file)}:{line}: Lambda has no 'functions': write `from .module import name`,"
+                    " or `from ..folder.module import name` for a folder beside this agent"
+                )
+            elif package == TESTS:
+                sentences.append(
+                    f"{short_path(file)}:{line}: a build leaves the folder tests out, so Lambda does not have"
+                    " this module: move it to the agent's other files"
+                )
             # An import of one of the agent's own files fails here, and says how to write it.
-            elif package not in (folder.name, "functions") and (
-                distribution := _missing_distribution(package, folder)
-            ):
+            elif package != folder.name and (distribution := _missing_distribution(package, folder)):
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
                     f" have it: make add PACKAGE={distribution} (AGENT={folder.name}: for this agent only)"
@@ -77,10 +88,14 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
         return  # its import says so
     for node in _running(tree):
         for module in _modules(agents, file, node):
-            if not module.startswith("agents."):
+            steps = module.split(".")
+            if steps[0] == "agents" and steps[2:3] == [TESTS]:
+                yield file, node.lineno, TESTS
+                continue
+            if steps[0] != "agents":
                 yield file, node.lineno, module.partition(".")[0]
                 continue
-            yield file, node.lineno, ".".join(module.split(".")[:2])
+            yield file, node.lineno, ".".join(steps[:2])
             place = agents.parent / module.replace(".", "/")
             for path in (place.with_suffix(".py"), place / "__init__.py"):
                 yield from _imports(agents, path, files) if path.exists() else ()

@@ -39,19 +39,16 @@ def main(argv: list[str] = sys.argv) -> int:
             f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"
             " store what an agent needs with make secret"
         )
+    named, all_names = argv[2:], {card.parent.name for card in AGENTS.glob("*/card.yaml")}
+    if unknown_names := sorted(set(named) - all_names):
+        raise ConfigurationError(f"there is no agent {unknown_names[0]!r} in {AGENTS}")
     Watch(AGENTS).start()
-    profiles = check_all(AGENTS)
-    named = argv[2:]
-    left_out = {profile.name for profile in profiles if named and profile.name not in named}
+    profiles = check_all(AGENTS, named)
+    left_out = all_names.difference(named) if named else set[str]()
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
     if len(argv) > 1:
-        path, names = Path(argv[1]), argv[2:]
-        if unknown_names := sorted(set(names) - {profile.name for profile in profiles}):
-            raise ConfigurationError(f"there is no agent {unknown_names[0]!r} in {AGENTS}")
-        path.write_bytes(
-            encode_manifest(profile for profile in profiles if not names or profile.name in names)
-        )
+        Path(argv[1]).write_bytes(encode_manifest(profiles))
     return 0
 
 

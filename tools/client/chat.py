@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import httpx2
 from rich.console import Console
@@ -57,7 +58,10 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                     hint = f"make run PORT={port}" if port else "make run. If it has another port, add PORT=…"
                     print(f"start it in another terminal: {hint}", file=sys.stderr)
                 return 1
-            if not all([chat.attach(name) for name in split_words("FILE", environ)]):
+            # A path with a space is one file, without quotes, too.
+            is_one_file = Path(environ.get("FILE", "")).expanduser().is_file()
+            names = [environ["FILE"]] if is_one_file else split_words("FILE", environ)
+            if not all([chat.attach(name) for name in names]):
                 return 1
             task_id = environ.get("TASK")
             if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):

@@ -342,7 +342,7 @@ class Chat:
 
     def attach(self, name: str) -> bool:
         """Send a file with the next message. Returns whether it could be read."""
-        path = Path(name).expanduser()
+        path = Path(name.strip("\"'")).expanduser()
         try:
             path.open("rb").close()
         except OSError as error:

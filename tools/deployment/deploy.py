@@ -114,13 +114,12 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
 def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
-    profiles = {profile.name: profile for profile in check_all(Path("functions/agents"))}
-    names = split_names(parameters["AgentNames"])
-    stages.check_agent_names(names, profiles)
-    for name in names or profiles:
-        if profiles[name].card.durable_skills and parameters["ExecutionTimeout"] == "0":
+    folder, names = Path("functions/agents"), split_names(parameters["AgentNames"])
+    stages.check_agent_names(names, sorted(card.parent.name for card in folder.glob("*/card.yaml")))
+    for profile in check_all(folder, names):
+        if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
-                f"agent {name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"
+                f"agent {profile.name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"
                 " samconfig.toml, for turns of up to 30 days; see docs/long-running.md"
             )
 

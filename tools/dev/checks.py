@@ -25,6 +25,9 @@ RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes"
 COSTS = ("tests/lambda_/test_costs.py", "tests/files/test_costs.py")
 """Tests that print the figures of docs/costs.md and docs/files.md."""
 
+NO_TESTS = 5
+"""Exit status of pytest if it has found no test."""
+
 NO_BROWSER = "skipped: the playground's browser tests, because there is no chromium or google-chrome"
 
 
@@ -96,7 +99,11 @@ def test(arguments: list[str]) -> int:
     if any(path.startswith("tests") for path in paths):
         _install_all()
     elif paths:
-        return _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
+        status = _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
+        if status == NO_TESTS:
+            place = f"{paths[0].rstrip('/')}/tests/test_{Path(paths[0]).name.replace('-', '_')}.py"
+            print(f"there is no test: write {place}, as make agent does", file=sys.stderr)
+        return status
     _prepare_browser()
     return _run("-m", "pytest", *(arguments or ["-m", "not slow"]))
 

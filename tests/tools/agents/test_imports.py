@@ -101,6 +101,24 @@ def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, lin
     assert find_missing(agents, ["bad"]) == find_missing(agents) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from functions.agents.bad.near import x", "Lambda has no 'functions': write `from .module import"),
+        ("from .tests.fakes import x", "a build leaves the folder tests out"),
+        ("from . import tests", "a build leaves the folder tests out"),
+        ("from agents.bad.tests import fakes", "a build leaves the folder tests out"),
+    ],
+)
+def test_what_is_in_the_repository_alone_is_named(tmp_path: Path, line: str, words: str) -> None:
+    agents = agent(tmp_path, line)
+    [sentence] = find_missing(agents)
+    assert words in sentence
+    (agents / "bad" / "agent.py").write_text("from .near import x")
+    (agents / "bad" / "near.py").write_text("x = 1")
+    assert find_missing(agents) == []
+
+
 def test_a_namespace_of_several_packages_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = {"google": ["googleapis-common-protos", "google-auth"]}
     monkeypatch.setattr(imports, "_distributions", lambda: shared)

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from a2a_lambda.catalog.manifest import read_manifest
+from tests.agent.folders import write
 from tests.tools.build.written import agent
 from tools.build import check
 from tools.build.check import find_secrets
@@ -51,7 +53,7 @@ def test_a_build_for_one_agent_that_imports_another_stops(
     agent(tmp_path, "def hello(turn): ...", "other")
     monkeypatch.setattr(check, "AGENTS", agents)
     monkeypatch.setattr(
-        check, "check_all", lambda _: [SimpleNamespace(name=name) for name in ("other", "shop")]
+        check, "check_all", lambda _, names: [SimpleNamespace(name=name) for name in sorted(names)]
     )
     monkeypatch.setattr(
         check, "encode_manifest", lambda profiles: ",".join(each.name for each in profiles).encode()
@@ -61,6 +63,21 @@ def test_a_build_for_one_agent_that_imports_another_stops(
     assert "agent shop imports agent other, which this build leaves out" in capsys.readouterr().err
     assert check.main(["check", str(manifest), "shop", "other"]) == 0
     assert manifest.read_bytes() == b"other,shop"
+
+
+def test_a_build_for_one_agent_needs_no_other_to_be_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents = write(tmp_path, "@skill\ndef hello(turn): return 'hi'", name="good").parent
+    write(tmp_path, "@skil\ndef hello(turn): return 'hi'", name="broken")
+    monkeypatch.setattr(check, "AGENTS", agents)
+    manifest = tmp_path / "manifest"
+    assert check.main(["check", str(manifest), "good"]) == 0
+    assert [profile.name for profile in read_manifest(manifest)] == ["good"]
+    assert check.main(["check", str(manifest)]) == 1
+    assert "name 'skil' is not defined" in capsys.readouterr().err
+    assert check.main(["check", str(manifest), "other"]) == 1
+    assert "there is no agent 'other'" in capsys.readouterr().err
 
 
 def test_other_files_are_packed(tmp_path: Path) -> None:

@@ -129,6 +129,11 @@ def test_the_first_message_may_have_files(server: DevServer, tmp_path: Path) -> 
     _, said = chat(server, "/skill look", FILE=files, AGENT="probe")
     assert '"a.txt"' in said
     assert '"b c.txt"' in said
+    _, said = chat(
+        server, f'/file "{tmp_path}/a.txt"', "/skill look", FILE=f"{tmp_path}/b c.txt", AGENT="probe"
+    )
+    assert '"a.txt"' in said
+    assert '"b c.txt"' in said
     status, said = chat(server, TEXT="look", FILE=f"{tmp_path}/nothing.txt", AGENT="probe")
     assert status == 1
     assert "nothing.txt: No such file" in said

@@ -74,6 +74,12 @@ WORDS = {
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""
 
+FILLED_IN = (
+    *("url", "protocolVersion", "preferredTransport", "additionalInterfaces", "supportedInterfaces"),
+    *("securitySchemes", "security", "securityRequirements", "signatures"),
+)
+"""Fields of an A2A card that depend on the deployment."""
+
 CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
 """Names of the fields in a card.yaml, by level."""
 
@@ -214,7 +220,8 @@ def _card_mistakes(
                 hint = did_you_mean(str(loc[-1]), close)
                 if homes and not close:
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
-                mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{hint}"
+                advice = ": remove it, because the kit fills it in" if name in FILLED_IN else hint
+                mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{advice}"
             case "string_type" if node is not None:
                 kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
                 is_scalar = isinstance(node, yaml.ScalarNode)

@@ -319,7 +319,8 @@ def part_of(value: Any) -> Part:
             part = Part(text=str.__str__(value))  # the value of an Enum of texts, and not its name
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
-                raise AgentMistake("a File needs content or url, and not both")
+                hint = f": write media_type={url!r}" if url is not None and "://" not in url else ""
+                raise AgentMistake(f"a File needs content or url, and not both{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `files/sent` has read the others

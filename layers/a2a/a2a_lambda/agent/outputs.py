@@ -140,7 +140,7 @@ class Ask:
     """A question. The task waits for the user's answer (`input-required`), which goes to the same skill.
 
     fills: parameter that gets the answer. Without it, read `turn.text`.
-    known: arguments that the skill gets again with the answer, by parameter, as texts.
+    known: arguments to change, by parameter, as texts. The skill gets the others again as they were.
     choices: texts that answer the question, for clients that offer buttons. Without them it has those of the
     parameter that it fills, if that is a Literal, an Enum or a bool.
     """

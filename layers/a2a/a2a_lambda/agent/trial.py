@@ -125,6 +125,11 @@ def make_message(
 ) -> Message:
     """A user's message. Raises ValueError for an unknown skill or slot, and for a file that the card does not
     take; TypeError for what is no file."""
+    if not isinstance(text, str):
+        raise TypeError(
+            f"a message is text, not a {type(text).__name__}: data goes into parts=[{{'data': …}}], and"
+            " arguments of a skill into slots={…}"
+        )
     entries = dict(metadata)
     if slots and skill is None:
         if len(agent.skills) > 1:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
@@ -75,6 +75,9 @@ class Memory:
 
     def delete(self, key: str) -> None:
         self._change(Delete(key))
+
+    def __setitem__(self, key: str, value: Json) -> NoReturn:
+        raise TypeError(f"write turn.memory.set({key!r}, …)")
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -201,7 +204,8 @@ class Turn(Steps):
         files: bool = False,
     ) -> list[dict[str, Json]]:
         """The conversation with this message at its end, as a model's API takes it. Entries alternate, the
-        first and the last are the user's, and none is empty. A turn without a reply is left out.
+        first and the last are the user's, and none is empty: a message without text is "(no text)". A turn
+        without a reply is left out.
 
         turn.messages()                         OpenAI and Anthropic: {"role": …, "content": "text"}
         turn.messages(blocks=True)              Bedrock Converse: {"role": …, "content": [{"text": "…"}]}
@@ -222,8 +226,8 @@ class Turn(Steps):
                 words = "\n".join(filter(None, (earlier.pop()[1], words)))
             earlier.append((entry.role, words))
         for (first, question), (second, reply) in itertools.pairwise(earlier):
-            if (first, second) == ("user", "agent") and question and reply:
-                entries += [(user, question), (assistant, reply)]
+            if (first, second) == ("user", "agent") and reply:
+                entries += [(user, question or model_blocks.NO_TEXT), (assistant, reply)]
         text = model_blocks.plain_text(self._answer or self.parts) or model_blocks.NO_TEXT
         entries.append((user, text))
         if not blocks and not (files and self.files):

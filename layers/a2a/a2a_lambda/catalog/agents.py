@@ -279,13 +279,15 @@ def default_of(cards: Mapping[str, Card]) -> str:
     return defaults[0] if len(defaults) == 1 else ""
 
 
-def check_all(folder: Path) -> list[Profile]:
-    """Profiles of a folder's agents, the default agent first, for the manifest. Raises ConfigurationError for
-    anything that is wrong with any of them."""
-    if misnamed_cards := _misnamed_cards(folder):
-        raise ConfigurationError("\n".join(misnamed_cards.values()))
+def check_all(folder: Path, names: Collection[str] = ()) -> list[Profile]:
+    """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
+    = all. Raises ConfigurationError for anything that is wrong with any of them."""
+    misnamed_cards = _misnamed_cards(folder)
+    if reasons := [reason for name, reason in misnamed_cards.items() if not names or name in names]:
+        raise ConfigurationError("\n".join(reasons))
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
-    return _default_first([Agent.load(place).profile for place in places], folder)
+    profiles = [Agent.load(place).profile for place in places if not names or place.name in names]
+    return _default_first(profiles, folder, names)
 
 
 def _default_first(profiles: list[Profile], folder: Path, names: Collection[str] = ()) -> list[Profile]:

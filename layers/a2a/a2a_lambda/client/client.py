@@ -18,14 +18,13 @@ from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
-    STOPPED,
-    TERMINAL,
     Event,
     Json,
     Message,
     Part,
     Role,
     Task,
+    ends_stream,
     plain_media_type,
 )
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
@@ -176,7 +175,7 @@ class Client:
                     async for data in stream:
                         event = agent.wire.decode_event(_result(data))
                         yield event
-                        if _is_last(event):  # a server may keep the connection open
+                        if ends_stream(event):  # a server may keep the connection open
                             return
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
@@ -235,14 +234,6 @@ class Client:
         if self._extensions:
             headers |= {"A2A-Extensions": self._extensions, "X-A2A-Extensions": self._extensions}
         return {"Content-Type": "application/json", **headers, **agent.headers}
-
-
-def _is_last(event: Event) -> bool:
-    """Whether no other event of a stream follows. A task that is sent first may still have the question that
-    the message answers."""
-    if "statusUpdate" in event:
-        return event["statusUpdate"]["status"]["state"] in STOPPED
-    return "message" in event or ("task" in event and event["task"]["status"]["state"] in TERMINAL)
 
 
 CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge, Unresolved, UnicodeError)

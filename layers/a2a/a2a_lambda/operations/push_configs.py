@@ -49,7 +49,7 @@ def with_ids(
 def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
     """The head that names the push notification config in a request. Raises InvalidParams."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
-    return head if config is None else with_ids(head, config, _default_id(call, head, config))[1]
+    return head if config is None else with_ids(head, config, push_config_id(call, head, config))[1]
 
 
 async def store_push_config(
@@ -64,13 +64,13 @@ async def store_push_config(
     # cursor, because the webhook must also get what happened in between.
     head = turn if isinstance(turn, Head) else turn.head
     cursor = None if isinstance(turn, Head) else Cursor(turn.sequence, 0, head.state)
-    full_config, _ = with_ids(head, config, _default_id(call, head, config))
+    full_config, _ = with_ids(head, config, push_config_id(call, head, config))
     if full_config["id"] in head.push_config_ids:
         push = PushRegistration(full_config, call.wire_name, cursor)
         await threads.run(store.put_push_config, head, push)
 
 
-def _default_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
+def push_config_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
     """Id of a config that came in a message without one. A client may send the same one with each message of
     a task, and gets each notification once."""
     return call.push_config_id or config_id_of(head.task_id, {**config})

@@ -252,6 +252,14 @@ def text_message(
     return message
 
 
+def ends_stream(event: Event) -> bool:
+    """Whether no other event of a stream follows. A task that comes first may still have the question that
+    the client's message answers."""
+    if "statusUpdate" in event:
+        return event["statusUpdate"]["status"]["state"] in STOPPED
+    return "message" in event or ("task" in event and event["task"]["status"]["state"] in TERMINAL)
+
+
 def artifact_id(index: int) -> str:
     """Id of an artifact by its position in the task. It is unique in the task, as section 4.1.7 requires."""
     return f"artifact-{index + 1}"

@@ -94,6 +94,16 @@ class Parameter:
                         continue
         raise ValueError(f"no text given for {self.name} fits its type")
 
+    def problem_within(self, text: str) -> str:
+        """Which member of an object, or which entry of a list, does not fit; "" if the text is neither."""
+        try:
+            self._adapter.validate_json(text)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False, include_context=False):
+                if detail["loc"]:
+                    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+        return ""
+
 
 def text_of_limit(keyword: str, limit: Any) -> str:
     """What a value must be because of a keyword of LIMIT_TEXTS, such as "at least 3 characters long"."""

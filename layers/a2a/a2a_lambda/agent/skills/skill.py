@@ -191,7 +191,9 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts, value)
                 except ValueError:
-                    return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used. ")
+                    within = parameter.problem_within(texts[0])
+                    reason = f" ({within})" if within else ""
+                    return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
         return result
@@ -236,17 +238,21 @@ class Skill:
 
     def _choices(self, name: str) -> tuple[str, ...]:
         """Values of a parameter, if there are only so many."""
-        schema = self.input_schema
-        prop = schema["properties"][name]
-        if "$ref" in prop:  # an Enum
-            prop = schema["$defs"][prop["$ref"].rpartition("/")[2]]
+        prop = self._property(name)
         options = [values_of(option) for option in prop.get("anyOf", [prop])]
         values = [value for option in options for value in option if value is not None]
         return tuple(map(slot_text, values)) if all(options) else ()
 
+    def _property(self, name: str) -> Mapping[str, Any]:
+        """Schema of a parameter, also of an Enum or a model, which has a name of its own."""
+        prop: Mapping[str, Any] = self.input_schema["properties"][name]
+        if "$ref" in prop:
+            prop = self.input_schema["$defs"][prop["$ref"].rpartition("/")[2]]
+        return prop
+
     def _limits(self, name: str, *, has_type: bool) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
-        schema = self.input_schema["properties"][name]
+        schema = self._property(name)
         words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
         kind = TYPE_TEXTS.get(schema.get("format", "")) or TYPE_TEXTS.get(schema.get("type", ""))
         return ", ".join(filter(None, (kind if has_type else None, words)))
