@@ -11,6 +11,7 @@ from typing import Any
 
 import a2a_lambda
 from a2a_lambda.agent import turn
+from a2a_lambda.agent.steps import Steps
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
@@ -23,6 +24,9 @@ OUTPUTS = (
     *("File", "Artifact", "Message", "Progress", "Command"),
     *("Ask", "Authorize", "Reject"),
 )
+
+OF_THE_KIT = ("call", "take_call", "cancel", "check_operations")
+"""Members of a turn that only the kit uses."""
 
 OPERATIONS: Mapping[Operation, str] = {
     "send": "send a message",
@@ -74,13 +78,15 @@ def outputs_page() -> str:
 
 
 def turn_page() -> str:
-    """Properties and methods of the turn, and of its memory."""
+    """Properties and methods of the turn, of its memory, and for durable skills."""
     parts = ["# The turn", _text(turn.Turn)]
-    for owner, name in ((turn.Turn, "turn"), (turn.Memory, "turn.memory")):
+    for owner, name in ((turn.Turn, "turn"), (turn.Memory, "turn.memory"), (Steps, "turn")):
         members = [
             (member, value)
             for member, value in vars(owner).items()
-            if not member.startswith("_") and isinstance(value, property | FunctionType)
+            if not member.startswith("_")
+            and member not in OF_THE_KIT
+            and isinstance(value, property | FunctionType)
         ]
         for member, value in members:
             if isinstance(value, property):
@@ -89,6 +95,8 @@ def turn_page() -> str:
             else:
                 signature = f"{name}.{_signature(value)}"
             parts += [f"## {name}.{member}", _code(signature), _text(value)]
+    for kind in (a2a_lambda.Retry, a2a_lambda.Reply):
+        parts += [f"## {kind.__name__}", _code(_signature(kind, kind.__name__)), _text(kind)]
     return _joined(parts)
 
 
@@ -96,8 +104,9 @@ def card_page(schema: Mapping[str, Any]) -> str:
     """Fields of card.yaml."""
     parts = ["# card.yaml", "Editors complete the fields, and check them, by `schemas/card.json`."]
     parts += [_fields(schema)]
-    for name in ("CardSkill", "Capabilities", "Extension", "Extended", "Provider"):
-        level = {"CardSkill": "skills", "Extension": "extensions"}.get(name, name.lower())
+    for name in ("CardSkill", "Capabilities", "Extension", "Extended", "Provider", "Schedule"):
+        plurals = {"CardSkill": "skills", "Extension": "extensions", "Schedule": "schedules"}
+        level = plurals.get(name, name.lower())
         parts += [f"## {level}", _fields(schema["$defs"][name])]
     return _joined(parts)
 
@@ -130,7 +139,12 @@ def parameters_page(path: Path) -> str:
 
 def commands_page() -> str:
     """Commands, with their variables."""
-    parts = ["# Commands", "`uv run a2a <command>` is the same as `make <command>`."]
+    parts = [
+        "# Commands",
+        "`uv run a2a <command>` is the same as `make <command>`. A value in brackets is the default, and the"
+        " others are examples. A command with `STACK` and `PORT` is for a deployed stack, or for the"
+        " `make run` that serves at that port.",
+    ]
     for title, commands in GROUPS.items():
         rows = [
             (f"`make {name}`", command.summary, f"`{command.usage}`" if command.usage else "")
@@ -209,7 +223,13 @@ def _type(annotation: Any) -> str:
 
 def _text(subject: Any) -> str:
     """A docstring as Markdown: `name: …` is about a field, and a paragraph of calls is an example."""
-    text = re.sub(r"(?m)^(\w+): ", r"- `\1`: ", inspect.getdoc(subject) or "")
+    text = re.sub(
+        r"(?m)^(\w+): |(?<=[.;])\s([a-z_]+): ",
+        lambda match: f"{'' if match[1] else chr(10)}- `{match[1] or match[2]}`: ",
+        inspect.getdoc(subject) or "",
+    )
+    before, mark, fields = text.partition("- `")  # Markdown wants an empty line before a list
+    text = f"{before.rstrip()}\n\n{mark}{fields}" if mark else text
     paragraphs = text.split("\n\n")
     is_code = re.compile(r"([\w.]+\(.*\n?)+")
     return "\n\n".join(
