@@ -312,7 +312,7 @@ def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "is_last"), [("completed", True), ("input-required", True), ("working", False)]
+    ("state", "is_last"), [("completed", True), ("input-required", False), ("working", False)]
 )
 def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
     """Though the server keeps the connection open."""

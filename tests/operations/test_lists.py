@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import Event, Part, TaskState, TaskStatusUpdateEvent, agent_message, status
 from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -219,6 +219,18 @@ def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, 
     page = within(bench.service.list(bench.scope, ListTasksRequest()))
     assert page["tasks"] == []
     assert page["totalSize"] == 1, "the index still had it"
+
+
+def test_a_task_that_runs_is_listed_by_the_time_that_it_shows(bench: RunBench) -> None:
+    """And not by that of its last progress text: the next page, and a filter, know only the other."""
+    head = bench.run_elsewhere()
+    text = agent_message(head.task_id, "c", [Part(text="…")])
+    newer = status(TaskState.WORKING, bench.store.clock() + 60, text)
+    progress = TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=newer)
+    bench.store.append(head, [Event(statusUpdate=progress)], after=0)
+    [task] = within(bench.service.list(bench.scope, ListTasksRequest()))["tasks"]
+    assert task["status"]["timestamp"] == head.status["timestamp"]
+    assert task["status"]["message"]["parts"] == [{"text": "…"}]
 
 
 def test_a_page_is_in_the_order_of_what_it_shows(bench: RunBench) -> None:

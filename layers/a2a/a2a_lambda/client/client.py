@@ -24,7 +24,7 @@ from a2a_lambda.protocol.model import (
     Part,
     Role,
     Task,
-    ends_stream,
+    ends_task,
     plain_media_type,
 )
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
@@ -175,7 +175,7 @@ class Client:
                     async for data in stream:
                         event = agent.wire.decode_event(_result(data))
                         yield event
-                        if ends_stream(event):  # a server may keep the connection open
+                        if ends_task(event):  # a server may keep the connection open
                             return
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:

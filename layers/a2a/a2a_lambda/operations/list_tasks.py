@@ -115,6 +115,8 @@ async def _read_task(store: Store, head: Head | None, request: ListTasksRequest)
         task, _ = store.get_task(head, include_artifacts=artifacts)
     else:
         task, _ = await threads.run(store.get_task, head, include_artifacts=artifacts)
+    # By which the list is sorted and filtered. A progress text may be newer.
+    task["status"] = {**task["status"], "timestamp": head.status["timestamp"]}
     return truncate_history(task, length)
 
 

@@ -177,6 +177,12 @@ def is_final(event: Event) -> bool:
     return event["statusUpdate"]["status"]["state"] in STOPPED and "past" not in event
 
 
+def ends_task(event: Event) -> bool:
+    """Whether nothing can follow an event, whatever its stream. A question may be answered meanwhile."""
+    status = event.get("task", event.get("statusUpdate", {})).get("status")
+    return "message" in event or (status is not None and status["state"] in TERMINAL)
+
+
 def is_empty_end(event: Event) -> bool:
     """Whether an event has no content, and says only that an artifact of files or data has ended. Versions in
     which `lastChunk` is optional do not send it, because an artifact has parts."""
@@ -250,14 +256,6 @@ def text_message(
     if metadata:
         message["metadata"] = metadata
     return message
-
-
-def ends_stream(event: Event) -> bool:
-    """Whether no other event of a stream follows. A task that comes first may still have the question that
-    the client's message answers."""
-    if "statusUpdate" in event:
-        return event["statusUpdate"]["status"]["state"] in STOPPED
-    return "message" in event or ("task" in event and event["task"]["status"]["state"] in TERMINAL)
 
 
 def artifact_id(index: int) -> str:
