@@ -31,6 +31,16 @@ def test_a_folder_that_agents_share_is_imported_with_two_dots(tmp_path: Path) ->
     assert "It is a folder beside this agent: write `from .. import shared`, or `from ..shared import" in said
 
 
+def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "prices").mkdir()
+    folder = write(tmp_path, "import prices")
+    (folder / "prices.py").write_text("")
+    with pytest.raises(
+        ConfigurationError, match=r"It is a file of this agent: write `from [.] import prices`"
+    ):
+        Agent.load(folder)
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

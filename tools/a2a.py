@@ -32,8 +32,8 @@ WITHOUT_PACKAGES = frozenset(
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""
 
-SECRET = frozenset(("KEY", "TOKEN", "TOKEN_COMMAND", "LOCAL_KEY", "VALUE"))
-"""Variables whose values are not printed."""
+PLAIN = frozenset(("AGENT", "AGENTS", "OWNER", "PORT", "STACK", "STAGE", "VERSION"))
+"""Variables whose values may be printed. Others may hold a key, or a URL with a password."""
 
 ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
 """Variables in a call of make that no command names: of make itself, of uv, of AWS's tools."""
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     variables = parse(name, words, os.environ)
     if "NAME" not in variables:
         os.environ.pop("NAME", None)  # WSL sets it to the name of the machine
-    if inherited := _inherited(name, variables, os.environ):
-        print(f"note: from the environment: {inherited}", file=sys.stderr)
+    if names := _environment_text(name, variables, os.environ):
+        print(f"note: from the environment: {names}", file=sys.stderr)
     try:
         _configure(os.environ, variables)
         status = _run(name)
@@ -111,11 +111,11 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     return values
 
 
-def _inherited(name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
+def _environment_text(name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
     """The variables of a command that are not from its call, but were set before it, such as `STACK` in a
     shell, perhaps for another program. variables: those of the call."""
     words = [
-        variable if variable in SECRET else f"{variable}={environ[variable]}"
+        f"{variable}={environ[variable]}" if variable in PLAIN else variable
         for variable in COMMANDS[name].variables
         if environ.get(variable) and variable not in variables
     ]
@@ -145,8 +145,7 @@ def _run(name: str) -> int:
     if name not in WITHOUT_PACKAGES and (status := _call("tools.build.packages sync")):
         return status
     *steps, last = COMMANDS[name].steps
-    has_build = any(step.startswith("tools.build.sam") for step in (*steps, last))
-    with environments.hold_build() if has_build else nullcontext():
+    with environments.hold_build() if COMMANDS[name].builds else nullcontext():
         for step in steps:
             if status := environments.run(sys.executable, "-m", *step.split()):
                 return status

@@ -17,12 +17,13 @@ class MakeCommand(NamedTuple):
     """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
     variables: an example of each variable; one whose only value is 1 is a flag.
-    folder: the command is listed only if this folder exists."""
+    folder: the command is listed only if this folder exists. builds: no other build may run meanwhile."""
 
     summary: str
     steps: Sequence[str]
     variables: Mapping[str, str] = MappingProxyType({})
     folder: str = "."
+    builds: bool = False
 
     @property
     def usage(self) -> str:
@@ -112,7 +113,10 @@ EVERY_DAY = {
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
     "build": MakeCommand(
-        "run sam build, without Docker", ["tools.build.sam build"], {"AGENTS": "weather", **BUILD}
+        "run sam build, without Docker",
+        ["tools.build.sam build"],
+        {"AGENTS": "weather", **BUILD},
+        builds=True,
     ),
     "deploy": MakeCommand(
         "build, then deploy a stage from samconfig.toml",
@@ -124,6 +128,7 @@ EVERY_DAY = {
             "IMAGE": "1",
             **BUILD,
         },
+        builds=True,
     ),
     "issuer": MakeCommand(
         "accept the tokens of an identity provider",
@@ -177,9 +182,13 @@ OPERATE = {
         "send one event to the built function",
         ["tools.build.invoke"],
         {"EVENT": "events/send.json", "PORT": "8090"},
+        builds=True,
     ),
     "image": MakeCommand(
-        "build the files of a container image, for packages over 250 MB", ["tools.build.sam image"], BUILD
+        "build the files of a container image, for packages over 250 MB",
+        ["tools.build.sam image"],
+        BUILD,
+        builds=True,
     ),
     "e2e": MakeCommand(
         "deploy your agents to an AWS emulator, and call them there",

@@ -107,6 +107,8 @@ def test_a_wrapper_with_an_id_of_its_own_is_another_skill(tmp_path: Path) -> Non
     agent = Agent.load(write(tmp_path, code, card))
     assert asyncio.run(agent.run("hi")).text == "hello"
     assert asyncio.run(agent.run("hi", skill="hello-loud")).text == "hello!"
+    with pytest.raises(TypeError, match="a message is text, not a dict: data goes into parts="):
+        asyncio.run(agent.run({"a": 1}))  # type: ignore[arg-type]
 
 
 def test_a_skill_needs_no_turn(tmp_path: Path) -> None:

@@ -217,3 +217,12 @@ def test_a_key_of_the_memory_is_text(key: Any) -> None:
         with pytest.raises(TypeError, match=r"a key of the memory is text: write str\("):
             change()
     assert memory.changes == []
+
+
+def test_a_key_of_the_memory_can_be_stored() -> None:
+    memory = Memory({})
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        memory.set("\ud800", 1)
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        memory.delete("\ud800")
+    assert memory.changes == []

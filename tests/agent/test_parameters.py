@@ -251,6 +251,7 @@ def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind
         ("list[User]", [{"name": "B"}], "0.age: Field required"),
         ("dict[str, int]", {"a": "x"}, "a: Input should be a valid integer"),
         ("list[Literal['a', 'b']]", ["c"], "0: Input should be 'a' or 'b'"),
+        ("dict[str, int]", {"a" * 300: "x"}, "a" * 50),
     ],
 )
 def test_a_refusal_names_what_is_wrong_within_an_object_or_a_list(
@@ -265,6 +266,18 @@ def test_a_refusal_names_what_is_wrong_within_an_object_or_a_list(
     refusal = run(agent, {"data": {"x": value}}).text
     assert f" cannot be used ({words}" in refusal
     assert "It must be a" in refusal
+
+
+def test_what_a_validator_of_the_agent_says_is_not_for_clients(tmp_path: Any) -> None:
+    code = (
+        "from pydantic import BaseModel, field_validator\n"
+        "class User(BaseModel):\n    name: str\n"
+        "    @field_validator('name')\n    def check(cls, value): raise ValueError('table users')\n"
+        "@skill\ndef hello(turn, x: User): return str(x)"
+    )
+    refusal = run(Agent.load(write(tmp_path, code)), {"data": {"x": {"name": "B"}}}).text
+    assert "cannot be used. Please tell me: x." in refusal
+    assert "table users" not in refusal
 
 
 def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:

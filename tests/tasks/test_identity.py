@@ -67,14 +67,14 @@ def test_ids_are_the_same_for_every_retry_and_are_uuids() -> None:
         PLAIN.task_id("t"),
         PLAIN.turn_id(),
         PLAIN.turn_id("t"),
-        config_id_of("t", {"url": "u"}),
+        config_id_of("t", "u"),
     ]
     assert ids == [
         again.task_id(),
         again.task_id("t"),
         again.turn_id(),
         again.turn_id("t"),
-        config_id_of("t", {"url": "u"}),
+        config_id_of("t", "u"),
     ]
     assert len(set(ids)) == len(ids)
     assert {uuid.UUID(identity).version for identity in ids} == {4}

@@ -29,8 +29,8 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
         raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
     stages = {}
     for name, environment in environments.items():
-        tables = (_table(environment, command, "parameters") for command in ("global", "deploy"))
-        parameters = {key: value for table in tables for key, value in table.items()}
+        shared_parameters = _table(environment, "global", "parameters")
+        parameters = {**shared_parameters, **_table(environment, "deploy", "parameters")}
         if parameters.get("stack_name"):
             stages[name] = parameters
             for key in ("stack_name", "region", "profile"):

@@ -59,8 +59,9 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                     print(f"start it in another terminal: {hint}", file=sys.stderr)
                 return 1
             # A path with a space is one file, without quotes, too.
-            is_one_file = Path(environ.get("FILE", "")).expanduser().is_file()
-            names = [environ["FILE"]] if is_one_file else split_words("FILE", environ)
+            names = split_words("FILE", environ)
+            with suppress(OSError):  # many names are too long for one
+                names = [environ["FILE"]] if Path(environ.get("FILE", "")).expanduser().is_file() else names
             if not all([chat.attach(name) for name in names]):
                 return 1
             task_id = environ.get("TASK")

@@ -342,7 +342,8 @@ class Chat:
 
     def attach(self, name: str) -> bool:
         """Send a file with the next message. Returns whether it could be read."""
-        path = Path(name.strip("\"'")).expanduser()
+        is_quoted = len(name) > 1 and name[0] == name[-1] and name[0] in "\"'"
+        path = Path(name[1:-1] if is_quoted else name).expanduser()
         try:
             path.open("rb").close()
         except OSError as error:

@@ -115,7 +115,8 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
     folder, names = Path("functions/agents"), split_names(parameters["AgentNames"])
-    stages.check_agent_names(names, sorted(card.parent.name for card in folder.glob("*/card.yaml")))
+    # One that is called card.yml, say, is named by `check_all`.
+    stages.check_agent_names(names, sorted({card.parent.name for card in folder.glob("*/card.*")}))
     for profile in check_all(folder, names):
         if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(

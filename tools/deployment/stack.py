@@ -103,7 +103,7 @@ def resources_of(stack: str) -> dict[str, str]:
         raise ConfigurationError(f"stack {stack} is not a stack of this kit")
     if missing := [name for name in FUNCTIONS if name not in resources]:
         raise ConfigurationError(
-            f"stack {stack} has no {missing[0]} yet: wait until its deployment has ended, or deploy it again"
+            f"stack {stack} has no {missing[0]} yet: wait until its deployment has ended"
         )
     return resources
 

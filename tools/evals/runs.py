@@ -18,6 +18,7 @@ import jsonschema
 import vcr
 from dotenv import dotenv_values
 from vcr.errors import CannotOverwriteExistingCassetteException
+from vcr.filters import decode_response
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
@@ -263,7 +264,6 @@ class Recorder:
             filter_query_parameters=list(SECRET_PARAMETERS),
             before_record_request=_without_secrets,
             before_record_response=_response_without_secrets,
-            decode_compressed_response=True,
             match_on=("method", "scheme", "host", "port", "path", "query", "body"),
         )
 
@@ -326,9 +326,12 @@ def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
 def _response_without_secrets(response: dict[str, Any]) -> dict[str, Any]:
     """A response as it is recorded. A service may repeat the key that it was sent."""
     spellings = _secret_spellings()
+    plain_response = decode_response(response)  # a body may be compressed
+    body = _without_values(plain_response["body"], spellings)
+    has_secret = body != plain_response["body"]
     headers = {
         name: _without_values(values, spellings)
-        for name, values in response["headers"].items()
-        if name.lower() not in ("set-cookie", "content-length")
+        for name, values in (plain_response if has_secret else response)["headers"].items()
+        if name.lower() != "set-cookie" and not (has_secret and name.lower() == "content-length")
     }
-    return {**response, "headers": headers, "body": _without_values(response["body"], spellings)}
+    return {**response, "headers": headers, "body": body if has_secret else response["body"]}

@@ -91,7 +91,10 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         git("commit", "--quiet", "--all", "--no-edit", "--message", f"Merge {target} of the A2A Lambda Kit")
     except ConfigurationError as error:  # a hook of the fork
         raise ConfigurationError(f"{error}\n\nNext: fix it, then `git commit -a`. {GIVE_UP}") from None
-    print(f"merged {target}. CHANGELOG.md says what is new.\n\nNext: make test, then make deploy STAGE=dev")
+    print(f"merged {target}. CHANGELOG.md says what is new.")
+    if _run("git", "symbolic-ref", "--quiet", "HEAD").returncode:
+        print("HEAD is detached, so the merge is on no branch: git switch -c upgrade gives it one.")
+    print("\nNext: make test, then make deploy STAGE=dev")
     return 0
 
 
@@ -104,16 +107,15 @@ def _check_repository() -> None:
         raise ConfigurationError(NO_REPOSITORY)
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
-    if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
-        raise ConfigurationError(f"a merge has not ended. {FINISH} {GIVE_UP}")
+    has_head = not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode
+    if has_head or git("ls-files", "--unmerged"):
+        raise ConfigurationError(
+            f"a merge has not ended. {FINISH} To give up: git merge --abort, or git reset --hard, which"
+            " discards every change that is not committed"
+        )
     _restore_lock()
     if git("status", "--porcelain", "--untracked-files=no"):
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
-    if _run("git", "symbolic-ref", "--quiet", "HEAD").returncode:
-        raise ConfigurationError(
-            "HEAD is detached, so the merge would be on no branch: run git switch <branch> first, or git"
-            " switch -c upgrade"
-        )
 
 
 def _restore_lock() -> None:
@@ -129,11 +131,12 @@ def _restore_lock() -> None:
 def _merge(base: str, head: str, commit: str) -> None:
     """Merge without a commit; see `settle`. Raises ConfigurationError: then nothing has changed."""
     # Git would write over a file that the fork ignores.
-    new_paths = _files(commit) - _files(base) - _files(head)
-    if paths := sorted(path for path in new_paths if os.path.lexists(path)):
-        raise ConfigurationError(
-            f"the kit adds {paths[0]}, and you have an untracked file there: move it away first"
-        )
+    for path in sorted(_files(commit) - _files(head)):
+        folders = [folder for folder in Path(path).parents if os.path.lexists(folder) and not folder.is_dir()]
+        if os.path.lexists(path) or folders:
+            raise ConfigurationError(
+                f"the kit has {path}, and you have an untracked file there: move it away first"
+            )
     # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
     merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
     if merge.returncode and not git("ls-files", "--unmerged"):
@@ -237,15 +240,22 @@ def _fetch(url: str) -> None:
         raise ConfigurationError(
             "where is the kit's repository? Name it once: make upgrade UPSTREAM=https://…/kit.git"
         )
-    if url and REMOTE in remotes and (other := git("remote", "get-url", REMOTE)) != url:
+    other = _run("git", "config", "--get", f"remote.{REMOTE}.url").stdout.strip()
+    if url and REMOTE in remotes and _place_of(other) != _place_of(url):
         raise ConfigurationError(
-            f"the remote {REMOTE} is {other}, and not {url}. If the kit has moved, run git remote set-url"
-            f" {REMOTE} {url}. If that remote is no kit, run git remote rename {REMOTE} <another name>"
+            f"the remote {REMOTE} is {_place_of(other)}, and not {_place_of(url)}. If the kit has moved, run"
+            f" git remote set-url {REMOTE} <its new URL>. If that remote is no kit, run git remote rename"
+            f" {REMOTE} <another name>"
         )
     branches, tags = f"+refs/heads/*:refs/remotes/{REMOTE}/*", f"+refs/tags/*:{TAGS}/*"
     git("fetch", "--quiet", "--no-tags", "--prune", url or REMOTE, branches, tags)
     if REMOTE not in remotes:  # the URL answers
         git("remote", "add", REMOTE, url)
+
+
+def _place_of(url: str) -> str:
+    """A repository's URL without the user, and in one spelling of its end."""
+    return re.sub(r"//[^/@]*@", "//", url).rstrip("/").removesuffix(".git")
 
 
 def _releases() -> dict[str, str]:

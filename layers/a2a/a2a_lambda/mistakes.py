@@ -82,10 +82,9 @@ def _missing_module(name: str, folder: Path) -> str:
         return "The kit does not have that name: see docs/authoring.md for what it offers."
     if package in (folder.name, "functions"):
         return "A module of this agent is imported with a dot: write `from .module import name`."
-    is_here, is_beside = (folder / package).is_dir(), (folder.parent / package).is_dir()
-    if is_here or is_beside or (folder / f"{package}.py").exists():
-        place = "a folder beside this agent" if is_beside and not is_here else "a file of this agent"
-        dots = ".." if is_beside and not is_here else "."
+    is_here = (folder / package).is_dir() or (folder / f"{package}.py").exists()
+    if is_here or (folder.parent / package).is_dir():
+        place, dots = ("a file of this agent", ".") if is_here else ("a folder beside this agent", "..")
         return f"It is {place}: write `from {dots} import {package}`, or `from {dots}{name} import …`."
     if close := _closest(package, [path.stem for path in folder.glob("*.py")]):
         return f"If you mean {close}.py of this agent: write `from . import {close}`."

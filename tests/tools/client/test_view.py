@@ -87,6 +87,13 @@ def shown_parts(*calls: tuple[str, str, bool]) -> str:
     return printed.getvalue()
 
 
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59-12:00", "soon", 5])
+def test_an_operation_may_end_at_a_time_that_no_clock_shows(until: object) -> None:
+    console = Console(record=True, width=80)
+    View(console).show_operation({"kind": "sleep", "state": "started", "until": until})
+    assert console.export_text().strip() == "⏸ sleeps"
+
+
 def test_each_artifact_begins_a_line() -> None:
     assert shown_parts(("a", "one", False), ("b", "two", False)) == "one\ntwo\n"
 

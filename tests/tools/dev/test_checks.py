@@ -31,6 +31,16 @@ def test_what_is_built_for_lambda_needs_linux(
         assert f"{command} runs what is built for Lambda, which needs Linux" in errors
 
 
+def test_an_agent_without_a_test_is_told_where_one_belongs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "functions" / "agents" / "my-shop").mkdir(parents=True)
+    monkeypatch.setattr(checks, "_run", lambda *_: checks.NO_TESTS)
+    assert checks.test(["functions/agents/my-shop/"]) == checks.NO_TESTS
+    assert "write functions/agents/my-shop/tests/test_my_shop.py" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [

@@ -1,7 +1,9 @@
 """make eval: green, red, and what a run says to the one who reads it."""
 
 import asyncio
+import gzip
 import json
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,7 +19,7 @@ from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tools.evals import main, report
 from tools.evals.cases import Case
-from tools.evals.runs import CREDENTIALS, Outcome, There
+from tools.evals.runs import CREDENTIALS, Outcome, Recorder, There
 
 CODE = """
 from a2a_lambda import Ask, skill
@@ -240,6 +242,30 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
     plain = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
     assert evaluate(cases.replace("asks", "plain"), plain) == 0, "what calls nothing needs no recording"
+
+
+def test_a_recording_is_what_was_answered_but_for_secrets(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "sk-12345678")
+    packed = gzip.compress(b"no secret")
+    headers = {"Content-Encoding": "gzip"}
+    httpserver.expect_request("/head", method="HEAD").respond_with_data("x" * 123)
+    httpserver.expect_request("/packed").respond_with_data(packed, headers=headers)
+    httpserver.expect_request("/secret").respond_with_data(gzip.compress(b"sk-12345678"), headers=headers)
+
+    def ask(mode: str) -> list[tuple[str | None, bytes]]:
+        answers = []
+        with Recorder(tmp_path, mode)("asks"):
+            for method, path in (("HEAD", "/head"), ("GET", "/packed"), ("GET", "/secret")):
+                request = urllib.request.Request(httpserver.url_for(path), method=method)
+                with urllib.request.urlopen(request) as answer:
+                    answers.append((answer.headers["Content-Length"], answer.read()))
+        return answers
+
+    live = ask("record")
+    assert live[:2] == [("123", b""), (str(len(packed)), packed)]
+    assert ask("replay") == [*live[:2], (None, b"SECRET_KEY")]
 
 
 def test_json_in_a_text_counts_as_data(evaluate: Eval) -> None:

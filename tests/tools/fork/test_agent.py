@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError
@@ -122,12 +123,16 @@ def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)
 
 
-def test_an_interrupted_copy_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_copy_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def add(*_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "openai", add)
+    assert not (tmp_path / "agents" / "mine").exists()
+    monkeypatch.setattr(Agent, "load", add)
+    with pytest.raises(KeyboardInterrupt):
+        create(tmp_path / "agents", "mine")
     assert not (tmp_path / "agents" / "mine").exists()
 
 

@@ -227,9 +227,9 @@ def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Re
     assert "commit them first" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
 
 
-def test_a_branch_is_needed(fork: Repository, upstream: Repository) -> None:
+def test_a_merge_on_no_branch_is_said(fork: Repository, upstream: Repository) -> None:
     fork.run("git", "checkout", "--quiet", "--detach")
-    assert "HEAD is detached" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "git switch -c upgrade gives it one" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
 
 
 def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstream: Repository) -> None:
@@ -237,26 +237,32 @@ def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstrea
     fork.run("git", "merge", "--no-commit", "--no-ff", "--strategy=ours", "FETCH_HEAD")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "a merge has not ended. Next: resolve its conflicts" in output
-    assert "make lock, and git commit -a. To give up: git reset --hard" in output
+    assert "make lock, and git commit -a. To give up: git merge --abort" in output
 
 
 def test_another_repository_called_upstream_stays(fork: Repository, upstream: Repository) -> None:
-    fork.run("git", "remote", "add", "upstream", "https://git.example.com/company.git")
+    fork.run("git", "remote", "add", "upstream", "https://me:secret@git.example.com/company.git")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
-    assert f"git remote set-url upstream {upstream.folder}" in output
-    assert fork.run("git", "remote", "get-url", "upstream") == "https://git.example.com/company.git\n"
+    assert "the remote upstream is https://git.example.com/company, and not" in output
+    assert "git remote rename upstream" in output
+    assert "secret" not in output
+    assert "company.git" in fork.run("git", "remote", "get-url", "upstream")
+    fork.run("git", "remote", "set-url", "upstream", f"{upstream.folder}/")
+    assert "merged v0.0.2" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}"), "the same place"
 
 
-def test_an_ignored_file_is_not_written_over(fork: Repository, upstream: Repository) -> None:
+@pytest.mark.parametrize("path", ["notes/new.txt", "notes"])
+def test_an_ignored_file_is_not_written_over(fork: Repository, upstream: Repository, path: str) -> None:
     (upstream.folder / "notes").mkdir()
     (upstream.folder / "notes" / "new.txt").write_text("the kit's")
     upstream.commit("notes")
-    (fork.folder / ".git" / "info" / "exclude").write_text("notes/\n")
-    (fork.folder / "notes").mkdir()
-    (fork.folder / "notes" / "new.txt").write_text("mine")
+    (fork.folder / ".git" / "info" / "exclude").write_text("notes\n")
+    file = fork.folder / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main", fails=True)
-    assert "the kit adds notes/new.txt, and you have an untracked file there" in output
-    assert (fork.folder / "notes" / "new.txt").read_text() == "mine"
+    assert "the kit has notes/new.txt, and you have an untracked file there" in output
+    assert file.read_text() == "mine"
     assert not fork.run("git", "status", "--porcelain")
 
 

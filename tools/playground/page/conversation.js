@@ -6,7 +6,6 @@ import { noteEvent } from "./timeline.js";
 const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
 const MAX_TURNS = 100;
 const SAVE_MS = 1000;
-const OVER_CODES = [-32001, -32004]; // errors of a message to a task that is gone, or takes none
 
 /** A turn with a message. task: its task, if it is known. */
 function newTurn(message, version, { id = "", contextId = "" } = {}) {
@@ -93,15 +92,6 @@ export class Conversation {
     this.turns.push(turn);
     this.saveSoon();
     return turn;
-  }
-
-  /** Take an error of a turn's call. If the question that the message answers is over, the next message answers it no
-   * more. */
-  takeError(turn, { message, code }) {
-    turn.error = message;
-    const { taskId } = turn.message;
-    if (!taskId || !OVER_CODES.includes(code)) return;
-    for (const other of this.turns) other.isOver ||= other.taskId === taskId;
   }
 
   /** Take a result of a call: a task or a message, or the two as an object with one of them. */

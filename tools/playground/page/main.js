@@ -5,7 +5,7 @@ import { choicesOf, Conversation, commandsOf } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
-import { objectsIn, STOPPED, textOf } from "./protocol.js";
+import { objectsIn, STOPPED, textOf, WAITING } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
 import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
@@ -210,6 +210,15 @@ async function deliver(message) {
     await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
     await poll(turn);
   }
+  if (turn.error && message.taskId) await lookAgain(message.taskId);
+}
+
+/** See what became of a question whose answer was refused. If it is over, the next message is no answer. */
+async function lookAgain(id) {
+  const asked = conversation.turns.find((turn) => turn.taskId === id && WAITING.includes(turn.state));
+  if (!asked || running) return;
+  await call(asked, "get", { id });
+  asked.isOver = Boolean(asked.error);
 }
 
 /** The message of the form; null if the form is empty. Throws with a sentence if a field is not valid. */
@@ -309,7 +318,7 @@ async function call(turn, operation, request, after = "") {
         own.saveSoon();
       }
       if (record.kind === "result") own.takeResult(turn, record.result);
-      if (record.kind === "error") own.takeError(turn, record);
+      if (record.kind === "error") turn.error = record.message;
       turn.contextId = own.contextId;
       if (own === conversation) carryOut(turn);
       show();
@@ -437,7 +446,7 @@ function showChoices(choices) {
   const shown = [...$("choices").children].map((button) => button.textContent);
   if (JSON.stringify(shown) === JSON.stringify(choices)) return; // the focus stays where it is
   const answer = (text) => {
-    if (running || composing) return; // the button was pressed twice
+    if (running || composing) return; // such as after a double click
     deliver({ messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] });
   };
   $("choices").replaceChildren(...choices.map((text) => makeButton({ textContent: text }, () => answer(text))));

@@ -19,10 +19,12 @@ const ALLOWED_TAGS = [
 ];
 const ALLOWED_ATTR = ["align", "checked", "class", "data-language", "disabled", "href", "start", "title", "type"];
 
-// The parser's time grows with the square of what may begin emphasis, a list or a quotation.
-const LONGEST_TEXT = 200_000; // characters
-const MARKS = /[*_~`[\]>]|^[ \t]+/gm;
-const MOST_MARKS = 10_000;
+// The parser's time grows with the square of a block's marks, and with the depth of its lists.
+const LONGEST_TEXT = 1_000_000; // characters
+const MARKS = /[*_~`[\]<>!@&\\]/g;
+const MOST_MARKS = 10_000; // of a block
+const MOST_MARKS_OF_A_ROW = 100; // of a table, whose cells are parsed one by one
+const DEEPEST_INDENT = 200; // columns
 
 const LONGEST_HIGHLIGHTED = 20_000; // characters of a code block
 
@@ -61,15 +63,13 @@ const marked = new Marked({
 /** What a text becomes. It may be the beginning of a longer one: a table or a code block may have no end yet. A text
  * that would keep the browser busy, or that the parser cannot read, is shown as it was written. */
 export function render(text) {
-  let html = null;
-  if (text.length <= LONGEST_TEXT && (text.match(MARKS)?.length ?? 0) <= MOST_MARKS) {
-    try {
-      html = marked.parse(text);
-    } catch (error) {
-      console.warn("a text is shown as it was written:", error.message);
-    }
+  let html = "";
+  try {
+    html = isCostly(text) ? "" : marked.parse(text);
+  } catch (error) {
+    console.warn("a text is shown as it was written:", error.message);
   }
-  if (html === null) return make("p", { textContent: text });
+  if (!html) return make("p", { textContent: text });
   const fragment = DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
     ALLOWED_ATTR,
@@ -82,6 +82,22 @@ export function render(text) {
   for (const element of fragment.querySelectorAll("pre")) wrapCode(element);
   for (const element of fragment.querySelectorAll("table")) wrapTable(element);
   return make("div", { className: "markdown" }, fragment);
+}
+
+/** Whether the parser would take seconds for a text. */
+export function isCostly(text) {
+  if (text.length > LONGEST_TEXT) return true;
+  let [marks, isCode] = [0, false];
+  for (const line of text.split("\n")) {
+    const count = line.match(MARKS)?.length ?? 0;
+    if (/^ {0,3}(```|~~~)/.test(line)) isCode = !isCode;
+    else if (!line.trim()) marks = 0;
+    else if (!isCode && !(line.trimStart().startsWith("|") && count < MOST_MARKS_OF_A_ROW)) {
+      marks += count;
+      if (marks > MOST_MARKS || line.search(/\S/) > DEEPEST_INDENT) return true;
+    }
+  }
+  return false;
 }
 
 function escape(text) {

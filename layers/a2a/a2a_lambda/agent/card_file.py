@@ -74,10 +74,9 @@ WORDS = {
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""
 
-FILLED_IN = (
-    *("url", "protocolVersion", "preferredTransport", "additionalInterfaces", "supportedInterfaces"),
-    *("securitySchemes", "security", "securityRequirements", "signatures"),
-)
+OF_DEPLOYMENTS = frozenset(
+    ("url", "protocolVersion", "preferredTransport", "additionalInterfaces", "supportedInterfaces")
+) | {"securitySchemes", "security", "securityRequirements", "signatures"}
 """Fields of an A2A card that depend on the deployment."""
 
 CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.items()}
@@ -220,7 +219,7 @@ def _card_mistakes(
                 hint = did_you_mean(str(loc[-1]), close)
                 if homes and not close:
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
-                advice = ": remove it, because the kit fills it in" if name in FILLED_IN else hint
+                advice = ": remove it, because the kit fills it in" if name in OF_DEPLOYMENTS else hint
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{advice}"
             case "string_type" if node is not None:
                 kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")

@@ -109,15 +109,14 @@ class Steps:
     ) -> DurableOperation[Any]:
         """Result of `function(*args, **kwargs)`, which may be async. It runs once: a replay gets the result
         that was kept. Everything that takes long, costs money, or differs from call to call belongs in a
-        step.
+        step. Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if the
+        function's annotation says that it returns one. Raises StepFailed after the last try.
 
         name: what it is called in logs; 1 to 100 letters, digits, `.`, `_` and `-`.
         retry: for a function that raises. A SkillError is not tried again.
         at_most_once: the function is never started a second time, neither if its process died nor if it
             raised, so `retry` has no effect. Otherwise it may be started again, so it should be safe to
             repeat.
-        Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if the function's
-        annotation says that it returns one. Raises StepFailed after the last try.
         """
 
         async def run() -> Json:

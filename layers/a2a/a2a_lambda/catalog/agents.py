@@ -286,6 +286,7 @@ def check_all(folder: Path, names: Collection[str] = ()) -> list[Profile]:
     if reasons := [reason for name, reason in misnamed_cards.items() if not names or name in names]:
         raise ConfigurationError("\n".join(reasons))
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
+    _check_names(names, [place.name for place in places], folder)
     profiles = [Agent.load(place).profile for place in places if not names or place.name in names]
     return _default_first(profiles, folder, names)
 

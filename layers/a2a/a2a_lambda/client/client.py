@@ -159,8 +159,8 @@ class Client:
         configuration: SendMessageConfiguration | None = None,
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
-        """Send a message; yields its events as they come. A task that the last event does not end is still
-        running, and `get` asks for it. Raises what `discover` raises."""
+        """Send a message; yields its events as they come. If the last one does not end the task, it may still
+        be running: ask for it with `get`. Raises what `discover` raises."""
         agent = await self.discover()
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-OBJECT_BYTES = 50
-"""What Python takes for a line besides its bytes, about. Very many short lines have a limit, too."""
+LINE_OBJECT_BYTES = 50
+"""Memory that Python needs for a line beyond its bytes, about. It counts, so that many short lines have a
+limit, too."""
 
 END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 
@@ -44,7 +45,7 @@ async def events(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[Rec
                 yield Received(b"", b"", line)
             elif line:
                 lines.append(line)
-                size += len(line) + OBJECT_BYTES
+                size += len(line) + LINE_OBJECT_BYTES
                 if size > limit:
                     raise TooLarge(f"more than {limit} bytes")
             elif lines:

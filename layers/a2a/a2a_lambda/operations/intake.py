@@ -256,7 +256,7 @@ class Intake:
         message = call.message_event(request, head, turn_id, place)
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
-        # A turn that was lost replaces what its lost attempt said.
+        # A turn that was lost begins its artifacts anew, in the place of those of its lost attempt.
         count = head.artifact_count if turn_id == head.turn_id else len(task.get("artifacts", []))
         base = replace(head.with_new_epoch(), artifact_count=count)
         base = replace(base, reopened_at=base.committed + 1)

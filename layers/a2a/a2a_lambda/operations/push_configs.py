@@ -71,9 +71,9 @@ async def store_push_config(
 
 
 def push_config_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
-    """Id of a config that came in a message without one. A client may send the same one with each message of
-    a task, and gets each notification once."""
-    return call.push_config_id or config_id_of(head.task_id, {**config})
+    """Id of a config that came in a message without one. A client may send it with each message of a task,
+    with a new token each time, and gets each notification once."""
+    return call.push_config_id or config_id_of(head.task_id, config["url"])
 
 
 def _config_id(head: Head, request: PushConfigRequest) -> str:

@@ -135,9 +135,9 @@ def context_of_task(task_id: str) -> str:
     return _uuid(f"{task_id}#context")
 
 
-def config_id_of(task_id: str, config: Mapping[str, Json]) -> str:
-    """Id of a push notification config to which the client gave none."""
-    return _uuid(f"{task_id}#push#{strictjson.dumps([*sorted(config.items())]).decode()}")
+def config_id_of(task_id: str, url: str) -> str:
+    """Id of a push notification config to which the client gave none. url: URL of the webhook."""
+    return _uuid(f"{task_id}#push#{url}")
 
 
 def question_id(turn_id: str, key: str, text: str) -> str:

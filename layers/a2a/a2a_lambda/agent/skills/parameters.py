@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
+from a2a_lambda.errors import excerpt
 from a2a_lambda.protocol.model import Json
 
 LIMIT_TEXTS = {
@@ -94,14 +95,15 @@ class Parameter:
                         continue
         raise ValueError(f"no text given for {self.name} fits its type")
 
-    def problem_within(self, text: str) -> str:
-        """Which member of an object, or which entry of a list, does not fit; "" if the text is neither."""
+    def problem_in(self, text: str) -> str:
+        """Which member of an object, or which entry of a list, does not fit; "" if there is none."""
         try:
             self._adapter.validate_json(text)
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False, include_context=False):
-                if detail["loc"]:
-                    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+                # What a validator of the agent raises may not be for clients.
+                if detail["loc"] and detail["type"] not in ("value_error", "assertion_error"):
+                    return excerpt(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
         return ""
 
 

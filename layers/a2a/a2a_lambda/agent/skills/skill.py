@@ -191,8 +191,8 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts, value)
                 except ValueError:
-                    within = parameter.problem_within(texts[0])
-                    reason = f" ({within})" if within else ""
+                    problem = parameter.problem_in(texts[0])
+                    reason = f" ({problem})" if problem else ""
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
