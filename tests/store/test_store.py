@@ -12,6 +12,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import (
+    Part,
     TaskPushNotificationConfig,
     TaskState,
     status,
@@ -23,9 +24,9 @@ from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.context import Context
+from a2a_lambda.tasks.context import CONVERSATION_BYTES, Context, Put, TurnRecord
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import KnownRequest, Scope
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import ended, head_with_configs, read, running, said
@@ -102,6 +103,22 @@ def test_a_context_outlives_its_longest_turn(
     assert expiries == [int(clock.now) + 1500]
     store.count_requests(scope.owner, 1, 1, 1, until=clock.now + 7)
     assert clock.now + 7 < expiries[1] < clock.now + 9
+
+
+def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) -> None:
+    record = TurnRecord(
+        turn_id="b",
+        task_id="t",
+        message=[Part(text="x" * (CONVERSATION_BYTES + 1))],
+        reply=[],
+        changes=[Put("a", 1)],
+        answered=KnownRequest(key="k", body="b", task="t", at=1.0),
+    )
+    failure = replace(record, turn_id="a", message=[Part(text="hi")], was_ended_by_skill=False)
+    context = replace(Context().after(failure).after(record), waiting="t")
+    assert all([context.memory, context.conversation, context.turns, context.failed, context.omitted])
+    store.update_context(scope, "c", Context(), lambda _: context)
+    assert store.get_context(scope, "c") == replace(context, revision=1)
 
 
 def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> None:

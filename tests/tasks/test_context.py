@@ -78,6 +78,18 @@ def test_a_turn_sees_the_earlier_turns_of_its_own_task() -> None:
     assert texts(answered.before("b", "t")) == ["book", "where?"]
 
 
+def test_a_turn_that_is_too_large_to_keep_takes_no_other_with_it() -> None:
+    """Its first attempt has failed, and left no words that the second one could replace."""
+    asked = Context().after(record("a", said="book", reply="where?", task="t"))
+    large = "x" * (CONVERSATION_BYTES + 1)
+    failed = asked.after(record("b", said=large, task="t", was_ended_by_skill=False))
+    assert texts(failed) == texts(failed.before("b", "t")) == ["book", "where?"]
+    again = failed.after(record("b", said=large, reply="done", task="t"))
+    assert texts(again) == ["book", "where?"]
+    small = again.after(record("b2", said="Oslo", reply="done", task="t"))
+    assert texts(small.before("b2", "t")) == ["book", "where?"]
+
+
 def test_the_newest_requests_are_known() -> None:
     context = Context()
     for number in range(KEPT_REQUESTS + 1):

@@ -54,6 +54,7 @@ class Context:
     conversation: the last utterances, oldest first.
     turns: ids of the last turns whose effects are included.
     failed: ids of the last failed turns. Only their utterances are included.
+    omitted: ids of the last turns that are too large for the conversation.
     waiting: id of the task that asked the last question, or "".
     requests: the last requests in it.
     changed: id of the last turn that changed the memory, and what its keys had before: a list of the value,
@@ -65,6 +66,7 @@ class Context:
     conversation: tuple[Utterance, ...] = ()
     turns: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     waiting: str = ""
     requests: tuple[KnownRequest, ...] = ()
     changed: tuple[str, dict[str, list[Json]]] = ("", {})
@@ -81,6 +83,8 @@ class Context:
         if last_turn == turn:
             memory = {key: value for key, value in memory.items() if key not in values}
             memory |= {key: value[0] for key, value in values.items() if value}
+        if turn in self.omitted:
+            return replace(self, memory=memory)
         messages = [
             index
             for index, entry in enumerate(self.conversation)
@@ -127,12 +131,16 @@ class Context:
             record = replace(record, exchanges=record.exchanges[-KEPT_EXCHANGES:][1:])
             newest = record.utterances()
         conversation = _trim(self.before(turn_id, record.task_id).conversation, newest)
+        omitted = tuple(other for other in self.omitted if other != turn_id)
+        if _size_of(newest) > CONVERSATION_BYTES:
+            omitted = (*omitted, turn_id)[-KEPT_TURNS:]
         return replace(
             self,
             memory=memory,
             conversation=conversation,
             turns=turns,
             failed=failures,
+            omitted=omitted,
             requests=requests,
             changed=changed,
         )
