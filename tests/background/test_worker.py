@@ -11,7 +11,7 @@ from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.errors import StoreError, UnsupportedOperation
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.stream_limit import StreamLimit
-from a2a_lambda.protocol.model import Part, Task, TaskState
+from a2a_lambda.protocol.model import Json, Part, Task, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import lease
@@ -86,6 +86,20 @@ def test_a_dead_workers_turn_is_taken_over(bench: WorkerBench) -> None:
     head = bench.head(task["id"])
     numbers = [sequence for sequence, _ in bench.store.get_events(head)]
     assert numbers == sorted(set(numbers))
+
+
+def test_what_a_dead_worker_left_and_its_successor_does_not_say_is_empty(bench: WorkerBench) -> None:
+    task = bench.send("echo", text="hi")
+    bench.died(task["id"], said="half an ans")
+    head = bench.head(task["id"])
+    artifact = {"artifactId": "artifact-2", "name": "report", "parts": [{"text": "a half-written rep"}]}
+    update: Json = {"taskId": task["id"], "contextId": head.context_id, "artifact": artifact}
+    _, last = bench.store.get_task(head)
+    event: Json = {"artifactUpdate": update | {"append": False, "lastChunk": False}}
+    bench.store.append(head, [event], after=last)
+    bench.work()
+    artifacts = bench.get(task["id"])["artifacts"]
+    assert [artifact["parts"] for artifact in artifacts] == [[{"text": "hi"}], [{"text": ""}]]
 
 
 def test_a_dead_workers_late_entry_does_not_show(bench: WorkerBench) -> None:

@@ -128,14 +128,17 @@ def test_what_a_lost_attempt_said_is_replaced(once: Once, task_id: str, clock: C
     once.lose("look", taskId=task_id, key="SECOND", creates_task=True)
     head = once.head(task_id)
     ids = {"taskId": task_id, "contextId": head.context_id}
-    artifact = {"artifactId": artifact_id(len(task["artifacts"])), "parts": [{"text": "Half of an an"}]}
-    half: Any = {"artifactUpdate": {**ids, "artifact": artifact, "append": False, "lastChunk": False}}
+    count = len(task["artifacts"])
+    halves: list[Any] = []
+    for index in (count, count + 1):
+        artifact = {"artifactId": artifact_id(index), "parts": [{"text": "Half of an an"}]}
+        halves.append({"artifactUpdate": {**ids, "artifact": artifact, "append": False, "lastChunk": False}})
     _, last = once.messages.store.get_task(head)
-    once.messages.store.append(head, [half], after=last)
+    once.messages.store.append(head, halves, after=last)
     clock.now += 31
     again = send_to(once, task_id, key="SECOND")
-    assert len(again["artifacts"]) == len(task["artifacts"]) + 1
     assert "Half" not in str(again["artifacts"])
+    assert [artifact["parts"] for artifact in again["artifacts"][count + 1 :]] == [[{"text": ""}]]
 
 
 def test_a_task_stays_in_its_session(once: Once, task_id: str) -> None:

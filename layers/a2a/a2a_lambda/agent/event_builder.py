@@ -64,7 +64,8 @@ class EventBuilder:
 
     closing: the status that the turn ends with, once it has one. question: what it asks then, if it asks.
     message_only: the closing message is the whole answer. exchanges: see `TurnRecord`.
-    artifact_count: number of artifacts that the task already has.
+    artifact_count: number of artifacts that the task already has. stale_ids: ids of those that an attempt at
+    this turn has left, which died. At the end, those that this one has not begun anew are emptied.
     """
 
     def __init__(
@@ -74,10 +75,12 @@ class EventBuilder:
         clock: Callable[[], float] = time.time,
         *,
         artifact_count: int = 0,
+        stale_ids: Sequence[str] = (),
     ) -> None:
         self._ids = (task_id, context_id)
         self._clock = clock
         self._before = artifact_count
+        self._stale_ids = stale_ids
         self._is_plain = True
         self.message_only = False
         self._artifacts: dict[str, str] = {}
@@ -308,6 +311,12 @@ class EventBuilder:
                 (events if is_last else closings).append(closing)
                 chunk = closing["artifactUpdate"]
             chunk["lastChunk"] = True
+        for identity in self._stale_ids:
+            if identity not in self._artifacts.values():
+                closings.append(
+                    self._update(Artifact(artifactId=identity, parts=[Part(text="")]), append=False)
+                )
+                closings[-1]["artifactUpdate"]["lastChunk"] = True
         events[:0] = closings
         return chunk
 

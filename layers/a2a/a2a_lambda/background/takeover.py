@@ -45,6 +45,12 @@ class TakenTurn:
     message: Event
     later: list[Event]
 
+    @property
+    def artifact_ids(self) -> list[str]:
+        """Ids of the artifacts that an earlier attempt at the turn has left."""
+        updates = (event["artifactUpdate"] for event in self.later if "artifactUpdate" in event)
+        return list(dict.fromkeys(update["artifact"]["artifactId"] for update in updates))
+
 
 async def load_head_of_turn(store: Store, turn: QueuedTurn) -> Head | None:
     """Head of the task, if the turn is its current one."""

@@ -58,7 +58,7 @@ class Worker:
             pending=head.pending,
             deadline=deadline,
         )
-        claim = Claim(head, taken_turn.sequence, turn)
+        claim = Claim(head, taken_turn.sequence, turn, stale_artifact_ids=taken_turn.artifact_ids)
         await Run(self._store, self._agents.start(head.scope.agent), claim, self._files).run_to_end()
 
     async def fail_turn(self, turn: QueuedTurn) -> None:

@@ -256,7 +256,7 @@ class Intake:
         message = call.message_event(request, head, turn_id, place)
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
-        # A turn that was lost begins its artifacts anew, in the place of those of its lost attempt.
+        # A turn that was lost begins its artifacts anew.
         count = head.artifact_count if turn_id == head.turn_id else len(task.get("artifacts", []))
         base = replace(head.with_new_epoch(), artifact_count=count)
         base = replace(base, reopened_at=base.committed + 1)
@@ -362,7 +362,8 @@ class Intake:
             deadline=call.deadline,
         )
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
-        return Claim(head, head.sequence, turn, task, call.takes_message, old_status)
+        stale = [each["artifactId"] for each in task.get("artifacts", [])[head.artifact_count :]]
+        return Claim(head, head.sequence, turn, task, call.takes_message, old_status, stale)
 
     def repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
         """See `RequestIdentity.repeats`."""

@@ -1,5 +1,6 @@
 """What starts a turn: a claim, for a run in this process, or a handover, for one elsewhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ class Claim:
     takes_message: its client may be answered with a message instead of the task.
     old_status: status of the task before the turn, which it gets back if the turn is stopped; None = the
         turn is the first, or the one before it was lost.
+    stale_artifact_ids: see `EventBuilder`.
     replay: which outputs of a durable turn are new; None for other turns.
     question_head: head of a durable turn before this run, if it asked then; else None.
     """
@@ -30,6 +32,7 @@ class Claim:
     task: Task | None = None
     takes_message: bool = False
     old_status: TaskStatus | None = None
+    stale_artifact_ids: Sequence[str] = ()
     replay: "Replay | None" = None
     question_head: Head | None = None
 

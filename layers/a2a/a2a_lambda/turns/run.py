@@ -70,7 +70,11 @@ class Run:
         self._lease = Lease(store, head)
         self._journal = Journal(store, lambda: self.head, claim.sequence)
         self._builder = EventBuilder(
-            head.task_id, head.context_id, store.clock, artifact_count=head.artifact_count
+            head.task_id,
+            head.context_id,
+            store.clock,
+            artifact_count=head.artifact_count,
+            stale_ids=claim.stale_artifact_ids,
         )
         self._ending = Ending(store, claim, self._lease, self._journal, self._builder)
         self._work_task: asyncio.Task[None] | None = None
