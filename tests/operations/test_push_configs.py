@@ -105,8 +105,10 @@ def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
     """A client's library sends it with each, and need not give it an id."""
     options: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "t"}}
     asked = rest.send("question", configuration=options)
-    rest.send("question", taskId=asked["id"], configuration=options)
-    assert len(configs(rest, asked["id"])["configs"]) == 1
+    newer: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "newer"}}
+    rest.send("question", taskId=asked["id"], configuration=newer)
+    [config] = configs(rest, asked["id"])["configs"]
+    assert config["token"] == "newer"
     other = {"taskPushNotificationConfig": {"url": f"{HOOK}/other", "token": "t"}}
     asked = rest.send("question", configuration=options)
     rest.send("question", taskId=asked["id"], configuration=other)

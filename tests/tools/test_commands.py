@@ -16,7 +16,7 @@ from dotenv import dotenv_values
 
 from tests.conftest import ROOT
 from tests.helpers.project import copy_kit
-from tools import a2a, command
+from tools import a2a, command, environments
 from tools.commands import COMMANDS, GROUPS
 
 pytestmark = pytest.mark.slow
@@ -186,6 +186,18 @@ with environments.hold_build():
     assert second.stderr.readline().startswith("waiting for another build of this checkout")
     first.communicate()
     assert second.communicate()[0] == "holds it\n"
+
+
+def test_a_file_system_without_locks_builds_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fcntl.flock", flock)
+    with environments.hold_build():
+        pass
 
 
 @pytest.mark.parametrize("name", ["build", "deploy", "image", "invoke"])

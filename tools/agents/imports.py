@@ -89,7 +89,7 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
     for node in _running(tree):
         for module in _modules(agents, file, node):
             steps = module.split(".")
-            if steps[0] == "agents" and steps[2:3] == [TESTS]:
+            if steps[0] == "agents" and steps[2:3] == [TESTS] and (agents / steps[1] / TESTS).is_dir():
                 yield file, node.lineno, TESTS
                 continue
             if steps[0] != "agents":

@@ -7,6 +7,7 @@ functions that run no agent read it. Names after the path are those of the agent
 
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from a2a_lambda.catalog.agents import check_all
@@ -34,15 +35,15 @@ PUBLIC = {b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"PUBLIC KEY", b"RSA PUBLIC KE
 
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
-    if secrets := find_secrets(AGENTS):
+    named, all_names = argv[2:], {card.parent.name for card in AGENTS.glob("*/card.yaml")}
+    left_out = all_names.difference(named) if named else set[str]()
+    if secrets := find_secrets(AGENTS, left_out):
         raise ConfigurationError(
             f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"
             " store what an agent needs with make secret"
         )
-    named, all_names = argv[2:], {card.parent.name for card in AGENTS.glob("*/card.yaml")}
     Watch(AGENTS).start()
     profiles = check_all(AGENTS, named)
-    left_out = all_names.difference(named) if named else set[str]()
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
     if len(argv) > 1:
@@ -50,12 +51,16 @@ def main(argv: list[str] = sys.argv) -> int:
     return 0
 
 
-def find_secrets(agents: Path) -> list[str]:
-    """Paths of files that probably hold secrets. An agent's tests are not packed."""
+def find_secrets(agents: Path, left_out: Collection[str] = ()) -> list[str]:
+    """Paths of files that probably hold secrets. An agent's tests are not packed. left_out: agents that this
+    build does not pack."""
     return [
         str(path)
         for path in sorted(agents.rglob("*"))
-        if path.is_file() and path.relative_to(agents).parts[1:2] != ("tests",) and _is_secret(path)
+        if path.is_file()
+        and path.relative_to(agents).parts[0] not in left_out
+        and path.relative_to(agents).parts[1:2] != ("tests",)
+        and _is_secret(path)
     ]
 
 

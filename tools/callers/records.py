@@ -12,6 +12,7 @@ from a2a_lambda.client import sse
 from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError
 from a2a_lambda.protocol.model import Json
+from tools.command import is_loopback
 
 MAX_BYTES = 100 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
@@ -34,6 +35,16 @@ Each has `at`, milliseconds since the call began.
 """
 
 FAILURES = (KitError, httpx2.HTTPError, httpx2.InvalidURL, sse.TooLarge, UnicodeError)
+
+
+def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """A client for calls of a deployment, which may be reachable only through the proxy that the environment
+    names. transport: what calls go through instead of the network."""
+    try:
+        uses_proxy = not is_loopback(url)
+        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=uses_proxy, transport=transport)
+    except ImportError:  # a SOCKS proxy needs another package
+        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False, transport=transport)
 
 
 class RecordingClient:

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import httpx2
 from rich.console import Console
 
 from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
-from tools.callers.records import SILENCE_SECONDS
+from tools.callers.records import make_http
 from tools.client.conversation import Chat
 from tools.command import is_loopback, read_port, reports_errors, split_words
 from tools.deployment.stack import url_of
@@ -46,8 +45,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
     url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or str(DEFAULT_PORT))}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
-        # A deployment may be reachable through the machine's proxy alone.
-        http = httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=not is_local)
+        http = make_http(url)
         try:
             caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
             text = environ.get("TEXT", "")
@@ -59,9 +57,10 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                     print(f"start it in another terminal: {hint}", file=sys.stderr)
                 return 1
             # A path with a space is one file, without quotes, too.
-            names = split_words("FILE", environ)
+            file, is_one_file = environ.get("FILE", ""), False
             with suppress(OSError):  # many names are too long for one
-                names = [environ["FILE"]] if Path(environ.get("FILE", "")).expanduser().is_file() else names
+                is_one_file = Path(file).expanduser().is_file()
+            names = [file] if is_one_file else split_words("FILE", environ)
             if not all([chat.attach(name) for name in names]):
                 return 1
             task_id = environ.get("TASK")

@@ -107,12 +107,13 @@ def _check_repository() -> None:
         raise ConfigurationError(NO_REPOSITORY)
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
-    has_head = not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode
-    if has_head or git("ls-files", "--unmerged"):
+    if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
         raise ConfigurationError(
             f"a merge has not ended. {FINISH} To give up: git merge --abort, or git reset --hard, which"
             " discards every change that is not committed"
         )
+    if git("ls-files", "--unmerged"):
+        raise ConfigurationError("there are conflicts: end what git began, as git status says")
     _restore_lock()
     if git("status", "--porcelain", "--untracked-files=no"):
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")
@@ -130,12 +131,15 @@ def _restore_lock() -> None:
 
 def _merge(base: str, head: str, commit: str) -> None:
     """Merge without a commit; see `settle`. Raises ConfigurationError: then nothing has changed."""
-    # Git would write over a file that the fork ignores.
-    for path in sorted(_files(commit) - _files(head)):
-        folders = [folder for folder in Path(path).parents if os.path.lexists(folder) and not folder.is_dir()]
-        if os.path.lexists(path) or folders:
+    # Git would write over a file that the fork ignores. It says itself what is in the way of one that the
+    # fork tracks.
+    own_files, new_files = _files(head), _paths("diff", "--name-only", base, commit) & _files(commit)
+    for path in sorted(new_files - own_files):
+        places = [Path(path), *Path(path).parents]
+        files = [place for place in places if os.path.lexists(place) and not place.is_dir()]
+        if files and str(files[0]) not in own_files:
             raise ConfigurationError(
-                f"the kit has {path}, and you have an untracked file there: move it away first"
+                f"the kit has {path}, and you have an untracked file {files[0]}: move it away first"
             )
     # Without it, git moves a new file of the fork along if the kit renamed the folder around it.
     merge = _run("git", "-c", "merge.directoryRenames=false", "merge", "--no-commit", "--no-ff", commit)
@@ -255,7 +259,7 @@ def _fetch(url: str) -> None:
 
 def _place_of(url: str) -> str:
     """A repository's URL without the user, and in one spelling of its end."""
-    return re.sub(r"//[^/@]*@", "//", url).rstrip("/").removesuffix(".git")
+    return re.sub(r"//[^/]*@", "//", url.partition("?")[0]).rstrip("/").removesuffix(".git")
 
 
 def _releases() -> dict[str, str]:

@@ -35,9 +35,8 @@ from a2a_lambda.client.discovery import DiscoveredAgent
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
-from tools.callers.records import FAILURES, SILENCE_SECONDS
+from tools.callers.records import FAILURES, make_http
 from tools.callers.uploads import NO_UPLOADS, upload, upload_url
-from tools.command import is_loopback
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
@@ -283,9 +282,7 @@ class Playground:
         return StreamingResponse(content, answer.status_code, headers, media_type=media_type)
 
     def _client(self) -> httpx2.AsyncClient:
-        # A deployment may be reachable through the machine's proxy alone.
-        uses_proxy = not is_loopback(self._target.url)
-        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=uses_proxy, transport=self._transport)
+        return make_http(self._target.url, self._transport)
 
     async def _call(self, request: Request) -> Response:
         if not _is_json(request):

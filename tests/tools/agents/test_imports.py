@@ -112,9 +112,12 @@ def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, lin
 )
 def test_what_is_in_the_repository_alone_is_named(tmp_path: Path, line: str, words: str) -> None:
     agents = agent(tmp_path, line)
+    (agents / "bad" / "tests").mkdir()
     [sentence] = find_missing(agents)
     assert words in sentence
-    (agents / "bad" / "agent.py").write_text("from .near import x")
+    (agents / "bad" / "agent.py").write_text("from .near import x\nfrom .tests import y")
+    (agents / "bad" / "tests").rmdir()
+    (agents / "bad" / "tests.py").write_text("y = 1")
     (agents / "bad" / "near.py").write_text("x = 1")
     assert find_missing(agents) == []
 

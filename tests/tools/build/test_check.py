@@ -72,7 +72,9 @@ def test_a_build_for_one_agent_needs_no_other_to_be_right(
     write(tmp_path, "@skil\ndef hello(turn): return 'hi'", name="broken")
     monkeypatch.setattr(check, "AGENTS", agents)
     manifest = tmp_path / "manifest"
+    (agents / "broken" / ".env").write_text("K=1")
     assert check.main(["check", str(manifest), "good"]) == 0
+    (agents / "broken" / ".env").unlink()
     assert [profile.name for profile in read_manifest(manifest)] == ["good"]
     assert check.main(["check", str(manifest)]) == 1
     assert "name 'skil' is not defined" in capsys.readouterr().err

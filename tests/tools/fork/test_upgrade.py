@@ -261,9 +261,19 @@ def test_an_ignored_file_is_not_written_over(fork: Repository, upstream: Reposit
     file.parent.mkdir(exist_ok=True)
     file.write_text("mine")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main", fails=True)
-    assert "the kit has notes/new.txt, and you have an untracked file there" in output
+    assert f"the kit has notes/new.txt, and you have an untracked file {path}: move it away" in output
     assert file.read_text() == "mine"
     assert not fork.run("git", "status", "--porcelain")
+
+
+def test_a_file_that_the_fork_no_longer_tracks_stops_nothing(fork: Repository, upstream: Repository) -> None:
+    """Unless the kit has changed it."""
+    fork.run("git", "rm", "--quiet", "--cached", "SECURITY.md")
+    (fork.folder / ".git" / "info" / "exclude").write_text("SECURITY.md\n")
+    fork.commit("a policy of our own")
+    (fork.folder / "SECURITY.md").write_text("mine")
+    assert "merged v0.0.2" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert (fork.folder / "SECURITY.md").read_text() == "mine"
 
 
 def test_the_kits_repository_must_be_named_once(fork: Repository) -> None:

@@ -30,6 +30,32 @@ def test_after_a_question_that_is_over_the_conversation_continues(page: "Page") 
     expect(send(page, "3")).to_contain_text("Please tell me")
 
 
+def test_a_question_stays_open_if_the_server_did_not_answer(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "add", a="40")
+    expect(send(page)).to_contain_text("Please tell me: the second number.")
+    page.route("**/playground/call", lambda route: route.abort())
+    expect(send(page, "2")).to_contain_text("does not answer")
+    page.unroute("**/playground/call")
+    expect(send(page, "2")).to_contain_text("42")
+
+
+def test_a_file_with_an_odd_address_is_shown_without_a_link(page: "Page") -> None:
+    texts = page.evaluate(
+        """async () => {
+          const { showMessages } = await import("/playground/views.js");
+          const place = document.createElement("div");
+          const reply = [{ url: "https://[bad/x.csv", filename: "x.csv" }];
+          const message = { messageId: "m", parts: [{ text: "hi" }] };
+          const turn = { message, steps: [], artifacts: [], reply, state: "completed" };
+          showMessages(place, { turns: [turn] }, false, null);
+          return [place.textContent, String(place.querySelectorAll("a").length)];
+        }"""
+    )
+    assert "x.csv" in texts[0]
+    assert texts[1] == "0"
+
+
 def test_a_cancellation_belongs_to_its_own_conversation(page: "Page") -> None:
     """Another one was begun before it was answered."""
     open_agent(page, "probe")
@@ -136,10 +162,15 @@ def test_a_text_that_no_parser_reads_is_shown_as_it_is(page: "Page") -> None:
     row = "| [a link](https://example.com/a) | **bold** `code` | text |"
     usual = {
         "a table": "\n".join(["| a | b | c |", "|---|---|---|", *[row] * 2_000]),
-        "a program": "```python\n" + "x = [y * 2 for y in items]  # `z`\n" * 9_000 + "```",
+        "a list": "- **a** `b` [c](https://example.com) and more words\n" * 900,
+        "a program": "```python\n" + "x = [y * 2 for y in items]  # `z`\n" * 5_000 + "```",
         "paragraphs": "Some *words* with `code` and [a link](https://example.com).\n\n" * 3_000,
     }
     hostile = {
+        "a fence that is none": "``` a`b\n" + "*a_" * 20_000,
+        "a fence in another": "~~~\n```\n~~~\n\n" + "*a_" * 20_000,
+        "rows without a head": ("|" + "*a_" * 49 + "\n") * 400,
+        "columns": "|a" * 3_000 + "|\n" + "|-" * 3_000 + "|\n" + "|\n" * 3_000,
         "brackets": "\\(" * 30_000,
         "pictures": "!" * 190_000,
         "a row": "|" + "*a_" * 20_000,

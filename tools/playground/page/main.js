@@ -12,6 +12,7 @@ import { preferredLanguage, translate, words } from "./words.js";
 
 const FILES_BYTES = 3_300_000; // as base64, what a deployed stack takes in one request
 const CONTENTS = ["text", "raw", "url", "data"]; // of parts: one without any is a file that was too large to keep
+const GONE_CODES = [-32001, 404]; // of a task that does not exist: over JSON-RPC, and over HTTP+JSON
 const POLL_MS = 1000;
 const REST_MS = 5000; // between looks at a task that pauses or waits
 const MOST_PAINT_PAUSE_MS = 1000;
@@ -203,22 +204,26 @@ async function deliver(message) {
   show();
   isAtEnd = true;
   const mode = $("mode").value;
+  let refusal = null;
   if (mode === "stream") {
-    await call(turn, "stream", { message });
+    refusal = await call(turn, "stream", { message });
     await attend(turn);
   } else {
-    await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
+    refusal = await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
     await poll(turn);
   }
-  if (turn.error && message.taskId) await lookAgain(message.taskId);
+  if (refusal && message.taskId) await lookAgain(message.taskId);
 }
 
 /** See what became of a question whose answer was refused. If it is over, the next message is no answer. */
 async function lookAgain(id) {
-  const asked = conversation.turns.find((turn) => turn.taskId === id && WAITING.includes(turn.state));
+  const asked = conversation.turns.findLast((turn) => turn.taskId === id && WAITING.includes(turn.state));
   if (!asked || running) return;
-  await call(asked, "get", { id });
-  asked.isOver = Boolean(asked.error);
+  const refusal = await call(asked, "get", { id });
+  asked.isOver = GONE_CODES.includes(refusal?.code);
+  if (!asked.isOver) asked.error = "";
+  conversation.saveSoon();
+  show();
 }
 
 /** The message of the form; null if the form is empty. Throws with a sentence if a field is not valid. */
@@ -299,8 +304,9 @@ function base64(file) {
   });
 }
 
-/** Run an operation for a turn, and show what comes. */
+/** Run an operation for a turn, and show what comes. Returns the error with which the server refused it, or null. */
 async function call(turn, operation, request, after = "") {
+  let refusal = null;
   const controller = new AbortController();
   const own = conversation; // another one may be opened meanwhile
   let exchange = null; // where the records of this call are shown: a cancellation runs beside a stream
@@ -318,7 +324,10 @@ async function call(turn, operation, request, after = "") {
         own.saveSoon();
       }
       if (record.kind === "result") own.takeResult(turn, record.result);
-      if (record.kind === "error") turn.error = record.message;
+      if (record.kind === "error") {
+        turn.error = record.message;
+        refusal = record;
+      }
       turn.contextId = own.contextId;
       if (own === conversation) carryOut(turn);
       show();
@@ -331,6 +340,7 @@ async function call(turn, operation, request, after = "") {
     own.save();
     show();
   }
+  return refusal;
 }
 
 function carryOut(turn) {

@@ -19,12 +19,15 @@ const ALLOWED_TAGS = [
 ];
 const ALLOWED_ATTR = ["align", "checked", "class", "data-language", "disabled", "href", "start", "title", "type"];
 
-// The parser's time grows with the square of a block's marks, and with the depth of its lists.
-const LONGEST_TEXT = 1_000_000; // characters
+// The parser's time grows with the square of a block's marks and lines, and with the depth of its lists.
+const LONGEST_TEXT = 200_000; // characters
 const MARKS = /[*_~`[\]<>!@&\\]/g;
-const MOST_MARKS = 10_000; // of a block
+const MOST_MARKS = 10_000; // of a block, with one for each line
 const MOST_MARKS_OF_A_ROW = 100; // of a table, whose cells are parsed one by one
+const MOST_CELLS = 50_000;
 const DEEPEST_INDENT = 200; // columns
+const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/;
+const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$/; // below the head of a table
 
 const LONGEST_HIGHLIGHTED = 20_000; // characters of a code block
 
@@ -84,18 +87,26 @@ export function render(text) {
   return make("div", { className: "markdown" }, fragment);
 }
 
-/** Whether the parser would take seconds for a text. */
+/** Whether the parser could take seconds for a text. */
 export function isCostly(text) {
   if (text.length > LONGEST_TEXT) return true;
-  let [marks, isCode] = [0, false];
+  let [marks, cells, columns, fence] = [0, 0, 0, ""];
   for (const line of text.split("\n")) {
     const count = line.match(MARKS)?.length ?? 0;
-    if (/^ {0,3}(```|~~~)/.test(line)) isCode = !isCode;
-    else if (!line.trim()) marks = 0;
-    else if (!isCode && !(line.trimStart().startsWith("|") && count < MOST_MARKS_OF_A_ROW)) {
-      marks += count;
-      if (marks > MOST_MARKS || line.search(/\S/) > DEEPEST_INDENT) return true;
+    if (fence) {
+      const isEnd = line.trim().startsWith(fence) && !line.trim().replaceAll(fence[0], "");
+      if (isEnd && FENCE.test(line)) fence = "";
+    } else if (FENCE.test(line)) {
+      fence = FENCE.exec(line)[1];
+    } else if (!line.trim()) {
+      [marks, columns] = [0, 0];
+    } else if (DELIMITERS.test(line)) {
+      columns = line.split("|").length;
+    } else {
+      cells += columns;
+      if (!columns || count > MOST_MARKS_OF_A_ROW) marks += count + 1;
     }
+    if (marks > MOST_MARKS || cells > MOST_CELLS || line.search(/\S/) > DEEPEST_INDENT) return true;
   }
   return false;
 }

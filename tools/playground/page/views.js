@@ -164,7 +164,7 @@ function showPart(part, isSource) {
     return make("div", { className: "file" }, media.get(part), link);
   }
   if (part.url !== undefined) {
-    const safe = /^https?:/i.test(part.url);
+    const safe = /^https?:/i.test(part.url) && URL.canParse(part.url);
     const link = safe
       ? make("a", { href: part.url, target: "_blank", rel: "noopener noreferrer", textContent: name })
       : make("span", { textContent: name });

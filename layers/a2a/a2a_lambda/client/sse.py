@@ -8,8 +8,8 @@ from typing import NamedTuple
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 LINE_OBJECT_BYTES = 50
-"""Memory that Python needs for a line beyond its bytes, about. It counts, so that many short lines have a
-limit, too."""
+"""Approximate memory that Python needs for a line in addition to its bytes. It counts, so that many short
+lines have a limit, too."""
 
 END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 

@@ -178,7 +178,7 @@ def is_final(event: Event) -> bool:
 
 
 def ends_task(event: Event) -> bool:
-    """Whether nothing can follow an event, whatever its stream. A question may be answered meanwhile."""
+    """Whether the task is over after an event. A question does not end it."""
     status = event.get("task", event.get("statusUpdate", {})).get("status")
     return "message" in event or (status is not None and status["state"] in TERMINAL)
 

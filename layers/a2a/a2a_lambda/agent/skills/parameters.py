@@ -32,6 +32,9 @@ LIMIT_TEXTS = {
 }
 """What a value must be, by keyword of JSON Schema."""
 
+ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
+"""Errors in pydantic's own words."""
+
 TYPE_TEXTS = {
     "integer": "a whole number",
     "number": "a number",
@@ -96,13 +99,16 @@ class Parameter:
         raise ValueError(f"no text given for {self.name} fits its type")
 
     def problem_in(self, text: str) -> str:
-        """Which member of an object, or which entry of a list, does not fit; "" if there is none."""
+        """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a
+        union."""
+        if get_origin(self.hint) in (Union, UnionType):
+            return ""
         try:
             self._adapter.validate_json(text)
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False, include_context=False):
                 # What a validator of the agent raises may not be for clients.
-                if detail["loc"] and detail["type"] not in ("value_error", "assertion_error"):
+                if detail["loc"] and detail["type"] in ERROR_TYPES:
                     return excerpt(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
         return ""
 
