@@ -64,8 +64,8 @@ class EventBuilder:
 
     closing: the status that the turn ends with, once it has one. question: what it asks then, if it asks.
     message_only: the closing message is the whole answer. exchanges: see `TurnRecord`.
-    artifact_count: number of artifacts that the task already has. stale_ids: ids of those that an attempt at
-    this turn has left, which died. At the end, those that this one has not begun anew are emptied.
+    artifact_count: number of artifacts that the task already has. stale_ids: ids of the artifacts that a dead
+    attempt at this turn has left. Those that this attempt does not begin anew are emptied at the end.
     """
 
     def __init__(
