@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
 
+OVER_OLD_EPOCH = "attribute_not_exists(pk) OR epoch < :over"
+"""Condition of a put of an entry: there is none, or one of an epoch below `:over`."""
+
 REPLACE_PUSH = (
     "SET document = :document, wire = :wire, expires = :expires, told = if_not_exists(told, :told),"
     " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
@@ -218,7 +221,7 @@ class Store:
         # The run may be alive, and append while this runs. Two writes keep its log whole:
         #
         #     1. An empty entry of the next epoch takes the next number, if it is free. If the run was faster,
-        #        its entry is there: look again, and take the number after it.
+        #        its entry is there: the number after it is next.
         #     2. The head closes, if no one has changed it since. Only now does the task end.
         #
         # After 1, the run cannot append: a higher epoch has its number. It finds the closed head when it
@@ -241,19 +244,24 @@ class Store:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
         Conflict, with the head that is there, if another process has changed it."""
         last = head.sequence
+        for entry in self._entries(head, last):
+            if head.fence.admits(entry):
+                last = entry.sequence
         while True:
-            for entry in self._entries(head, last):
-                if head.fence.admits(entry):
-                    last = entry.sequence
+            seal = items.from_entry(head, Entry(last + 1, head.epoch + 1, b"{}"))
             try:
-                self._append(head, Entry(last + 1, head.epoch + 1, b"{}"), over=head.epoch)
+                self._table.put(seal, OVER_OLD_EPOCH, {":over": number(head.epoch)})
                 return last
-            except Conflict:
-                current = self.get_head(head.scope, head.task_id)
-                if current is None or current.version != head.version:
-                    raise Conflict(current) from None
-                # The run appended an entry between the query and the write. Try again, and read no more than
-                # that: a run that appends without a pause would be faster than a query of its whole log.
+            except ConditionFailed as conflict:
+                # The run has appended this entry since. Nothing else is read: a run that appends without a
+                # pause would be faster.
+                winner = items.to_entry(conflict.item) if conflict.item else None
+                if winner is not None and head.fence.admits(winner):
+                    last = winner.sequence
+                    continue
+            current = self.get_head(head.scope, head.task_id)
+            if current is None or current.version != head.version:
+                raise Conflict(current)
 
     def get_context(self, scope: Scope, context_id: str) -> Context:
         """A context, or an empty one if there is none. The read is strongly consistent."""
@@ -321,8 +329,7 @@ class Store:
 
     def _append(self, head: Head, entry: Entry, *, over: int) -> None:
         """Put an entry, if there is none, or one of an epoch below `over`."""
-        condition = "attribute_not_exists(pk) OR epoch < :over"
-        self._put(items.from_entry(head, entry), condition, {":over": number(over)})
+        self._put(items.from_entry(head, entry), OVER_OLD_EPOCH, {":over": number(over)})
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         condition = "pk = :pk AND sk BETWEEN :first AND :last"
