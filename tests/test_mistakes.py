@@ -27,8 +27,8 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
 def test_a_folder_that_agents_share_is_imported_with_two_dots(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "prices.py").write_text("")
-    said = mistake(tmp_path, "from shared.prices import price_of")
-    assert "It is a folder beside this agent: write `from .. import shared`, or `from ..shared import" in said
+    text = mistake(tmp_path, "from shared.prices import price_of")
+    assert "It is a folder beside this agent: write `from .. import shared`, or `from ..shared import" in text
 
 
 def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -> None:

@@ -64,3 +64,7 @@ def test_the_key_goes_in_no_odd_header(name: Json) -> None:
 def test_a_card_no_one_can_go_by(card: Json) -> None:
     with pytest.raises(Undiscovered):
         discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", None)
+
+
+def test_the_url_of_a_card_may_have_a_query() -> None:
+    assert discovery.card_urls("https://a.example/card.json?x=1") == ("https://a.example/card.json?x=1",)

@@ -345,10 +345,6 @@ def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
             asyncio.run(go())
 
 
-def test_a_card_may_have_a_query() -> None:
-    assert discovery.card_urls("https://a.example/card.json?x=1") == ("https://a.example/card.json?x=1",)
-
-
 def test_a_stream_by_whatever_spelling_of_its_type() -> None:
     """RFC 9110 sections 5.6.6 and 8.3.1."""
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}

@@ -89,11 +89,11 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
     for node in _running(tree):
         for module in _modules(agents, file, node):
             steps = module.split(".")
-            if steps[0] == "agents" and steps[2:3] == [TESTS] and (agents / steps[1] / TESTS).is_dir():
-                yield file, node.lineno, TESTS
-                continue
             if steps[0] != "agents":
-                yield file, node.lineno, module.partition(".")[0]
+                yield file, node.lineno, steps[0]
+                continue
+            if steps[2:3] == [TESTS] and (agents / steps[1] / TESTS).is_dir():
+                yield file, node.lineno, TESTS
                 continue
             yield file, node.lineno, ".".join(steps[:2])
             place = agents.parent / module.replace(".", "/")

@@ -59,7 +59,7 @@ def find_secrets(agents: Path, left_out: Collection[str] = ()) -> list[str]:
         for path in sorted(agents.rglob("*"))
         if path.is_file()
         and path.relative_to(agents).parts[0] not in left_out
-        and path.relative_to(agents).parts[1:2] != ("tests",)
+        and path.relative_to(agents).parts[1:2] != (imports.TESTS,)
         and _is_secret(path)
     ]
 

@@ -104,8 +104,8 @@ def card_page(schema: Mapping[str, Any]) -> str:
     """Fields of card.yaml."""
     parts = ["# card.yaml", "Editors complete the fields, and check them, by `schemas/card.json`."]
     parts += [_fields(schema)]
+    plurals = {"CardSkill": "skills", "Extension": "extensions", "Schedule": "schedules"}
     for name in ("CardSkill", "Capabilities", "Extension", "Extended", "Provider", "Schedule"):
-        plurals = {"CardSkill": "skills", "Extension": "extensions", "Schedule": "schedules"}
         level = plurals.get(name, name.lower())
         parts += [f"## {level}", _fields(schema["$defs"][name])]
     return _joined(parts)

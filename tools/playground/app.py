@@ -276,9 +276,8 @@ class Playground:
             media_type = UPLOAD_TYPE
         names = ("content-range", "accept-ranges", "content-length")
         headers = {name: answer.headers[name] for name in names if name in answer.headers}
-        headers["Content-Security-Policy"] = (
-            "sandbox; default-src 'none'"  # a picture may be an SVG with scripts
-        )
+        # A picture may be an SVG with scripts.
+        headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
         return StreamingResponse(content, answer.status_code, headers, media_type=media_type)
 
     def _client(self) -> httpx2.AsyncClient:

@@ -1,6 +1,6 @@
 // A form for a skill's parameters, from their JSON Schema.
 
-import { objectsIn } from "./protocol.js";
+import { isObject, objectsIn } from "./protocol.js";
 import { words } from "./words.js";
 
 /** JSON Schemas of the skills, by id. They are in the card's extensions. */
@@ -96,10 +96,6 @@ function inputFor(property) {
     if (property.maximum !== undefined) input.max = property.maximum;
   } else input.type = dates[property.format] ?? "text";
   return input;
-}
-
-function isObject(value) {
-  return typeof value === "object" && value !== null;
 }
 
 function textOf(value) {

@@ -8,9 +8,14 @@ export function stateOf(status) {
   return (status?.state ?? "TASK_STATE_UNSPECIFIED").replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-");
 }
 
-/** The objects in an array. Other agents' cards and metadata may have anything there. */
+/** Whether a value is an object of JSON. Other agents' cards and metadata may have anything in its place. */
+export function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The objects in an array. */
 export function objectsIn(value) {
-  return Array.isArray(value) ? value.filter((item) => item && typeof item === "object" && !Array.isArray(item)) : [];
+  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 /** What a status update says of a step, a pause or a wait; undefined if it says nothing of one. */

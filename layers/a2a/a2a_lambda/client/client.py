@@ -17,16 +17,7 @@ from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import (
-    Event,
-    Json,
-    Message,
-    Part,
-    Role,
-    Task,
-    ends_task,
-    plain_media_type,
-)
+from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, ends_task, plain_media_type
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
 

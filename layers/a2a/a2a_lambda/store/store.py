@@ -154,7 +154,7 @@ class Store:
         """
         entries = split(events, after=after, epoch=head.epoch)
         for entry in entries:
-            self._append(head, entry, over=head.epoch)
+            self._put(items.from_entry(head, entry), OVER_OLD_EPOCH, {":over": number(head.epoch)})
         return after + len(entries)
 
     def write_ahead(self, head: Head, events: Sequence[Event]) -> Head:
@@ -326,10 +326,6 @@ class Store:
 
     def delete_push_config(self, scope: Scope, task_id: str, config_id: str) -> None:
         self._table.delete(items.push_key(scope, task_id, config_id))
-
-    def _append(self, head: Head, entry: Entry, *, over: int) -> None:
-        """Put an entry, if there is none, or one of an epoch below `over`."""
-        self._put(items.from_entry(head, entry), OVER_OLD_EPOCH, {":over": number(over)})
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         condition = "pk = :pk AND sk BETWEEN :first AND :last"
