@@ -41,6 +41,21 @@ def test_text_of_an_agent_is_never_html(page: "Page") -> None:
     assert page.title() == "Playground"
 
 
+def test_the_oldest_requests_leave_the_page(page: "Page") -> None:
+    """While a task runs elsewhere, the page asks for it every second, for days perhaps."""
+    first, count = page.evaluate(
+        """async () => {
+          const { showRecord } = await import("/playground/views.js");
+          const place = document.createElement("div");
+          const request = (id) => ({ kind: "request", method: "POST", url: `/${id}`, headers: {}, body: "", curl: "" });
+          for (let id = 0; id < 250; id += 1) showRecord(place, null, request(id));
+          return [place.firstElementChild.textContent, place.children.length];
+        }"""
+    )
+    assert "/249" in first
+    assert count == 200
+
+
 MARKDOWN = """# Title
 
 - *one* and **two**

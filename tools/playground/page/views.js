@@ -9,6 +9,7 @@ import { words } from "./words.js";
 
 const MOST_LINES = 2000; // of the log
 const MOST_FRAMES = 1000; // of a request: the last ones
+const MOST_EXCHANGES = 200; // while a task runs elsewhere, the page asks for it every second
 
 /** Show what to do, in a place where there is nothing yet. */
 export function showHint(place, name) {
@@ -222,6 +223,7 @@ export function showRecord(place, exchange, record) {
     exchange.append(make("summary", { textContent: `${record.method} ${record.url}` }));
     exchange.append(make("h3", {}, words("request"), makeCopyButton("copyCurl", record.curl)), make("pre", { textContent: withHeaders(record.headers, record.body) }));
     place.prepend(exchange);
+    if (place.children.length > MOST_EXCHANGES) place.lastElementChild.remove();
   } else if (!exchange) {
     return exchange;
   } else if (record.kind === "response") {
