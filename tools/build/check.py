@@ -5,11 +5,14 @@ With a path, it writes the manifest there: the agents' cards and the schemas of 
 functions that run no agent read it. Names after the path are those of the agents to write; none = all.
 """
 
+import asyncio
 import re
 import sys
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
+from a2a_lambda import agent_threads
 from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
@@ -43,7 +46,10 @@ def main(argv: list[str] = sys.argv) -> int:
             " store what an agent needs with make secret"
         )
     Watch(AGENTS).start()
-    profiles = check_all(AGENTS, named)
+    # Not in the main thread, because a deployment imports agents in other ones, where `signal.signal` and
+    # `asyncio.get_event_loop` fail.
+    work = agent_threads.call_in_thread(partial(check_all, AGENTS, named), "imports")
+    profiles = asyncio.run(work)
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
     if len(argv) > 1:

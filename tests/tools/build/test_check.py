@@ -82,6 +82,19 @@ def test_a_build_for_one_agent_needs_no_other_to_be_right(
     assert "there is no agent 'other'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("call", ["signal.signal(signal.SIGUSR1, print)", "asyncio.get_event_loop()"])
+def test_what_only_the_main_thread_may_do_stops_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], call: str
+) -> None:
+    """A deployment imports agents in other threads."""
+    code = f"import asyncio, signal\n{call}\n@skill\ndef hello(turn): return 'hi'"
+    monkeypatch.setattr(check, "AGENTS", write(tmp_path, code, name="late").parent)
+    assert check.main(["check", str(tmp_path / "manifest")]) == 1
+    error = capsys.readouterr().err
+    assert "late/agent.py" in error
+    assert "thread" in error
+
+
 def test_other_files_are_packed(tmp_path: Path) -> None:
     agents = agent(tmp_path, "")
     for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example"):

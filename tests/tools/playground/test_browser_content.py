@@ -47,8 +47,8 @@ def test_the_oldest_requests_leave_the_page(page: "Page") -> None:
         """async () => {
           const { showRecord } = await import("/playground/views.js");
           const place = document.createElement("div");
-          const request = (id) => ({ kind: "request", method: "POST", url: `/${id}`, headers: {}, body: "", curl: "" });
-          for (let id = 0; id < 250; id += 1) showRecord(place, null, request(id));
+          for (let id = 0; id < 250; id += 1)
+            showRecord(place, null, { kind: "request", method: "GET", url: `/${id}`, headers: {} });
           return [place.firstElementChild.textContent, place.children.length];
         }"""
     )
