@@ -24,6 +24,8 @@ def order(turn: Turn, size: Literal["S", "L"] | None = None, count: int = 0, gif
 def chat(turn: Turn):
     if turn.text == "hello":
         return Ask("And then?")
+    if turn.text == "good morning":
+        return "Good morning to you.", Ask("And then?")
     return f"heard: {turn.text}"
 
 @skill

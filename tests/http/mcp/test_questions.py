@@ -114,6 +114,18 @@ def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str)
     assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
 
 
+@pytest.mark.parametrize("meta", [{}, {"progressToken": 1}])
+def test_an_answer_in_words_gets_only_what_is_new(mcp: Mcp, meta: dict[str, int]) -> None:
+    """A model would read again what it has already handled. It can still ask for the whole task."""
+    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    first = text_of(plain.call("chat", {"message": "good morning"}, meta=meta))
+    assert first.startswith("Good morning to you.\n")
+    assert "And then?" in first
+    [task] = re.findall(r"task='([^']+)'", first)
+    assert text_of(plain.call("chat", {"task": task, "message": "bye"}, meta=meta)) == "heard: bye"
+    assert text_of(plain.call("chat", {"task": task})) == "Good morning to you.\nheard: bye"
+
+
 def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
     plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
     asked = text_of(plain.call("order", {"message": "please"}))

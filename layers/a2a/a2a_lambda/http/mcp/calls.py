@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.call import McpCall
-from a2a_lambda.protocol.model import STOPPED, Event, Json, Task, TaskState, text_of
+from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, only_asks, task_of
@@ -60,7 +60,7 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
-    request = await _request_of(call, tool, arguments)
+    request, earlier_artifacts = await _request_of(call, tool, arguments)
     # A turn that runs elsewhere may take longer than a request.
     is_background = call.agent.card.background and call.kit.dispatcher.has_worker
     is_long = is_background or tool.name in call.agent.card.durable_skills
@@ -72,7 +72,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         else:
             context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
-        return call.encode(await _outcome(call, tool, arguments, task))
+        return call.encode(await _outcome(call, tool, arguments, _without(task, earlier_artifacts)))
 
     if not isinstance(request, str):
         takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
@@ -85,15 +85,20 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
                 deadline = call.deadline(is_long=is_long)
                 context = replace(call.context(request), modes=(), deadline=deadline)
                 events = await call.kit.messages.stream(context, request)
-                body = _encode_stream(call, tool, arguments, events)
+                body = _encode_stream(call, tool, arguments, events, earlier_artifacts)
                 await anext(body)
                 return SlotStream(body, stack)
     return await respond(result(), partial(_encode_failure, call, tool, arguments))
 
 
-async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> SendMessageRequest | str:
+async def _request_of(
+    call: McpCall, tool: Tool, arguments: dict[str, Json]
+) -> tuple[SendMessageRequest | str, Sequence[Artifact]]:
     """The message of a call; or the id of a task, if the call only asks how that is, or lacks the answer to
-    its question. Raises InvalidParams, TaskNotFound."""
+    its question. With it, the artifacts that the result of an earlier call had, beside a question in words.
+
+    Raises InvalidParams, TaskNotFound.
+    """
     params = call.message.params
     if call.message.request_state is not None:
         binding = request_state.binding_of(call.scope, tool.name, arguments)
@@ -107,14 +112,14 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
             # that. A refusal has canceled the task.
             is_repeated_refusal = state == TaskState.CANCELED and is_refusal(response)
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
-                return question_state.task_id
+                return question_state.task_id, ()
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         if response is None:  # the answer is missing, so the question is asked again
-            return question_state.task_id
-        return await tasks.reply_to(
-            call, record.task, response, f"params.inputResponses.{question_state.key}"
-        )
+            return question_state.task_id, ()
+        path = f"params.inputResponses.{question_state.key}"
+        return await tasks.reply_to(call, record.task, response, path), ()
     request = decode_call(tool, arguments, call.message.meta)
+    earlier_artifacts: Sequence[Artifact] = ()
     if (task_id := task_of(tool, arguments)) is not None:
         record = await call.kit.service.get(call.scope, task_id)
         maker = tasks.tool_of(call, record)
@@ -124,8 +129,15 @@ async def _request_of(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> 
                 path=f"params.arguments.{tool.task_argument}",
             )
         if only_asks(tool, arguments, record.task):
-            return task_id
-    return request
+            return task_id, ()
+        earlier_artifacts = record.task.get("artifacts", ())
+    return request, earlier_artifacts
+
+
+def _without(task: Task, artifacts: Sequence[Artifact]) -> Task:
+    """The task without artifacts that have stayed as they were."""
+    others = [artifact for artifact in task.get("artifacts", ()) if artifact not in artifacts]
+    return {**task, "artifacts": others}
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
@@ -154,7 +166,11 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
 
 
 async def _encode_stream(
-    call: McpCall, tool: Tool, arguments: dict[str, Json], events: sse.Events
+    call: McpCall,
+    tool: Tool,
+    arguments: dict[str, Json],
+    events: sse.Events,
+    earlier_artifacts: Sequence[Artifact],
 ) -> AsyncGenerator[bytes, None]:
     """The first chunk is empty: with it, the generator has begun, and notices that its client leaves."""
     _, first = await anext(events)
@@ -175,6 +191,7 @@ async def _encode_stream(
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
         task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
+        task = _without(task, earlier_artifacts)
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call. In the older revisions it may have lost its connection only:
