@@ -202,7 +202,7 @@ OPERATE = {
         },
     ),
     "account": MakeCommand(
-        "let API Gateway write access logs, once per account and region",
+        "create API Gateway's role for access logs, once per account and region",
         ["tools.deployment.account"],
         {"PARAMETERS": "…"},
     ),
@@ -294,7 +294,7 @@ def main() -> int:
     print(
         "Write make <command> NAME=value …, or uv run a2a <command> NAME=value …. A value in brackets is the"
     )
-    print("default, the others are examples.")
+    print("default; the others are examples.")
     for title, commands in GROUPS.items():
         print(f"{title}:")
         for name, command in commands.items():

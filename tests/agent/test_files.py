@@ -135,7 +135,7 @@ def test_a_file_is_named_by_its_type() -> None:
         "url": "https://example.com/a",
     }
     for file in (File("a.png"), File("a.png", b"", url="https://example.com/a")):
-        with pytest.raises(AgentMistake, match="needs content or url, and not both"):
+        with pytest.raises(AgentMistake, match="needs content or url, but not both"):
             part_of(file)
 
 
@@ -159,7 +159,7 @@ def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["sums.csv", b"1,2", None])
 def test_a_test_that_sends_no_file_is_told_what_to_write(file: Any) -> None:
-    with pytest.raises(TypeError, match=r'write Path\("report.pdf"\), and not '):
+    with pytest.raises(TypeError, match=r'write Path\("report.pdf"\), not '):
         asyncio.run(Agent.load(AGENTS / "probe").run("hi", files=[file]))
 
 

@@ -28,9 +28,9 @@ WRONG = {
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
     "a = {}; a['a'] = a; return a": "a dict cannot become JSON: Circular reference",
-    "yield asyncio.sleep(0)": "a coroutine is no output: write `await` before sleep(…)",
-    "return SkillError('no')": "SkillError is no output: write `raise SkillError(…)`",
-    "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, and not both",
+    "yield asyncio.sleep(0)": "a coroutine is not an output: write `await` before sleep(…)",
+    "return SkillError('no')": "SkillError is not an output: write `raise SkillError(…)`",
+    "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, but not both",
     "return File('a', b'1', 'text/csv')": "not both: write media_type='text/csv'",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }

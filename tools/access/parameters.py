@@ -51,5 +51,6 @@ def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     agents = tuple(split_names(environ.get("AGENTS", "")))
     for agent in agents:
         if Path(agent).name != agent or not (Settings().agents / agent / "card.yaml").is_file():
-            raise ConfigurationError(f"there is no agent {agent!r} in {Settings().agents}")
+            names = ", ".join(sorted(card.parent.name for card in Settings().agents.glob("*/card.yaml")))
+            raise ConfigurationError(f"there is no agent {agent!r}. There are: {names or 'none'}")
     return agents

@@ -46,7 +46,9 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Name and parameters of the stage to deploy. Raises ConfigurationError."""
     name, choices = environ.get("STAGE", ""), read_stages()
     if not choices:
-        raise ConfigurationError(f"{SAMCONFIG} has no stage with a stack_name")
+        raise ConfigurationError(
+            f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
+        )
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
         raise ConfigurationError(f"name a stage: {words}")

@@ -82,7 +82,8 @@ def list_of(agent: str) -> Path:
     if not agent:
         return LIST
     if not (AGENTS / agent / "card.yaml").exists():
-        raise ConfigurationError(f"there is no agent {agent!r} in {AGENTS}")
+        names = ", ".join(sorted(card.parent.name for card in AGENTS.glob("*/card.yaml")))
+        raise ConfigurationError(f"there is no agent {agent!r}. There are: {names or 'none'}")
     return AGENTS / agent / "packages.txt"
 
 
@@ -202,7 +203,7 @@ def sync() -> None:
 
 
 def install() -> None:
-    """Make .venv have what is locked, for `make run` and tests. Raises ConfigurationError."""
+    """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
     old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
     if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
         _run("sync", "--locked")

@@ -34,16 +34,14 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     """Name and arguments of the tool that a message calls. Raises AgentError."""
     text = text_of(message["parts"])
     if any("raw" in part or "url" in part for part in message["parts"]):
-        raise AgentError("MCP's tools take no files")
+        raise AgentError("MCP tools take no files: leave the file out, or choose another version")
     [intent, *_] = [*intents(message.get("metadata", {})), None]
     if intent is not None:
         tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
     else:
         tool = next((tool for tool in tools if _text_argument(tool)), None)
     if tool is None:
-        raise AgentError(
-            "there is no such tool" if intent else "no tool takes a text: choose one by its name"
-        )
+        raise AgentError("there is no such tool" if intent else "no tool takes text: choose one by its name")
     properties, text_argument = _properties(tool), _text_argument(tool)
     arguments: dict[str, Json] = {text_argument: text} if text and text_argument else {}
     for part in message["parts"]:
@@ -82,7 +80,9 @@ def answers_to(requests: Mapping[str, Json], text: str) -> dict[str, Json]:
     for key, request in requests.items():
         fields = request["params"]["requestedSchema"]["properties"]
         if len(fields) != 1:
-            raise AgentError(f"a question has {len(fields)} fields; one can be answered here")
+            raise AgentError(
+                f"a question has {len(fields)} fields, but only one with a single field can be answered here"
+            )
         content = {field: _value(text, schema) for field, schema in fields.items()}
         answers[key] = {"action": "accept", "content": content}
     return answers

@@ -76,8 +76,8 @@ def _check_warm_writes(name: str, writes: int, old_value: str) -> None:
     grown_writes = max(part.get("WarmThroughput", {}).get("WriteUnitsPerSecond", 0) for part in parts)
     if grown_writes > writes:
         raise ConfigurationError(
-            f"WarmWrites={writes}: the table already takes {grown_writes:,} writes per second, and DynamoDB"
-            f" lowers none. Set a higher value, or keep WarmWrites={old_value}"
+            f"WarmWrites={writes}: the table already takes {grown_writes:,} writes per second, which"
+            f" DynamoDB cannot lower. Set a higher value, or keep WarmWrites={old_value}"
         )
 
 

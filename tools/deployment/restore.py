@@ -37,11 +37,13 @@ def copy_missing(
     Raises ConfigurationError if a table is absent or not of this kit, or if both are the same.
     """
     if source == target:
-        raise ConfigurationError(f"table {source} is the stack's own table")
+        raise ConfigurationError(f"table {source} is the stack's own table: write FROM=<the restored table>")
     with aws_errors(f"table {source}"):
         keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
         if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
-            raise ConfigurationError(f"table {source} is not a table of this kit")
+            raise ConfigurationError(
+                f"table {source} is not a table of this kit: write FROM=<a table restored from the stack's>"
+            )
     reads = copies = 0
 
     def copy(item: dict[str, Any]) -> bool:

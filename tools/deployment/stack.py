@@ -51,7 +51,7 @@ def status_to_deploy(stack: str) -> str:
     if status == "UPDATE_ROLLBACK_FAILED":
         raise ConfigurationError(
             f"stack {stack} is {status}: CloudFormation could not undo the last deployment. Its events say"
-            f" why: mend that, then continue: aws cloudformation continue-update-rollback {place}"
+            f" why: fix that, then continue: aws cloudformation continue-update-rollback {place}"
         )
     if status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
         raise ConfigurationError(
@@ -153,7 +153,10 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
             hint = f"; did you mean {matches[0]}?" if matches else ""
             raise ConfigurationError(f"template.yaml has no parameter {name}{hint}")
         if '"' in value or value.endswith("\\"):
-            raise ConfigurationError(f"parameter {name}: sam cannot pass the value {value!r}")
+            raise ConfigurationError(
+                f"parameter {name}: sam cannot pass the value {value!r}: write it without a quotation mark,"
+                " and without a backslash at its end"
+            )
         _check(name, value, declarations[name])
         values[name] = value
     return values
@@ -185,7 +188,7 @@ def ask_worker(stack: str, event: Mapping[str, Any]) -> dict[str, Any]:
         answer = functions.invoke(FunctionName=function, Qualifier=ALIAS, Payload=json.dumps(event))
     content = json.loads(answer["Payload"].read() or b"null")
     if answer.get("FunctionError") or not isinstance(content, dict):
-        raise ConfigurationError(f"the worker of {stack} failed: make logs STACK={stack}")
+        raise ConfigurationError(f"the worker of {stack} failed. To see why: make logs STACK={stack}")
     return content
 
 

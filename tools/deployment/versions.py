@@ -174,7 +174,7 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
         choices = ", ".join(digest[:12] for digest in order) or "none"
-        raise ConfigurationError(f"not every function has such a release. All have: {choices}")
+        raise ConfigurationError(f"no such release is in every function. Choose one of these: {choices}")
     if release and len(matches := dict.fromkeys(candidates)) > 1:
         raise ConfigurationError(
             f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."

@@ -47,7 +47,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             return _run("-m", "tests.conformance.run", environ.get("TCK", ""), environ.get("LINE", ""))
         case "pictures":
             if not environments.install_browser():
-                raise ConfigurationError("there is no chromium or google-chrome")
+                raise ConfigurationError(
+                    "there is no chromium or google-chrome: run apt-get install chromium, or install Google"
+                    " Chrome"
+                )
             return _run("-m", "tests.tools.playground.pictures")
         case "costs":  # the figures in docs/costs.md
             environments.install_all()

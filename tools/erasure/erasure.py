@@ -239,5 +239,6 @@ class Erasure:
                 Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
             )
             if errors := answer.get("Errors"):
-                raise ConfigurationError(f"bucket {self._bucket}: {errors[0].get('Code')}; run it again")
+                code = errors[0].get("Code")
+                raise ConfigurationError(f"bucket {self._bucket}: {code}; run make erase again")
             self.counts.files += len(batch)

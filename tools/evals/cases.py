@@ -117,7 +117,9 @@ def read_evals(folder: Path) -> list[Case]:
         raise ConfigurationError(f"{path}: " + "; ".join(_mistakes(content, error))) from None
     names = [case.name for case in evals.cases]
     if repeated_names := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigurationError(f"{path}: two cases are named {repeated_names[0]}")
+        raise ConfigurationError(
+            f"{path}: two cases are named {repeated_names[0]}: give one of them another name"
+        )
     return evals.cases
 
 

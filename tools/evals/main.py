@@ -37,7 +37,8 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     """Cases by agent. name: name of the only agent to run; "" = all. Raises ConfigurationError."""
     folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
     if name and name not in {folder.name for folder in folders}:
-        raise ConfigurationError(f"there is no agent {name!r} in {agents}")
+        names = ", ".join(folder.name for folder in folders) or "none"
+        raise ConfigurationError(f"there is no agent {name!r}. There are: {names}")
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
     for folder in folders:
         _check_skills(folder, cases.get(folder.name, []))

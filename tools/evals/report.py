@@ -46,7 +46,8 @@ def compare(rate: float, last: float | None) -> str:
 
 
 def table_of(agent: str, outcomes: Sequence[Outcome], last: Rates) -> Table:
-    """A row for each case. Problems are no column: a sentence would be folded to a few characters a line."""
+    """A row for each case. Problems are not a column, because a sentence would be folded to a few characters
+    a line."""
     table = Table(title=agent, title_justify="left", box=None, pad_edge=False)
     for title in ("case", "passed", "needed", "seconds", "since the last run"):
         table.add_column(title, overflow="fold")

@@ -237,7 +237,11 @@ def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
         return {}
     path = folder / "tests" / "judges.py"
     if not path.exists():
-        raise ConfigurationError(f"{path}: not found, but evals.yaml names the judge {sorted(names)[0]}")
+        name = min(names)
+        raise ConfigurationError(
+            f"{path}: not found, but evals.yaml names the judge {name}: write it, with"
+            f" `def {name}(answer): …`"
+        )
     spec = importlib.util.spec_from_file_location(f"judges_of_{folder.name}", path)
     assert spec is not None
     assert spec.loader is not None

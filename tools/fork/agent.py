@@ -121,7 +121,8 @@ def _check_absent(agents: Path, name: str) -> None:
     others = [path for path in agents.glob("*") if path.name != name and path.name.lower() == name.lower()]
     if others:
         raise ConfigurationError(
-            f"there is {others[0]}, and some file systems know no case. Choose another name"
+            f"there is {others[0]}, and some file systems do not tell upper from lower case. Choose another"
+            " name"
         )
     if (agents / name).exists():
         raise ConfigurationError(

@@ -33,7 +33,7 @@ DESCRIPTIONS = {
     "skills.inputModes": "Media types of this skill, if they differ from the agent's.",
     "skills.outputModes": "Media types that this skill returns, if they differ from the agent's.",
     "skills.durable": "A turn of this skill may take days; see durable.",
-    "skills.mcp": "MCP's clients may call the skill as a tool.",
+    "skills.mcp": "MCP clients may call the skill as a tool.",
     "skills.annotations": "Hints of MCP about the tool, for clients that show them or ask before a call.",
     "skills.annotations.title": "Name of the tool for people, if it differs from the skill's.",
     "skills.annotations.readOnlyHint": "It changes nothing.",
@@ -65,7 +65,7 @@ DESCRIPTIONS = {
     "scopes": "Scopes that a caller's token needs; callers with a key need none.",
     "background": "The worker runs the agent's turns: up to fifteen minutes, without a client that waits.",
     "durable": "A turn may take days: its skill has steps, pauses and waits. See docs/long-running.md.",
-    "mcp": "MCP's clients may call the agent's skills as tools.",
+    "mcp": "MCP clients may call the agent's skills as tools.",
     "public": "Whether the card can be read without a key.",
     "default": "Whether the agent answers at the root of the API.",
 }

@@ -109,11 +109,13 @@ def _check_repository() -> None:
         raise ConfigurationError(NO_COMMIT)
     if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
         raise ConfigurationError(
-            f"a merge has not ended. {FINISH} To give up: git merge --abort, or git reset --hard, which"
-            " discards every change that is not committed"
+            f"a merge is still in progress. {FINISH} To give up: git merge --abort, or git reset --hard,"
+            " which discards every change that is not committed"
         )
     if git("ls-files", "--unmerged"):
-        raise ConfigurationError("there are conflicts: end what git began, as git status says")
+        raise ConfigurationError(
+            "there are conflicts: resolve them, and finish what git began, as git status explains"
+        )
     _restore_lock()
     if git("status", "--porcelain", "--untracked-files=no"):
         raise ConfigurationError("there are changes that are not committed: commit them first, or git stash")

@@ -164,7 +164,7 @@ def http_span(
 def aws_span(
     service: str, operation: str, attributes: Attributes = NO_ATTRIBUTES
 ) -> AbstractContextManager[Span]:
-    """A span of a call to AWS, only within another span, because by itself it would tell nothing."""
+    """A span of a call to AWS, only within another span, because it would say nothing on its own."""
     if _tracer is None or not ids():
         return _OFF
     call_attributes = {"rpc.system.name": "aws-api", "rpc.method": f"{service}/{operation}"}

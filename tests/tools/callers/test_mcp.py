@@ -138,7 +138,7 @@ async def test_data_are_arguments_and_files_are_refused(caller: McpCaller) -> No
     assert last["event"]["task"]["artifacts"][0]["parts"] == [{"data": 3}]
     parts.append({"raw": "aGk=", "filename": "a"})
     *_, last = [record async for record in caller.call("stream", {"message": message})]
-    assert last["message"] == "MCP's tools take no files"
+    assert last["message"] == "MCP tools take no files: leave the file out, or choose another version"
 
 
 async def test_the_key_is_in_the_curl_only(caller: McpCaller, key: str) -> None:

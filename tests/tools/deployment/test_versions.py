@@ -127,7 +127,7 @@ def test_a_rollback_that_was_cut_off_is_finished(release: str) -> None:
 @pytest.mark.parametrize("release", ["", FOUR])
 def test_without_a_common_release_nothing_changes(release: str) -> None:
     client = Lambda({"rpc": {1: ONE, 2: THREE}, "api": {1: TWO, 2: THREE}}, {"rpc": 2, "api": 2})
-    with pytest.raises(ConfigurationError, match="not every function has such"):
+    with pytest.raises(ConfigurationError, match="no such release is in every function"):
         list(roll_back(functions_of(client), release))
     assert client.live == {"rpc": 2, "api": 2}
 

@@ -176,7 +176,8 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "layers/a2a/a2a_lambda/kit.py" in said
     assert "functions/agents" not in said
     assert "To give up: git reset --hard" in said
-    assert "a merge has not ended. Next: resolve its conflicts" in fork.run("make", "upgrade", fails=True)
+    output = fork.run("make", "upgrade", fails=True)
+    assert "a merge is still in progress. Next: resolve its conflicts" in output
     fork.run("make", "lock")
     fork.run("git", "reset", "--quiet", "--hard")
     assert not fork.run("git", "status", "--porcelain")
@@ -236,7 +237,7 @@ def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstrea
     fork.run("git", "fetch", "--quiet", str(upstream.folder), "main")
     fork.run("git", "merge", "--no-commit", "--no-ff", "--strategy=ours", "FETCH_HEAD")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
-    assert "a merge has not ended. Next: resolve its conflicts" in output
+    assert "a merge is still in progress. Next: resolve its conflicts" in output
     assert "make lock, and git commit -a. To give up: git merge --abort" in output
 
 

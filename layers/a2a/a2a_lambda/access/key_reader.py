@@ -100,7 +100,8 @@ class KeyReader:
             try:
                 load.rows.append(parse(name, parameter["Value"]).row())
             except (ValueError, TypeError, KeyError):
-                logger.error("the parameter %s/%s is no valid %s, and is ignored", path, name, noun)
+                hint = f"is ignored, because it is not a valid {noun}: make it again with make {noun}"
+                logger.error("the parameter %s/%s %s", path, name, hint)
         load.pages += 1
         load.token = page.get("NextToken", "")
         if not load.token:

@@ -127,7 +127,9 @@ def read_card(path: Path) -> Card:
         # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
-        raise ConfigurationError(f"{short_path(path)}: not found: every agent has a card.yaml") from None
+        raise ConfigurationError(
+            f"{short_path(path)}: not found: write it, because every agent has a card.yaml"
+        ) from None
     except UnicodeEncodeError:
         raise ConfigurationError(
             f"{short_path(path)}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji"
@@ -145,7 +147,9 @@ def read_card(path: Path) -> Card:
         raise ConfigurationError(_card_mistakes(path, text, error, CARD_FIELDS)) from None
     ids = [skill.id for skill in card.all_skills]
     if repeated_ids := sorted({each for each in ids if ids.count(each) > 1}):
-        raise ConfigurationError(f"{short_path(path)}: two skills have the id {repeated_ids[0]}")
+        raise ConfigurationError(
+            f"{short_path(path)}: two skills have the id {repeated_ids[0]}: give one of them another"
+        )
     if card.schedules:
         _check_schedules(path, card)
     return card
@@ -161,7 +165,7 @@ def _check_schedules(path: Path, card: Card) -> None:
     for schedule in card.schedules:
         location = f"{short_path(path)}: schedule {schedule.id}"
         if schedule.id in schedule_ids:
-            raise ConfigurationError(f"{location}: two schedules have this id")
+            raise ConfigurationError(f"{location}: two schedules have this id: give one of them another")
         schedule_ids.add(schedule.id)
         if schedule.timezone not in timezones:
             raise ConfigurationError(

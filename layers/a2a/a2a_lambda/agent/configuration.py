@@ -65,7 +65,10 @@ class Configuration:
 
         secret = get_secret(value)
         if secret is None:
-            raise ConfigurationError(f"the secret {name!r} is {value}, which Secrets Manager does not have")
+            raise ConfigurationError(
+                f"the secret {name!r} is {value}, which Secrets Manager does not have: create it there, or"
+                f" set the ARN of another: make secret NAME={name}{self._stack}"
+            )
         return secret
 
     def setting(self, name: str, default: str | None = None) -> str:

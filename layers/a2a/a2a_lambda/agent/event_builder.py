@@ -225,7 +225,8 @@ class EventBuilder:
     ) -> TaskStatus:
         if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
             raise SkillError(
-                f"A question, a reason or a progress text has at most {STATUS_TEXT_BYTES} bytes."
+                f"A question, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,} bytes. Yield"
+                " longer content as text, a File or an Artifact."
             )
         return status(state, self._clock(), text_message(*self._ids, text, choices, fills))
 
@@ -329,7 +330,7 @@ def part_of(value: Any) -> Part:
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 hint = f": write media_type={url!r}" if url is not None and "://" not in url else ""
-                raise AgentMistake(f"a File needs content or url, and not both{hint}")
+                raise AgentMistake(f"a File needs content or url, but not both{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `files/sent` has read the others
@@ -354,15 +355,14 @@ def part_of(value: Any) -> Part:
                     f"{type(value).__name__} cannot be inside an Artifact or a Message: return or yield it by"
                     " itself"
                 )
+            kind = type(value).__name__
             if isinstance(value, BaseException):
-                raise AgentMistake(
-                    f"{type(value).__name__} is no output: write `raise {type(value).__name__}(…)`"
-                )
+                raise AgentMistake(f"{kind} is not an output: write `raise {kind}(…)`")
             if inspect.iscoroutine(value):
                 value.close()  # or Python warns that it was never awaited
-                raise AgentMistake(f"a coroutine is no output: write `await` before {value.__name__}(…)")
+                raise AgentMistake(f"a coroutine is not an output: write `await` before {value.__name__}(…)")
             raise AgentMistake(
-                f"a skill cannot return or yield a value of type {type(value).__name__}. Use text; a dict,"
+                f"a skill cannot return or yield a value of type {kind}. Use text; a dict,"
                 " list, number, bool, pydantic model or dataclass; File, Artifact, Progress, Message,"
                 " Command, Ask, Authorize or Reject; or a tuple of these."
                 + (' Bytes are the content of a File("name", …).' if isinstance(value, bytes) else "")

@@ -288,7 +288,7 @@ class Steps:
             )
         if not isinstance(name, str):
             raise TypeError(
-                f"the first argument is a name, and not {type(name).__name__}: write turn.step("
+                f"the first argument must be a name, not {type(name).__name__}: write turn.step("
                 '"plan", make_plan, city), or turn.wait_for("approval", Ask("…"))'
             )
         if not STEP_NAME.fullmatch(name):

@@ -149,7 +149,7 @@ def make_message(
     content = list(parts) if parts is not None else [Part(text=text)]
     for file in files:
         if not isinstance(file, File | Path):
-            raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), and not {file!r:.80}')
+            raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), not {file!r:.80}')
         content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
     for part in content:
         if "raw" not in part and "url" not in part:

@@ -97,7 +97,7 @@ class Memory:
                 " the branch, and change the memory after turn.parallel"
             )
         if not isinstance(change.key, str):
-            raise TypeError(f"a key of the memory is text: write str(…), and not {change.key!r}")
+            raise TypeError(f"a memory key must be text: write str(…), not {change.key!r}")
         change.key.encode()  # raises ValueError for half of a character
         values = apply_changes(self._values, [change])
         if change.key in values:

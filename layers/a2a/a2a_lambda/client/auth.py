@@ -54,8 +54,8 @@ class ClientCredentials(httpx2.Auth):
     """A program's own token (RFC 6749 section 4.4). All clients in a process with the same arguments share
     it, and renew it once.
 
-    token_url: where the identity provider gives tokens. The other agent's card has no say in it: a card that
-    is not true would get the secret. scope: scopes, separated by spaces. audience: Auth0's parameter of this
+    token_url: where the identity provider gives tokens. The other agent's card has no say in it, because a
+    forged card would get the secret. scope: scopes, separated by spaces. audience: Auth0's parameter of this
     name. resource: the parameter of RFC 8707.
     """
 

@@ -46,7 +46,7 @@ class Provider(CardModel):
 
 
 class ToolAnnotations(CardModel):
-    """What a tool does, as MCP's clients may show it, or ask before they call it. They are hints."""
+    """What a tool does, as MCP clients may show it, or ask before they call it. They are hints."""
 
     title: str | None = None
     readOnlyHint: bool | None = None
@@ -57,7 +57,7 @@ class ToolAnnotations(CardModel):
 
 class CardSkill(CardModel):
     """AgentSkill (A2A section 4.4.5). tags: without one, clients get the name as the only one. durable:
-    its turns may take days. mcp: MCP's clients may call it as a tool. annotations: hints about that tool.
+    its turns may take days. mcp: MCP clients may call it as a tool. annotations: hints about that tool.
     None of these three is sent to A2A clients."""
 
     id: str = Field(min_length=1)
@@ -131,7 +131,7 @@ class Card(CardModel):
     scopes: scopes that a caller's token needs for this agent. A caller with a key needs none.
     background: the worker runs the agent's turns. They may take longer than a request.
     durable: all skills are durable, so that their turns may take days.
-    mcp: MCP's clients may call the agent's skills as tools."""
+    mcp: MCP clients may call the agent's skills as tools."""
 
     name: str = Field(min_length=1)
     description: str

@@ -155,7 +155,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
             f" digit; {issuer.name!r} does not fit"
         )
     if issuer.name == IAM:
-        raise ConfigurationError("the name iam is that of callers with an AWS role: choose another")
+        raise ConfigurationError("the name iam is reserved for callers with an AWS role: choose another")
     check_url(issuer.url, is_local=is_local)
     if issuer.introspection:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
@@ -189,7 +189,9 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         parts = urlsplit(url)
         _ = parts.port  # raises for one that is no number up to 65,535
     except ValueError:
-        raise ConfigurationError(f"{variable}={url}: this is not a valid url") from None
+        raise ConfigurationError(
+            f"{variable}={url}: this is not a valid url: write one that begins with https://"
+        ) from None
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
         raise ConfigurationError(f"{variable}={url}: write a URL that begins with https://")

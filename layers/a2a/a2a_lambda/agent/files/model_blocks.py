@@ -48,7 +48,10 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
                 content = stream.read(room + 1)
             room -= len(content)
             if room < 0:
-                raise SkillError(f"The pictures and PDFs exceed {BLOCKS_BYTES // 1_000_000} MB in total.")
+                limit = BLOCKS_BYTES // 1_000_000
+                raise SkillError(
+                    f"The pictures and PDFs exceed {limit} MB in total. Send fewer or smaller files."
+                )
             blocks.append(_block(api, file, content, len(blocks) + 1))
     return blocks
 

@@ -60,7 +60,7 @@ class ReceivedFile:
             # Without a deployment it is a test, whose server is on this machine.
             return fetch(self.url, allow_loopback=True) if self._store is None else self._store.open(self.url)
         except FileAbsent:
-            raise SkillError(f"{self._subject} is no longer available.") from None
+            raise SkillError(f"{self._subject} is no longer available. Send it again.") from None
         except NotFetched as error:
             raise SkillError(f"{self._subject} cannot be read: {error}.") from None
 
