@@ -2,30 +2,37 @@
 
 import csv
 import io
-import math
+import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import chain, zip_longest
+from typing import Any, BinaryIO
 
 from a2a_lambda import Ask, File, SkillError, Turn, skill
+
+SORTED_BYTES = 5_000_000
+"""Bytes of a file that is sorted. All of its rows are in memory, where a cell takes some 60 bytes more."""
+
+NUMBER = re.compile(r"\s*([+-]?[0-9]+(\.[0-9]+)?)\s*")
 
 
 @skill
 def add_up(turn: Turn) -> tuple[str, File] | Ask:
     if not turn.files:
         return Ask("Please send a CSV file.")
-    totals: dict[str, float] = {}
-    count = 0
-    with turn.files[0].open() as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        try:
-            for row in csv.DictReader(text):
-                count += 1
-                for column, value in row.items():
-                    if (number := number_of(value)) is not None:
-                        totals[column] = totals.get(column, 0) + number
-        except (UnicodeDecodeError, csv.Error):
-            raise SkillError("This is not a CSV file in UTF-8, or one of its fields is too long.") from None
+    totals: dict[str, Decimal] = {}
+    with turn.files[0].open() as stream, read_rows(stream) as rows:
+        header = next(rows, [])
+        count = 0
+        for row in filter(None, rows):
+            count += 1
+            for column, cell in zip_longest(header, row[: len(header)], fillvalue=""):
+                if (number := number_of(cell)) is not None:
+                    totals[column] = totals.get(column, Decimal(0)) + number
     result = io.StringIO()
-    writer = csv.DictWriter(result, fieldnames=list(totals))
+    writer = csv.DictWriter(result, fieldnames=[column for column in header if column in totals])
     writer.writeheader()
     writer.writerow(totals)
     return f"Rows: {count}.", File("totals.csv", result.getvalue().encode(), media_type="text/csv")
@@ -33,20 +40,38 @@ def add_up(turn: Turn) -> tuple[str, File] | Ask:
 
 @skill
 def sort_rows(turn: Turn) -> Iterator[File | Ask]:
-    """Sorts the rows by their first column. They are in memory, so `read` refuses a very large file."""
+    """Sorts the rows by their first column: numbers, then texts."""
     if not turn.files:
         yield Ask("Please send a CSV file.")
         return
-    header, *rows = turn.files[0].read().splitlines() or [b""]
-    with tempfile.TemporaryFile() as result:
-        result.writelines(row + b"\n" for row in (header, *sorted(rows)))
-        result.seek(0)
-        yield File("sorted.csv", result, media_type="text/csv")  # uploaded before the next line runs
+    with read_rows(io.BytesIO(turn.files[0].read(SORTED_BYTES))) as rows:
+        header = next(rows, [])
+        body = sorted(filter(None, rows), key=lambda row: order_of(row[0]))
+        with tempfile.TemporaryFile() as result:
+            text = io.TextIOWrapper(result, encoding="utf-8", newline="")
+            csv.writer(text, delimiter=rows.dialect.delimiter, lineterminator="\n").writerows([header, *body])
+            text.detach()
+            result.seek(0)
+            yield File("sorted.csv", result, media_type="text/csv")  # uploaded before the next line runs
 
 
-def number_of(value: object) -> float | None:
-    try:
-        number = float(str(value))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None  # "nan" and "inf" are words in a column of texts
+@contextmanager
+def read_rows(stream: BinaryIO) -> Iterator[Any]:
+    """The rows of a CSV file, whose columns a comma, a semicolon or a tab separates. Raises SkillError."""
+    with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        try:
+            first = text.readline()
+            yield csv.reader(chain([first], text), delimiter=max(",;\t", key=first.count))
+        except (UnicodeDecodeError, csv.Error):
+            raise SkillError("This is not a CSV file in UTF-8, or one of its fields is too long.") from None
+
+
+def number_of(cell: str) -> Decimal | None:
+    """The number in a cell, exactly: as floats, 0.1 and 0.2 are not 0.3."""
+    match = NUMBER.fullmatch(cell)
+    return Decimal(match[1]) if match else None
+
+
+def order_of(cell: str) -> tuple[bool, Decimal, str]:
+    number = number_of(cell)
+    return number is None, number or Decimal(0), cell

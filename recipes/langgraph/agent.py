@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from a2a_lambda import Turn, skill
+from a2a_lambda import SkillError, Turn, skill
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
@@ -36,5 +36,8 @@ async def chat(turn: Turn) -> AsyncIterator[str]:
     # The kit keeps the conversation, so the graph needs no checkpointer.
     stream = graph_of(model).astream({"messages": turn.messages()}, stream_mode="messages")
     async for chunk, _ in stream:
-        if isinstance(chunk, AIMessageChunk) and (text := chunk.text):
-            yield text
+        if isinstance(chunk, AIMessageChunk):
+            if text := chunk.text:
+                yield text
+            if chunk.response_metadata.get("finish_reason") in ("length", "content_filter"):
+                raise SkillError("I could not finish the answer.")

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from openai import AsyncOpenAI
 
-from a2a_lambda import Turn, skill
+from a2a_lambda import SkillError, Turn, skill
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
@@ -19,5 +19,8 @@ async def chat(turn: Turn) -> AsyncIterator[str]:
             stream=True,
         )
         async for chunk in stream:
-            if chunk.choices and (text := chunk.choices[0].delta.content):
-                yield text
+            for choice in chunk.choices:
+                if choice.delta.content:
+                    yield choice.delta.content
+                if choice.finish_reason in ("length", "content_filter"):
+                    raise SkillError("I could not finish the answer.")

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_lambda import Ask, Authorize, File, Progress, SkillError, Turn, skill
 from a2a_lambda.client import AgentError, Client
 from a2a_lambda.errors import KitError
-from a2a_lambda.protocol.model import decode_raw
+from a2a_lambda.protocol.model import Part, decode_raw
 
 Output = Any
 """Text, a value, File, Progress, Ask or Authorize."""
@@ -28,15 +29,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     url = turn.setting("other-url")
     # An agent on this machine, such as another one of make run, has no https.
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-    # The conversation with the other agent: its contextId, and its taskId if it has asked.
-    conversation: dict[str, str] = turn.memory.get("other", {})
-    turn.memory.set("other", {name: value for name, value in conversation.items() if name != "taskId"})
-    passed_on: list[str] = turn.memory.get("passed-on", [])
+    passed_on: list[str] = turn.memory.get("passed-on", []) if turn.answering else []
+    parts = await asyncio.to_thread(parts_for, turn)
     status: dict[str, Any] = {}
     task_id = ""
     async with Client(url, key=turn.secret("other"), private=is_local) as other:
+        conversation = await resume(turn, other)
         try:
-            async for event in other.stream(turn.text, **conversation):
+            async for event in other.stream(parts, **conversation):
                 [value] = event.values()
                 for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
@@ -61,14 +61,36 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     if state in QUESTIONS:
         turn.memory.set("other", {**turn.memory.get("other"), "taskId": task_id})
         turn.memory.set("passed-on", passed_on)
-        choices = status.get("message", {}).get("metadata", {}).get("choices", ())
-        yield QUESTIONS[state](text or "?", choices=choices)
+        choices = status.get("message", {}).get("metadata", {}).get("choices")
+        has_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
+        yield QUESTIONS[state](text or "?", choices=choices if has_texts else ())
     elif state == "COMPLETED":
         if text:
             yield text
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
         raise SkillError(text or "The other agent could not finish.")
+
+
+async def resume(turn: Turn, other: Client) -> dict[str, str]:
+    """The conversation with the other agent: its contextId, and its taskId if this message answers it."""
+    conversation: dict[str, str] = {**turn.memory.get("other", {})}
+    task_id = conversation.pop("taskId", None)
+    turn.memory.set("other", conversation)
+    if task_id is not None and turn.answering:
+        return {**conversation, "taskId": task_id}
+    if task_id is not None:
+        # Its question was canceled here, so this message is no answer to it: a "yes" may be about another.
+        with suppress(KitError):
+            await other.cancel(task_id)
+    return conversation
+
+
+def parts_for(turn: Turn) -> list[Part]:
+    """The user's texts and values, and then the files: a large one is a URL, which works for an hour."""
+    others = [part for part in turn.parts if "text" in part or "data" in part]
+    files = [{**file.part, "url": url} if (url := file.url) else file.part for file in turn.files]
+    return [*others, *files]
 
 
 async def excuse_for(cause: KitError, other: Client, task_id: str | None) -> str:

@@ -120,6 +120,15 @@ def test_blocks_for_models(options: Any, blocks: Any) -> None:
     assert isinstance(turn.messages()[0]["content"], str)
 
 
+@pytest.mark.parametrize(("name", "media_type"), [("a.jpg", "image/jpg"), ("a.jpeg", None)])
+def test_a_model_gets_a_picture_by_whatever_shows_that_it_is_one(name: str, media_type: str | None) -> None:
+    part = inline(b"JPG", name, media_type or "")
+    if media_type is None:
+        del part["mediaType"]
+    [message] = turn_with(part).messages(files=True)
+    assert message["content"][1]["image_url"]["url"].startswith("data:image/jpeg;base64,")
+
+
 def test_a_model_gets_at_most_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_blocks, "BLOCKS_BYTES", 1_000_000)
     turn = turn_with(*(inline(b"x" * 400_000, f"{name}.png", "image/png") for name in "abc"))

@@ -14,7 +14,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from a2a_lambda.aws import clients
-from a2a_lambda.client import AwsSignature, Client, ClientCredentials, SignInFailed
+from a2a_lambda.client import AgentError, AwsSignature, Client, ClientCredentials, SignInFailed
 from a2a_lambda.client import auth as client_auth
 from a2a_lambda.strictjson import loads
 from tests.conftest import BASE_URL
@@ -86,6 +86,24 @@ def test_a_token_is_fetched_once_for_many_calls() -> None:
     form = parse_qs(asked.content.decode())
     assert form == {"grant_type": ["client_credentials"], "scope": ["agents.call"]}
     assert {call.headers["authorization"] for call in elsewhere.called} == {"Bearer one"}
+
+
+def test_an_identity_provider_that_is_away_is_named() -> None:
+    """And not the agent, which answers."""
+
+    class Away(Elsewhere):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if str(request.url) == TOKEN_URL:
+                raise httpx2.ConnectError("refused", request=request)
+            return await super().handle_async_request(request)
+
+    async def go() -> None:
+        sign_in = ClientCredentials(TOKEN_URL, "id", "secret")
+        async with Client(BASE_URL, auth=sign_in, transport=Away()) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError, match=f"^{TOKEN_URL}: ConnectError"):
+        asyncio.run(go())
 
 
 def test_it_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

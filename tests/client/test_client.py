@@ -83,6 +83,30 @@ def test_stream(talk: Talk) -> None:
     talk(go)
 
 
+@pytest.mark.parametrize("skill", ["echo", "question"])
+def test_an_agent_that_does_not_stream_answers_in_one_event(kit: Kit, key: str, skill: str) -> None:
+    card = {**CARDS["1.0"], "capabilities": {"streaming": False}}
+
+    async def go() -> list[Event]:
+        async with Client(BASE_URL, key=key, transport=Served(kit, card)) as agent:
+            return await collected(agent.stream("hi", metadata=intent(skill)))
+
+    [event] = asyncio.run(go())
+    state = TaskState.COMPLETED if skill == "echo" else TaskState.INPUT_REQUIRED
+    assert event["task"]["status"]["state"] == state
+
+
+def test_a_misspelled_field_of_a_message_is_refused() -> None:
+    """It would be ignored, and begin a new conversation."""
+
+    async def go() -> None:
+        async with Client(BASE_URL) as agent:
+            await agent.send("hi", contextID="c")
+
+    with pytest.raises(TypeError, match="no field 'contextID'; did you mean contextId"):
+        asyncio.run(go())
+
+
 def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
     async def go(agent: Client) -> None:
         skill = intent("question")

@@ -58,6 +58,13 @@ def test_large_files_of_a_message_are_in_the_bucket(rest: Rest, settings: Settin
     assert get(said["parts"][1]["url"])[0] == LARGE
 
 
+def test_an_agent_can_pass_on_the_url_of_a_stored_file(rest: Rest) -> None:
+    task = rest.send("look", parts=[inline(LARGE)])
+    [[name, _, url, _]] = task["artifacts"][0]["parts"][0]["data"]["files"]
+    assert name == "drawing.png"
+    assert get(url)[0] == LARGE
+
+
 def test_versions_send_files_in_their_own_form(rpc: Rpc) -> None:
     file = {"bytes": base64.b64encode(LARGE).decode(), "name": "drawing.png", "mimeType": "image/png"}
     sent = message("", metadata=intent("examine"), parts=[{"kind": "file", "file": file}])

@@ -132,6 +132,14 @@ def test_a_client_gets_bytes_if_it_asks_for_them(rest: Rest, modes: list[str]) -
     assert ("raw" in document) is (modes == ["*/*;base64"])
 
 
+def test_every_file_is_bytes_for_a_client_that_asks_for_all(rest: Rest) -> None:
+    """Also one whose type no one knows."""
+    task = rest.send(
+        "draw", slots={"name": "table.parquet"}, configuration={"acceptedOutputModes": ["*/*;base64"]}
+    )
+    assert urls_of(task) == []
+
+
 def test_few_patterns_count(rest: Rest) -> None:
     """Each is compared with each file of each answer."""
     modes = [f"image/x{number};base64" for number in range(20)]

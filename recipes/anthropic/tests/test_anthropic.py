@@ -3,14 +3,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pytest_httpserver import HTTPServer
 
-from a2a_lambda import Agent
+from a2a_lambda import Agent, SkillError
 
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def stream_of(*texts: str) -> str:
+def stream_of(*texts: str, stop: str = "end_turn") -> str:
     """A stream of the messages API."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
@@ -22,7 +23,7 @@ def stream_of(*texts: str) -> str:
             for text in texts
         ),
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage},
         {"type": "message_stop"},
     ]
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
@@ -49,3 +50,24 @@ def test_it_streams_and_remembers(httpserver: HTTPServer) -> None:
     assert request.headers["Authorization"] == "Bearer key"
     conversation = [(message["role"], message["content"]) for message in request.get_json()["messages"]]
     assert conversation == [("user", "I am Ann."), ("assistant", "Hello, Ann."), ("user", "Who am I?")]
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "refusal"])
+def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, stop: str) -> None:
+    httpserver.expect_request("/v1/messages").respond_with_data(
+        stream_of("Half an", stop=stop), content_type="text/event-stream"
+    )
+    settings = {"anthropic-url": httpserver.url_for("")}
+    with pytest.raises(SkillError, match="could not finish"):
+        asyncio.run(agent.run("Go on.", secrets={"anthropic": "key"}, settings=settings))
+
+
+@pytest.mark.filterwarnings("error::DeprecationWarning")
+def test_the_default_model_is_not_about_to_end(httpserver: HTTPServer) -> None:
+    """The package warns of a model that is."""
+    httpserver.expect_request("/v1/messages").respond_with_data(
+        stream_of("Hello."), content_type="text/event-stream"
+    )
+    settings = {"anthropic-url": httpserver.url_for("")}
+    answer = asyncio.run(agent.run("Hi.", secrets={"anthropic": "key"}, settings=settings))
+    assert answer.text == "Hello."

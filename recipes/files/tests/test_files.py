@@ -39,7 +39,25 @@ def test_rows_stay_apart_and_words_are_no_numbers(agent: Agent) -> None:
     unsorted = [File("data.csv", b"n,m\nb,2\na,1", media_type="text/csv")]
     assert content_of(asyncio.run(agent.run(skill="sort-rows", files=unsorted))) == b"n,m\na,1\nb,2\n"
     names = [File("data.csv", b"name,m\nNan,2\nBob,1", media_type="text/csv")]
-    assert content_of(asyncio.run(agent.run(files=names))) == b"m\r\n3.0\r\n"
+    assert content_of(asyncio.run(agent.run(files=names))) == b"m\r\n3\r\n"
+
+
+def test_cells_are_read_as_csv_has_them(agent: Agent) -> None:
+    """A cell may have a line break or a separator, and Excel writes semicolons in many countries."""
+    for separator in (",", ";"):
+        rows = ["w,n", "q,0.1", '"z\nb",0.2', "10,1_000", "9,x"]
+        content = "\r\n".join(rows).replace(",", separator).encode()
+        file = File("data.csv", content, media_type="text/csv")
+        result = content_of(asyncio.run(agent.run(skill="sort-rows", files=[file]))).decode()
+        assert result == 'w,n\n9,x\n10,1_000\nq,0.1\n"z\nb",0.2\n'.replace(",", separator)
+        added = asyncio.run(agent.run(skill="add-up", files=[file]))
+        assert (added.text, content_of(added)) == ("Rows: 4.", b"w,n\r\n19,0.3\r\n")
+
+
+def test_a_file_that_does_not_fit_into_memory_is_not_sorted(agent: Agent) -> None:
+    large = File("data.csv", b"1\n" * 2_500_001, media_type="text/csv")
+    with pytest.raises(SkillError, match="more than 5,000,000 bytes"):
+        asyncio.run(agent.run(skill="sort-rows", files=[large]))
 
 
 def test_what_is_missing_or_wrong_is_said(agent: Agent) -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from a2a_lambda import Agent, SkillError
+from a2a_lambda import Agent, File, SkillError
 
 agent = Agent.load(Path(__file__).parents[1])
 
@@ -39,6 +40,7 @@ class Other:
         server.expect_request("/.well-known/agent-card.json").respond_with_json(card)
         server.expect_request("/", method="POST").respond_with_handler(self._answer)
         self.state = "CANCELED"
+        self.canceled: list[str] = []
 
     def _answer(self, request: Request) -> Response:
         question = request.get_json()
@@ -48,6 +50,9 @@ class Other:
                 json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": task}),
                 content_type="application/json",
             )
+        if question["method"] == "CancelTask":
+            self.canceled.append(question["params"]["id"])
+            return Response(json.dumps({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32002}}))
         self.messages.append(question["params"]["message"])
 
         def lines() -> Iterator[str]:
@@ -117,6 +122,41 @@ def test_a_task_that_has_ended_meanwhile_is_forgotten(httpserver: HTTPServer) ->
 
     asyncio.run(talk())
     assert "taskId" not in other.messages[-1]
+
+
+def test_the_next_message_answers_no_question_that_was_canceled(httpserver: HTTPServer) -> None:
+    """A "yes" may be about something else, and the other agent would pay a refund, say."""
+    asking = status("INPUT_REQUIRED", "Refund $50?")
+    other = Other(httpserver, [chunk("Wait. "), asking], [chunk("Yes what?"), status("COMPLETED")])
+
+    async def talk() -> None:
+        question = await agent.run("x", **other.given())
+        canceled = replace(question, pending=None)
+        assert (await agent.run("yes", after=canceled, **other.given())).text == "Yes what?"
+
+    asyncio.run(talk())
+    assert other.canceled == ["t1"]
+    assert "taskId" not in other.messages[-1]
+    assert other.messages[-1]["contextId"] == "c1"
+
+
+@pytest.mark.parametrize("choices", ["yes", [{"id": 1}], None])
+def test_choices_that_are_no_texts_are_left_out(httpserver: HTTPServer, choices: Any) -> None:
+    asking = status("INPUT_REQUIRED", "Name?")
+    asking["statusUpdate"]["status"]["message"]["metadata"] = {"choices": choices}
+    other = Other(httpserver, [asking])
+    assert asyncio.run(agent.run("x", **other.given())).state == "input-required"
+
+
+def test_values_and_files_of_the_user_are_passed_on(httpserver: HTTPServer) -> None:
+    other = Other(httpserver, [chunk("Thanks."), status("COMPLETED")])
+    file = File("hi.txt", b"hi", media_type="text/plain")
+    asyncio.run(agent.run(parts=[{"text": "Count."}, {"data": {"n": 1}}], files=[file], **other.given()))
+    assert other.messages[-1]["parts"] == [
+        {"text": "Count."},
+        {"data": {"n": 1}},
+        {"raw": "aGk=", "filename": "hi.txt", "mediaType": "text/plain"},
+    ]
 
 
 @pytest.mark.parametrize("is_answer", [False, True])

@@ -6,18 +6,28 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, suppress
 from typing import Any, Self
 
 import httpx2
 
-from a2a_lambda import strictjson, tracing
+from a2a_lambda import mistakes, strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
-from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, ends_task, plain_media_type
+from a2a_lambda.protocol.model import (
+    Event,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    ends_task,
+    object_in,
+    plain_media_type,
+)
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
 
@@ -135,7 +145,7 @@ class Client:
         """Send a message; returns its task, or the message that the agent answers with.
 
         fields: further fields of the message, such as contextId, taskId, metadata. Raises what `discover`
-        raises.
+        raises, and TypeError for a field that no message has.
         """
         outcome = await self._call("send", _request(message, configuration, fields))
         result: Task | Message | None = outcome.get("task") or outcome.get("message")
@@ -151,8 +161,13 @@ class Client:
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. If the last one does not end the task, it may still
-        be running: ask for it with `get`. Raises what `discover` raises."""
+        be running: ask for it with `get`. An agent whose card says that it does not stream gets the message
+        with `send`, and its answer is the only event. Raises what `discover` raises."""
         agent = await self.discover()
+        if object_in(agent.card, "capabilities").get("streaming") is False:
+            answer_at_once: Any = await self.send(message, configuration=configuration, **fields)
+            yield Event(task=answer_at_once) if "status" in answer_at_once else Event(message=answer_at_once)
+            return
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.
         with self._span(agent, is_current=False) as span:
@@ -217,6 +232,8 @@ class Client:
         except NotPublic as error:
             raise NotPublic(f"{error}; if you trust it, write Client(…, private=True)") from error
         except CALL_ERRORS as error:
+            with suppress(AttributeError, RuntimeError):  # only an error of httpx2 knows its request
+                url = str(error.request.url)  # type: ignore[union-attr]  # it may have been a sign-in's
             raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
@@ -236,6 +253,10 @@ def _request(
     configuration: SendMessageConfiguration | None,
     fields: Mapping[str, Json],
 ) -> SendMessageRequest:
+    for name in fields:
+        if name not in Message.__annotations__:
+            hint = mistakes.did_you_mean(name, Message.__annotations__)
+            raise TypeError(f"a message has no field {name!r}{hint}")
     if isinstance(message, dict):
         new_message = Message(**{**message, **fields})  # type: ignore[typeddict-item]
     else:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from a2a_lambda import threads
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
-from a2a_lambda.files.bucket import Bucket
+from a2a_lambda.files.bucket import BINARY_TYPE, Bucket
 from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.model import Event, Part, Published, Task, matches_media_type
 from a2a_lambda.protocol.stored_file import change_parts, is_reference, parts_of
@@ -92,7 +92,7 @@ class _Answer:
             return part
         result = part.copy()
         media_type = part.get("mediaType", "")
-        if self._has_room and matches_media_type(media_type, self._types_as_bytes):
+        if self._has_room and matches_media_type(media_type or BINARY_TYPE, self._types_as_bytes):
             content = self.read_small(key, version_of(part["url"]))
             if content is not None:
                 del result["url"]

@@ -12,6 +12,7 @@ from typing import Literal
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.agent.outputs import guess_media_type
 from a2a_lambda.errors import SkillError
 from a2a_lambda.protocol.model import Json, Part, plain_media_type
 from a2a_lambda.protocol.stored_file import is_reference
@@ -21,6 +22,9 @@ Api = Literal["openai", "anthropic", "bedrock"]
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 PDF = "application/pdf"
+
+OTHER_NAMES = {"image/jpg": "image/jpeg"}
+"""Media types that some clients write for one of these."""
 
 BLOCKS_BYTES = 20_000_000
 """Bytes of all files in one message to a model. These APIs take requests of 20 to 50 MB, in which a file is
@@ -43,7 +47,10 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
     blocks: list[dict[str, Json]] = []
     room = BLOCKS_BYTES
     for file in files:
-        if plain_media_type(file.media_type) in READABLE:
+        # Without a type, its name may show one.
+        media_type = plain_media_type(file.media_type or guess_media_type(file.name or ""))
+        media_type = OTHER_NAMES.get(media_type, media_type)
+        if media_type in READABLE:
             with file.open() as stream:
                 content = stream.read(room + 1)
             room -= len(content)
@@ -52,12 +59,11 @@ def file_blocks(api: Api, files: Sequence[ReceivedFile]) -> list[dict[str, Json]
                 raise SkillError(
                     f"The pictures and PDFs exceed {limit} MB in total. Send fewer or smaller files."
                 )
-            blocks.append(_block(api, file, content, len(blocks) + 1))
+            blocks.append(_block(api, file, media_type, content, len(blocks) + 1))
     return blocks
 
 
-def _block(api: Api, file: ReceivedFile, content: bytes, number: int) -> dict[str, Json]:
-    media_type = plain_media_type(file.media_type)
+def _block(api: Api, file: ReceivedFile, media_type: str, content: bytes, number: int) -> dict[str, Json]:
     is_image = media_type in IMAGES
     if api == "bedrock":
         source = {"bytes": content}

@@ -19,7 +19,6 @@ class ReceivedFile:
     """A file from the user.
 
     name, media_type: what the client says of the file, or None.
-    url: where the content is, if it is not in the message.
 
     A skill that returns or yields it sends the same file back. Its methods, and `content`, block while they
     read. In an asynchronous skill, write `await asyncio.to_thread(file.read)`.
@@ -28,9 +27,18 @@ class ReceivedFile:
     def __init__(self, part: Part, store: FileStore | None = None) -> None:
         self.name = part.get("filename")
         self.media_type = part.get("mediaType")
-        self.url = part.get("url")
         self.part = part
         self._store = store
+
+    @property
+    def url(self) -> str | None:
+        """Where the content is, if it is not in the message. For a file in the bucket, it is a signed URL,
+        which works for an hour for everyone who has it. Signing the first one in a process takes a tenth of a
+        second."""
+        url = self.part.get("url")
+        if url is None or self._store is None or not is_reference(self.part):
+            return url
+        return self._store.link(url, self.name or "file", self.media_type or "")
 
     @property
     def content(self) -> bytes | None:
@@ -53,12 +61,12 @@ class ReceivedFile:
         """
         if "raw" in self.part:
             return io.BytesIO(decode_raw(self.part["raw"]))
-        assert self.url is not None
+        url = self.part["url"]
         from a2a_lambda.net.fetch import NotFetched, fetch  # few turns read files
 
         try:
             # Without a deployment it is a test, whose server is on this machine.
-            return fetch(self.url, allow_loopback=True) if self._store is None else self._store.open(self.url)
+            return fetch(url, allow_loopback=True) if self._store is None else self._store.open(url)
         except FileAbsent:
             raise SkillError(f"{self._subject} is no longer available. Send it again.") from None
         except NotFetched as error:
