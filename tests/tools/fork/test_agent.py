@@ -4,10 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.card_file import read_card
@@ -94,6 +98,24 @@ def test_every_recipe_is_complete(recipe: str) -> None:
     for setting in re.findall(r'turn\.setting\("([^"]+)"', (folder / "agent.py").read_text()):
         assert setting in page or f"NAME={setting}" in page
     assert f"[{recipe}]({recipe}/README.md)" in (ROOT / "recipes/README.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_packages_of_recipes_fit_those_of_the_kit() -> None:
+    """make agent FROM=… adds them within the kit's versions, and the recipes' own tests have others."""
+    locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    kits_versions = {package["name"]: package["version"] for package in locked if "version" in package}
+    [folder] = (ROOT / ".venvs" / "recipes" / "lib").glob("python*/site-packages")
+    distributions = [*metadata.distributions(path=[str(folder)])]
+    assert "strands-agents" in {each.name for each in distributions}
+    for distribution in distributions:
+        if canonicalize_name(distribution.name) in kits_versions:
+            continue  # it comes in the kit's version
+        for requirement in map(Requirement, distribution.requires or ()):
+            version = kits_versions.get(canonicalize_name(requirement.name))
+            is_needed = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if is_needed and version is not None:
+                assert requirement.specifier.contains(version, prereleases=True), distribution.name
 
 
 def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
