@@ -62,7 +62,7 @@ NO_SPANS = TelemetryConfig(tracing=False)
 
 RELOADED = ("functions", "layers/a2a")
 
-NOT_RELOADED = ("agents/*/tests/*.py", "evals.yaml")
+NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,8 @@ from tools.command import reports_errors
 from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
-from tools.evals.runs import Asker, Here, Outcome, Recorder, There, load_judges, run_case
+from tools.evals.recordings import Recorder
+from tools.evals.runs import Asker, Here, Outcome, There, load_judges, run_case
 from tools.state import key_for
 
 AGENTS = Path("functions/agents")
@@ -79,8 +80,8 @@ async def run_all(
             # The URL of the server, or of an agent there, as clients have it.
             base = re.sub(r"/a2a/[^/]+$", "", url.rstrip("/"))
             client = Client(f"{base}/a2a/{agent}", key=key, private=True) if url else None
-            asker: Asker = Here(folder) if client is None else There(client)
             recorder = Recorder(folder, "live" if url else mode)
+            asker: Asker = Here(folder, recorder.configuration) if client is None else There(client)
             results[agent] = []
             for case in entries:
                 progress.update(bar, description=f"{agent}: {case.name}")

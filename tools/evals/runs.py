@@ -3,24 +3,20 @@
 import importlib.util
 import inspect
 import json
-import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote, quote_plus
 
 import jsonschema
-import vcr
-from dotenv import dotenv_values
 from vcr.errors import CannotOverwriteExistingCassetteException
-from vcr.filters import decode_response
 
+from a2a_lambda.agent import trial
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
 from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
@@ -40,33 +36,16 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Case, Expectation
+from tools.evals.recordings import Recorder
 
 ROUNDING = 1e-9
 """Of a share such as 7 of 25, which no float holds exactly."""
-
-CREDENTIALS = re.compile(
-    r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm|kms|cognito-identity"
-    r"|secretmanager|vault)\.)"
-    r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$)|v1/secret/|[^/?#]*:generate(?:Access|Id)Token)",
-    re.IGNORECASE,
-)
-"""URLs whose answers may hold secrets, by a label of their host or a segment of their path: they are called
-as ever, and not recorded."""
-
-SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
-"""Query parameters that a recording does not keep."""
-
-SECRET_CHARACTERS = 8
-"""Characters from which on the value of a secret is replaced wherever a request or a response has it."""
 
 Judge = Callable[[Any], Any]
 
 
 NO_JSON = object()
 """What a text that is no JSON has as its value."""
-
-UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Ids of messages and turns, which are new in each run."""
 
 
 class Asker(Protocol):
@@ -76,10 +55,11 @@ class Asker(Protocol):
 
 
 class Here:
-    """An agent on this machine."""
+    """An agent on this machine. configuration: its secrets and settings."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, configuration: Configuration) -> None:
         self._agent = Agent.load(folder)
+        self._configuration = configuration
 
     async def ask(self, case: Case) -> Answer:
         """Raises what the skill raises, unless the case expects the task to fail."""
@@ -88,9 +68,12 @@ class Here:
             raise ConfigurationError(problem)
         answer: Answer | None = None
         for index, message in enumerate(case.messages):
-            intent: dict[str, Any] = {} if index else {"skill": case.skill, "slots": case.arguments}
+            intent: dict[str, Any] = (
+                {"skill": None, "slots": {}} if index else {"skill": case.skill, "slots": case.arguments}
+            )
             try:
-                answer = await self._agent.run(message, after=answer, **intent)
+                request = trial.make_message(self._agent, message, None, (), metadata={}, **intent)
+                answer = await trial.run(self._agent, request, answer, {}, self._configuration)
             except CannotOverwriteExistingCassetteException:
                 raise
             except Exception as error:
@@ -160,7 +143,7 @@ class Outcome:
         return next(("; ".join(problems) for problems in self.problems if problems), "")
 
 
-async def run_case(case: Case, asker: Asker, judge: Judge | None, record: "Recorder") -> Outcome:
+async def run_case(case: Case, asker: Asker, judge: Judge | None, record: Recorder) -> Outcome:
     """Run a case as often as it says. What the agent raises is a problem of its run."""
     problems, seconds = list[list[str]](), list[float]()
     for number in range(1, case.repeats + 1):
@@ -251,91 +234,3 @@ def load_judges(folder: Path, cases: list[Case]) -> dict[str, Judge]:
         if not callable(getattr(module, name, None)):
             raise ConfigurationError(f"{path}: there is no function {name}: write `def {name}(answer): …`")
     return {name: getattr(module, name) for name in names}
-
-
-class Recorder:
-    """Records what models and other services answer, in an agent's tests/recordings, and replays it. A
-    request is the same if its URL and its body are.
-
-    mode: "record" replaces the recordings; "replay" uses them, and calls nothing else, if there are any;
-    "live" ignores them.
-    """
-
-    def __init__(self, folder: Path, mode: str) -> None:
-        self._folder = folder / "tests" / "recordings"
-        self._mode = mode
-        self._vcr = vcr.VCR(
-            filter_query_parameters=list(SECRET_PARAMETERS),
-            before_record_request=_without_secrets,
-            before_record_response=_response_without_secrets,
-            match_on=("method", "scheme", "host", "port", "path", "query", "body"),
-        )
-
-    def __call__(self, name: str) -> AbstractContextManager[None]:
-        path = self._folder / f"{name}.yaml"
-        if self._mode == "live" or (self._mode == "replay" and not self._folder.exists()):
-            return nullcontext()
-        return self._cassette(path)
-
-    @contextmanager
-    def _cassette(self, path: Path) -> Iterator[None]:
-        if self._mode == "record":
-            path.unlink(missing_ok=True)
-            self._folder.mkdir(parents=True, exist_ok=True)
-        mode = vcr.mode.ALL if self._mode == "record" else vcr.mode.NONE
-        with self._vcr.use_cassette(str(path), record_mode=mode):
-            yield
-
-
-def _without_secrets(request: Any) -> Any:
-    """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
-    if CREDENTIALS.search(request.uri):
-        return None
-    spellings = _secret_spellings()
-    request.headers = {}
-    request.uri = _without_values(request.uri, spellings)
-    request.body = _without_values(request.body, spellings)
-    if isinstance(request.body, bytes):  # an id of a message, or of a turn, is new in each run
-        request.body = UUID.sub(b"<uuid>", request.body)
-    return request
-
-
-def _secret_spellings() -> list[tuple[str, str]]:
-    """Values of secrets as a request may have them, the longest first, and their variables."""
-    variables = {**dotenv_values(".env", interpolate=False), **os.environ}
-    spellings: set[tuple[str, str]] = set()
-    for variable, value in variables.items():
-        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
-            in_json = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
-            in_url = (quote(value), quote(value, safe=""), quote_plus(value))
-            spellings |= {(spelling, variable) for spelling in (value, *in_json, *in_url)}
-    return sorted(spellings, key=lambda spelling: -len(spelling[0]))
-
-
-def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
-    """A URL or a body without the values. A body may be text, bytes, or what becomes JSON; others stay."""
-    if isinstance(content, dict):
-        pairs = content.items()
-        return {_without_values(name, spellings): _without_values(value, spellings) for name, value in pairs}
-    if isinstance(content, list):
-        return [_without_values(item, spellings) for item in content]
-    for spelling, variable in spellings:
-        if isinstance(content, str):
-            content = content.replace(spelling, variable)
-        elif isinstance(content, bytes):
-            content = content.replace(spelling.encode(), variable.encode())
-    return content
-
-
-def _response_without_secrets(response: dict[str, Any]) -> dict[str, Any]:
-    """A response as it is recorded. A service may repeat the key that it was sent."""
-    spellings = _secret_spellings()
-    plain_response = decode_response(response)  # a body may be compressed
-    body = _without_values(plain_response["body"], spellings)
-    has_secret = body != plain_response["body"]
-    headers = {
-        name: _without_values(values, spellings)
-        for name, values in (plain_response if has_secret else response)["headers"].items()
-        if name.lower() != "set-cookie" and not (has_secret and name.lower() == "content-length")
-    }
-    return {**response, "headers": headers, "body": body if has_secret else response["body"]}

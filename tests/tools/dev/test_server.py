@@ -245,7 +245,13 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "is_read"), [("agents/tests/agent.py", True), ("agents/tests/tests/test_it.py", False)]
+    ("path", "is_read"),
+    [
+        ("agents/tests/agent.py", True),
+        ("agents/tests/tests/test_it.py", False),
+        ("agents/hello/tests/recordings/asks-1.yaml", False),
+        ("agents/hello/card.yaml", True),
+    ],
 )
 def test_an_agent_may_be_called_tests(path: str, is_read: bool) -> None:
     """Its code is reloaded, and its tests are not."""

@@ -19,7 +19,8 @@ from tests.client.served import CARDS, Served
 from tests.conftest import BASE_URL, new_key
 from tools.evals import main, report
 from tools.evals.cases import Case
-from tools.evals.runs import CREDENTIALS, Outcome, Recorder, There
+from tools.evals.recordings import CREDENTIALS, Recorder
+from tools.evals.runs import Outcome, There
 
 CODE = """
 from a2a_lambda import Ask, skill
@@ -229,8 +230,10 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert evaluate(cases, code, RECORD="1") == 0
     recording = Path("functions/agents/hello/tests/recordings/asks-1.yaml").read_text()
     assert "secret" not in recording
-    monkeypatch.setenv("SECRET_BRAVE", "secret of the CI")
     asked = len(httpserver.log)
+    monkeypatch.delenv("SECRET_BRAVE")
+    assert evaluate(cases) == 0, "a CI needs no secret"
+    monkeypatch.setenv("SECRET_BRAVE", "secret of the CI")
     assert evaluate(cases) == 0
     assert len(httpserver.log) == asked
     assert evaluate(cases, code.replace("/model", "/another")) == 1
@@ -242,6 +245,32 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
     plain = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
     assert evaluate(cases.replace("asks", "plain"), plain) == 0, "what calls nothing needs no recording"
+
+
+def test_a_replay_signs_in_nowhere(evaluate: Eval, httpserver: HTTPServer) -> None:
+    """Nothing records a token."""
+    url = httpserver.url_for("").replace("localhost", "127.0.0.1").rstrip("/")
+    interface = {"url": f"{url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "Other", "supportedInterfaces": [interface]}
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+    httpserver.expect_request("/token").respond_with_json({"access_token": "secret", "expires_in": 60})
+    httpserver.expect_request("/.well-known/agent-card.json").respond_with_json(card)
+    httpserver.expect_request("/").respond_with_json({"jsonrpc": "2.0", "id": 1, "result": {"task": task}})
+    code = (
+        "from a2a_lambda import skill\nfrom a2a_lambda.client import Client, ClientCredentials\n\n"
+        "@skill\nasync def hello(turn):\n"
+        f"    auth = ClientCredentials('{url}/token', 'id', turn.secret('partner'))\n"
+        f"    async with Client('{url}', auth=auth, private=True) as other:\n"
+        "        return (await other.send('hi'))['id']\n"
+    )
+    cases = "cases:\n  - { name: asks, message: hi, expect: { contains: t } }\n"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SECRET_PARTNER", "secret of the partner")
+        assert evaluate(cases, code, RECORD="1") == 0
+    calls = len(httpserver.log)
+    assert "/token" in {request.path for request, _ in httpserver.log}
+    assert evaluate(cases) == 0
+    assert len(httpserver.log) == calls
 
 
 def test_a_recording_is_what_was_answered_but_for_secrets(

@@ -1,0 +1,154 @@
+"""Records what models and other services answer, for `make eval`, and replays it."""
+
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import quote, quote_plus
+
+import httpx2
+import vcr
+from dotenv import dotenv_values
+from vcr.filters import decode_response
+
+from a2a_lambda.agent.configuration import Configuration, variable_of
+from a2a_lambda.client import AwsSignature, ClientCredentials
+from a2a_lambda.errors import ConfigurationError
+
+CREDENTIALS = re.compile(
+    r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm|kms|cognito-identity"
+    r"|secretmanager|vault)\.)"
+    r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$)|v1/secret/|[^/?#]*:generate(?:Access|Id)Token)",
+    re.IGNORECASE,
+)
+"""URLs whose answers may hold secrets, by a label of their host or a segment of their path: they are called
+as ever, and not recorded."""
+
+SECRET_PARAMETERS = ("key", "api_key", "api-key", "access_token")
+"""Query parameters that a recording does not keep."""
+
+SECRET_CHARACTERS = 8
+"""Characters from which on the value of a secret is replaced wherever a request or a response has it."""
+
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Ids of messages and turns, which are new in each run."""
+
+
+class Recorder:
+    """Records what models and other services answer, in an agent's tests/recordings, and replays it. A
+    request is the same if its URL and its body are.
+
+    mode: "record" replaces the recordings; "replay" uses them, and calls nothing else, if there are any;
+    "live" ignores them.
+    """
+
+    def __init__(self, folder: Path, mode: str) -> None:
+        self._folder = folder / "tests" / "recordings"
+        self._mode = mode
+        self._vcr = vcr.VCR(
+            filter_query_parameters=list(SECRET_PARAMETERS),
+            before_record_request=_without_secrets,
+            before_record_response=_response_without_secrets,
+            match_on=("method", "scheme", "host", "port", "path", "query", "body"),
+        )
+
+    @property
+    def replays(self) -> bool:
+        """Whether it has recordings, and uses them."""
+        return self._mode == "replay" and self._folder.exists()
+
+    @property
+    def configuration(self) -> Configuration:
+        """What agents get as their secrets and settings."""
+        kind = ReplayedConfiguration if self.replays else Configuration
+        return kind("", os.environ, Path(".env"))
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Record, or replay, what is called meanwhile. name: the case's."""
+        path = self._folder / f"{name}.yaml"
+        with ExitStack() as stack:
+            if self._mode == "record":
+                path.unlink(missing_ok=True)
+                self._folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(self._vcr.use_cassette(str(path), record_mode=vcr.mode.ALL))
+            elif self.replays:
+                stack.enter_context(self._vcr.use_cassette(str(path), record_mode=vcr.mode.NONE))
+                # A sign-in would call its identity provider, and no recording has its token.
+                for sign_in in (ClientCredentials, AwsSignature):
+                    stack.enter_context(patch.object(sign_in, "async_auth_flow", _unsigned))
+            yield
+
+
+class ReplayedConfiguration(Configuration):
+    """Calls no service, so a secret that this machine lacks is the name of its variable, as in recordings."""
+
+    def secret(self, name: str) -> str:
+        try:
+            return super().secret(name)
+        except ConfigurationError:
+            return variable_of("secret", name)
+
+
+async def _unsigned(
+    _: httpx2.Auth, request: httpx2.Request
+) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    yield request
+
+
+def _without_secrets(request: Any) -> Any:
+    """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
+    if CREDENTIALS.search(request.uri):
+        return None
+    spellings = _secret_spellings()
+    request.headers = {}
+    request.uri = _without_values(request.uri, spellings)
+    request.body = _without_values(request.body, spellings)
+    if isinstance(request.body, bytes):  # an id of a message, or of a turn, is new in each run
+        request.body = UUID.sub(b"<uuid>", request.body)
+    return request
+
+
+def _secret_spellings() -> list[tuple[str, str]]:
+    """Values of secrets as a request may have them, the longest first, and their variables."""
+    variables = {**dotenv_values(".env", interpolate=False), **os.environ}
+    spellings: set[tuple[str, str]] = set()
+    for variable, value in variables.items():
+        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
+            in_json = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+            in_url = (quote(value), quote(value, safe=""), quote_plus(value))
+            spellings |= {(spelling, variable) for spelling in (value, *in_json, *in_url)}
+    return sorted(spellings, key=lambda spelling: -len(spelling[0]))
+
+
+def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
+    """A URL or a body without the values. A body may be text, bytes, or what becomes JSON; others stay."""
+    if isinstance(content, dict):
+        pairs = content.items()
+        return {_without_values(name, spellings): _without_values(value, spellings) for name, value in pairs}
+    if isinstance(content, list):
+        return [_without_values(item, spellings) for item in content]
+    for spelling, variable in spellings:
+        if isinstance(content, str):
+            content = content.replace(spelling, variable)
+        elif isinstance(content, bytes):
+            content = content.replace(spelling.encode(), variable.encode())
+    return content
+
+
+def _response_without_secrets(response: dict[str, Any]) -> dict[str, Any]:
+    """A response as it is recorded. A service may repeat the key that it was sent."""
+    spellings = _secret_spellings()
+    plain_response = decode_response(response)  # a body may be compressed
+    body = _without_values(plain_response["body"], spellings)
+    has_secret = body != plain_response["body"]
+    headers = {
+        name: _without_values(values, spellings)
+        for name, values in (plain_response if has_secret else response)["headers"].items()
+        if name.lower() != "set-cookie" and not (has_secret and name.lower() == "content-length")
+    }
+    return {**response, "headers": headers, "body": body if has_secret else response["body"]}
