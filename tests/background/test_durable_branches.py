@@ -60,6 +60,13 @@ def test_a_branch_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench)
     assert "the replay took a different path" in text_of(failed["status"]["message"])
 
 
+def test_branches_in_another_order_do_not_get_each_others_results(bench: DurableBench) -> None:
+    """A replay that has all results calls no branch."""
+    task = bench.send('{"how": "order"}', skill="stray")
+    failed = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "the replay took a different path" in text_of(failed["status"]["message"])
+
+
 def test_a_branch_without_its_files_has_failed(bench: DurableBench) -> None:
     task = bench.send('{"how": "no file"}', skill="stray")
     assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "caught FilesUnavailable"}

@@ -131,6 +131,53 @@ async def run(turn):
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a b", "b a"),
+        ("a b", "a"),
+        ("a", "a b"),
+        ("a", ""),
+    ],
+)
+def test_branches_that_a_replay_has_in_another_order_fail_clearly(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """They would get each other's results."""
+    body = f"""
+runs = iter([{first!r}, {second!r}])
+@skill
+async def run(turn):
+    names = next(runs).split()
+    await turn.parallel(*[turn.step(name, int) for name in names])
+    await turn.sleep(hours=1)
+"""
+    earlier = ", ".join(f"step {name}" for name in first.split())
+    with pytest.raises(CodeChanged, match=f"where the earlier run had the parallel '{earlier}'"):
+        run(written(tmp_path, body))
+
+
+def test_what_cannot_happen_deployed_fails_in_tests(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    try:
+        await turn.wait_for("reply", Ask("Well?"))
+    except TimeoutError:
+        return "late"
+"""
+    with pytest.raises(ValueError, match="'reply' has no timeout"):
+        run(written(tmp_path, body), replies={"reply": TimeoutError})
+    body = """
+@skill
+async def run(turn):
+    while True:
+        await turn.step("next", int)
+"""
+    with pytest.raises(RuntimeError, match="may have 3,000 operations"):
+        run(written(tmp_path, body))
+
+
+@pytest.mark.parametrize(
     ("line", "error", "text"),
     [
         ("await turn.step('a b', int)", ValueError, "cannot name a step"),

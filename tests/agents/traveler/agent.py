@@ -324,7 +324,12 @@ async def rush(turn: Turn) -> str:
 
 @skill
 async def stray(turn: Turn, how: str = "drift") -> str:
-    """A branch that a replay cannot repeat, or that S3 does not answer."""
+    """Branches that a replay cannot repeat, or one that S3 does not answer."""
+    if how == "order":
+        names = ["Oslo", "Rome"]
+        hotels = await turn.parallel(*[turn.step(name, int) for name in names[:: (-1) ** next(DRIFT)]])
+        await turn.sleep(hours=1)
+        return f"hotels {hotels}"
 
     async def branch() -> None:
         if how != "drift":

@@ -10,12 +10,12 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from pydantic_core import to_jsonable_python
 
@@ -24,6 +24,7 @@ from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
     LONGEST_SECONDS,
     STEP_NAME_CHARACTERS,
+    DurableOperation,
     Engine,
     Exchange,
     Reply,
@@ -31,6 +32,7 @@ from a2a_lambda.durable.engine import (
     Suspended,
     Wait,
     error_beside_end,
+    labels_of,
 )
 from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
 from a2a_lambda.errors import AgentMistake, ConfigurationError, SkillError
@@ -62,32 +64,6 @@ running_step: contextvars.ContextVar[str] = contextvars.ContextVar("step", defau
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
-
-
-class DurableOperation(Generic[Result]):
-    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`,
-    which keeps the result as JSON.
-
-    start: begins it; returns the result as JSON. restore: makes the result from that.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        start: Callable[[], Coroutine[Any, Any, Json]],
-        restore: Callable[[Json], Result],
-    ) -> None:
-        self.name = name
-        self.is_awaited = False
-        self.restore = restore
-        self._start = start
-
-    def __await__(self) -> Generator[Any, Any, Result]:
-        return self.restore((yield from self().__await__()))
-
-    def __call__(self) -> Coroutine[Any, Any, Json]:
-        self.is_awaited = True
-        return self._start()
 
 
 class Steps:
@@ -132,7 +108,7 @@ class Steps:
                 result = await engine.step(name, call, retry, once=at_most_once)
             return StepOutcome.value_of(result)
 
-        return self._register(name, run, lambda value: StepOutcome.restore(value, function))
+        return self._register("step", name, run, lambda value: StepOutcome.restore(value, function))
 
     def sleep(
         self,
@@ -153,7 +129,7 @@ class Steps:
             with engine.keys.hold(name):
                 await engine.sleep(name, pause)
 
-        return self._register(name, run, lambda _: None)
+        return self._register("sleep", name, run, lambda _: None)
 
     def wait_for(
         self,
@@ -199,7 +175,7 @@ class Steps:
                 self._tell(Exchange(wait.question or "", reply.parts))
             return {"parts": reply.parts, "is_callback": reply.is_callback}
 
-        return self._register(name, run, lambda value: Reply(**value))
+        return self._register("wait", name, run, lambda value: Reply(**value))
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
         """Results of branches that run at the same time, in their order.
@@ -227,7 +203,8 @@ class Steps:
         engine = self._engine("parallel")
         name = engine.keys.take("parallel")
         with engine.keys.hold(name):
-            results = await engine.parallel(name, [partial(_run_branch, branch) for branch in branches])
+            runs = [partial(_run_branch, branch) for branch in branches]
+            results = await engine.parallel(name, runs, labels_of(branches))
         values = [strictjson.loads(result) for result in results]
         for index, value in enumerate(values):
             if isinstance(value, dict) and value.keys() == {EXCHANGES, "result"}:
@@ -259,11 +236,12 @@ class Steps:
 
     def _register(
         self,
+        kind: str,
         name: str,
         start: Callable[[], Coroutine[Any, Any, Json]],
         restore: Callable[[Json], Result],
     ) -> DurableOperation[Result]:
-        operation = DurableOperation(name, start, restore)
+        operation = DurableOperation(kind, name, start, restore)
         self._operations.append(operation)
         return operation
 

@@ -10,14 +10,16 @@ the place where it stopped. That is a replay.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from a2a_lambda.protocol.model import Json, Part, text_of
 
 STEP_NAME_CHARACTERS = 100
+
+Result = TypeVar("Result")
 
 LONGEST_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""
@@ -158,6 +160,46 @@ class Exchange:
     reply: list[Part]
 
 
+class DurableOperation(Generic[Result]):
+    """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`,
+    which keeps the result as JSON.
+
+    kind: step, sleep or wait. start: begins it; returns the result as JSON. restore: makes the result from
+    that.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        start: Callable[[], Coroutine[Any, Any, Json]],
+        restore: Callable[[Json], Result],
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.is_awaited = False
+        self.restore = restore
+        self._start = start
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self.restore((yield from self().__await__()))
+
+    def __call__(self) -> Coroutine[Any, Any, Json]:
+        self.is_awaited = True
+        return self._start()
+
+
+def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:
+    """What each branch of `parallel` is, for as much as shows from outside. With other branches, or with the
+    same in another order, a replay would give them each other's results."""
+    return [
+        f"{branch.kind} {branch.name}"
+        if isinstance(branch, DurableOperation)
+        else getattr(branch, "__qualname__", type(branch).__name__)
+        for branch in branches
+    ]
+
+
 Work = Callable[[], Awaitable[Any]]
 """Runs a step, or a branch."""
 
@@ -186,10 +228,10 @@ class Engine(Protocol):
         """Raises TimeoutError after the wait's seconds."""
 
     async def parallel(
-        self, name: str, branches: Sequence[Callable[["Engine"], Awaitable[bytes]]]
+        self, name: str, branches: Sequence[Callable[["Engine"], Awaitable[bytes]]], labels: Sequence[str]
     ) -> list[bytes]:
         """Results of branches that run at the same time, in their order. Each has an engine of its own.
-        Raises what the first failed branch raised, after all have ended."""
+        labels: see `labels_of`. Raises what the first failed branch raised, after all have ended."""
 
     def callback_url(self, key: str) -> str:
         """URL whose call ends a wait."""

@@ -25,6 +25,12 @@ from a2a_lambda.durable.outcomes import MISTAKES, kept_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
 from a2a_lambda.protocol.model import Part
 
+PARALLEL = "parallel"
+"""Kind of an operation that runs branches."""
+
+MOST_OPERATIONS = 3_000
+"""Operations that Lambda allows in a durable execution; docs/long-running.md lists its limits."""
+
 KnownReplies = Mapping[str, Any]
 """Replies by the key of their wait: a text, another JSON value, a Reply, or TimeoutError."""
 
@@ -61,8 +67,9 @@ class KeptResults:
 
     @property
     def names(self) -> list[str]:
-        """Names of the operations that have ended, those of the turn first."""
-        return [operation.name for operations in self.results.values() for operation in operations]
+        """Names of the operations that have ended, those of the turn first. Branches have none."""
+        kept_results = [result for operations in self.results.values() for result in operations]
+        return [result.name for result in kept_results if result.kind != PARALLEL]
 
 
 class MemoryEngine:
@@ -113,8 +120,10 @@ class MemoryEngine:
         return reply
 
     async def parallel(
-        self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]]
+        self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]], labels: Sequence[str]
     ) -> list[bytes]:
+        if self._replay(PARALLEL, ", ".join(labels)) is None:
+            self._keep(PARALLEL, ", ".join(labels), None)
         prefix = f"{self._branch}{name}/"
         runs = [
             _run(branch, MemoryEngine(self._record, self._replies, f"{prefix}{index}/"), f"{name}/{index}")
@@ -137,6 +146,11 @@ class MemoryEngine:
             raise self.suspension
         operations = self._record.results.setdefault(self._branch, [])
         if self._next == len(operations):
+            if sum(map(len, self._record.results.values())) >= MOST_OPERATIONS:
+                raise RuntimeError(
+                    f"a turn may have {MOST_OPERATIONS:,} operations, and fails on Lambda with more: do more"
+                    " in each step"
+                )
             return None
         operation = operations[self._next]
         if (operation.kind, operation.name) != (kind, name):
@@ -186,6 +200,8 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
     if reply is TimeoutError or isinstance(reply, TimeoutError):
+        if wait.seconds is None:
+            raise ValueError(f"the wait {wait.key!r} has no timeout, so it never raises TimeoutError")
         return TimeoutError("no reply came in time")
     if isinstance(reply, Reply):
         return reply
