@@ -17,12 +17,14 @@ from a2a_lambda.aws import clients
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
+from a2a_lambda.net.addresses import NotPublic
 from a2a_lambda.operations import triggers
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.operations.triggers import Triggers
 from a2a_lambda.protocol import cron
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.push import webhook
 from a2a_lambda.push.webhook import WebhookPolicy
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -167,15 +169,36 @@ def test_a_schedule_names_a_skill_its_arguments_and_a_webhook(deploy: Callable[[
     assert push.config["token"] == "t"
 
 
+@pytest.mark.parametrize("store_fails", [False, True])
 def test_a_schedule_that_cannot_start_stops_no_other(
-    deploy: Callable[[str], Containers], caplog: pytest.LogCaptureFixture
+    deploy: Callable[[str], Containers],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    store_fails: bool,
 ) -> None:
+    """A webhook's name may lead to a private address."""
     kit = deploy(
-        HOURLY.replace("owner", "webhook: https://10.0.0.1/x, owner") + HOURLY.replace("hourly", "good")
+        HOURLY.replace("owner", "webhook: https://private.example, owner") + HOURLY.replace("hourly", "good")
     )
-    kit.look()
+
+    async def resolve(*_: Any, **__: Any) -> list[str]:
+        raise NotPublic("private.example: its address is not public")
+
+    def advance(marks: ScheduleMarks, agent: str, schedule: str, at: float) -> None:
+        if schedule == "hourly" and store_fails and caplog.text:
+            raise StoreError("not now")
+        move(marks, agent, schedule, at)
+
+    move = ScheduleMarks.advance
+    monkeypatch.setattr(webhook, "resolve", resolve)
+    monkeypatch.setattr(ScheduleMarks, "advance", advance)
+    with pytest.raises(StoreError) if store_fails else nullcontext():
+        kit.look()
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
     assert "schedule hourly of hello failed" in caplog.text
+    assert "private.example: its address is not public" in caplog.text
+    if store_fails:
+        return
     caplog.clear()
     kit.clock.now += 60
     kit.look()
@@ -237,6 +260,12 @@ def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> N
         ('cron: "0 7 * * *", webhook: "https://x"', "pushNotifications: true"),
         ('cron: "0 7 * * *", webhook: "http://localhost:9/hook"', "pushNotifications: true"),
         ('cron: "0 7 * * *", webhook: "http://x.example.com"', "begins with https://"),
+        ('cron: "0 7 * * *", webhook: "http://localhost.example.com"', "must be https"),
+        ('cron: "0 7 * * *", webhook: "https://10.0.0.1/x"', "its address is not public"),
+        ('cron: "0 7 * * *", webhook: "https://me:secret@example.com"', "no user name"),
+        ('cron: "0 7 * * *", webhook: "https://example.com:99999/"', "is not a url"),
+        ('cron: "0 7 * * *", webhook: ""', "must be https"),
+        ('cron: "0 7 * * *", webhook: "https://x", token: "pässword"', "token cannot be sent in a header"),
         ('cron: "0 7 * * *", owner: "a b"', "owner"),
         ('cron: "0 7 * * *", catch_up_minutes: 2000', "1440"),
     ],

@@ -118,6 +118,12 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     # One that is called card.yml, say, is named by `check_all`.
     stages.check_agent_names(names, sorted({card.parent.name for card in folder.glob("*/card.*")}))
     for profile in check_all(folder, names):
+        for schedule in profile.card.schedules:
+            if schedule.webhook is not None and not schedule.webhook.startswith("https:"):
+                raise ConfigurationError(
+                    f"agent {profile.name}: schedule {schedule.id} has a webhook on this machine, which a"
+                    " stack does not call: write a URL that begins with https://"
+                )
         if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
                 f"agent {profile.name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"

@@ -50,6 +50,20 @@ def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.
         deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
 
 
+def test_a_schedule_that_calls_this_machine_is_not_deployed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its turns would ever start."""
+    monkeypatch.chdir(tmp_path)
+    place = write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    card = (place / "card.yaml").read_text()
+    schedule = '{ id: daily, cron: "0 7 * * *", message: Go, webhook: "http://localhost:9/hook" }'
+    lines = ("capabilities: { pushNotifications: true }", f"schedules: [{schedule}]")
+    (place / "card.yaml").write_text("\n".join((card, *lines)))
+    with pytest.raises(ConfigurationError, match="schedule daily has a webhook on this machine"):
+        deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
+
+
 def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:
     (tmp_path / "RpcFunction").mkdir()
     code = tmp_path / "RpcFunction" / "rpc.py"

@@ -5,7 +5,6 @@ A deployed function reads the manifest instead, and imports no YAML.
 
 import difflib
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -156,7 +155,8 @@ def read_card(path: Path) -> Card:
 
 
 def _check_schedules(path: Path, card: Card) -> None:
-    from a2a_lambda.protocol import cron  # only an agent with schedules needs it
+    from a2a_lambda.net.addresses import Refused, check_webhook_url  # only an agent with schedules needs them
+    from a2a_lambda.protocol import cron
 
     skill_ids = [skill.id for skill in card.all_skills]
     # The names of the package tzdata, which Lambda has, too. This machine may know others.
@@ -183,11 +183,13 @@ def _check_schedules(path: Path, card: Card) -> None:
             raise ConfigurationError(
                 f"{location}: arguments are for a skill: write `skill: {skill_ids[0]}`, too"
             )
-        # make run also calls this machine by http.
-        if schedule.webhook and not re.match(
-            r"https://|http://(localhost|127\.|\[::1\])", schedule.webhook, re.I
-        ):
-            raise ConfigurationError(f"{location}: its webhook must be a URL that begins with https://")
+        if schedule.webhook is not None:
+            try:
+                check_webhook_url(schedule.webhook, allow_loopback=True)  # make run calls this machine, too
+            except Refused as error:
+                raise ConfigurationError(
+                    f"{location}: url of its webhook: {error}. Write one that begins with https://"
+                ) from None
         if schedule.webhook is not None and not card.capabilities.pushNotifications:
             raise ConfigurationError(
                 f"{location}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"
@@ -233,9 +235,10 @@ def _card_mistakes(
                 value = node.value if is_scalar and not is_secret else "…"
                 as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
                 advice = f'"{value}"' if is_scalar else as_json
-                mistake = f"{name} must be text, but YAML reads {value} as {kind}: write {advice}"
-                if not node.value:
-                    mistake = f"{name} is empty"
+                problem = f"must be text, but YAML reads {value} as {kind}: write {advice}"
+                mistake = f"{name} {problem if node.value else 'is empty'}"
+            case "string_pattern_mismatch" if loc[-1] == "token":
+                mistake = f"{name} cannot be sent in a header: write it in printable ASCII"
             case "list_type":
                 advice = (
                     f"write [{node.value}]"

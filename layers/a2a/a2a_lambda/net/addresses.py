@@ -2,7 +2,9 @@
 
 import asyncio
 import ipaddress
+import re
 import socket
+from urllib.parse import urlsplit
 
 from a2a_lambda.errors import KitError
 from a2a_lambda.threads import Pool
@@ -15,6 +17,8 @@ GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 
 PORTS = range(1, 65_536)
+
+WEBHOOK_URL_BYTES = 2_048
 
 LOOKUP_SECONDS = 3.0
 """Seconds in which a name server must answer."""
@@ -32,6 +36,30 @@ class NotPublic(Refused):
 
 class Unresolved(KitError):
     """A name that has no address at the moment."""
+
+
+def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
+    """Host and port of a webhook, for as much as its URL alone shows. allow_loopback: this machine's own
+    addresses are allowed, also by http. Raises Refused."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or 443
+    except ValueError:
+        raise Refused("is not a url") from None
+    if len(url) > WEBHOOK_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
+        raise Refused("is not a url")
+    try:
+        is_local, is_private = is_loopback(host), not is_public(host)
+    except ValueError:  # a name, whose addresses only `resolve` knows
+        is_local, is_private = host == "localhost", False
+    is_local = is_local and allow_loopback
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
+        raise Refused("must be https" + (", or http on this machine" if allow_loopback else ""))
+    if not host or parts.username is not None or parts.password is not None:
+        raise Refused("must have a host and no user name")
+    if is_private and not is_local:
+        raise NotPublic(f"{host}: its address is not public")
+    return host, port
 
 
 async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list[str]:

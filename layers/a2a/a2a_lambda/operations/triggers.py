@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError, safe_text
+from a2a_lambda.errors import ConfigurationError, InvalidParams, RouteNotFound, StoreError, safe_text
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
@@ -91,9 +91,14 @@ class Triggers:
             except StoreError as error:
                 failure = error
             except Exception as error:
-                # One schedule must not hold up the others, and a later look cannot help.
-                logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, safe_text(error))
-                await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
+                # One schedule must not hold up the others, and a later look cannot help. What is wrong with
+                # the message is wrong with the card, and no client's text.
+                reason = str(error) if isinstance(error, InvalidParams) else safe_text(error)
+                logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, reason)
+                try:
+                    await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
+                except StoreError as store_error:
+                    failure = store_error
         if failure is not None:
             raise failure
         return count

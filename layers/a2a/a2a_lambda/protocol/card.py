@@ -30,6 +30,9 @@ OWNER_PATTERN = r"^[A-Za-z0-9_.@:-]{1,64}$"
 AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
+HEADER_PATTERN = r"^(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?$"
+"""Valid value of a header (RFC 9110 section 5.5). Above all, it has no end of line."""
+
 SCOPE_PATTERN = r"^[\x21\x23-\x5B\x5D-\x7E]+$"
 """A scope (RFC 6749 section 3.3): quotes enclose it in a header, and spaces separate it in a token."""
 
@@ -109,7 +112,7 @@ class Trigger(CardModel):
     arguments: dict[str, str] = {}
     owner: str = Field(pattern=OWNER_PATTERN)
     webhook: str | None = None
-    token: str | None = None
+    token: str | None = Field(default=None, pattern=HEADER_PATTERN)
 
 
 class Schedule(Trigger):

@@ -7,13 +7,11 @@ from urllib.parse import urlsplit
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.net.addresses import Refused, Unresolved, is_loopback, resolve
+from a2a_lambda.net.addresses import Refused, Unresolved, check_webhook_url, is_loopback, resolve
+from a2a_lambda.protocol.card import HEADER_PATTERN
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
-HEADER = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
-"""Valid value of a header (RFC 9110 section 5.5). Above all, it has no end of line."""
-
-MAX_URL_BYTES = 2_048
+HEADER = re.compile(HEADER_PATTERN)
 
 MAX_CONFIG_BYTES = 8_192
 """JSON bytes of a config."""
@@ -35,19 +33,10 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
     """
     if len(strictjson.dumps(config)) > MAX_CONFIG_BYTES:
         raise InvalidParams(f"a push notification config may have at most {MAX_CONFIG_BYTES} bytes")
-    url = config["url"]
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or 443
-    except ValueError:
-        raise _invalid_url("is not a url") from None
-    if len(url) > MAX_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
-        raise _invalid_url("is not a url")
-    is_plain = parts.scheme == "http" and policy.allow_loopback
-    if parts.scheme != "https" and not is_plain:
-        raise _invalid_url("must be https" + (", or http on this machine" if policy.allow_loopback else ""))
-    if not host or parts.username is not None or parts.password is not None:
-        raise _invalid_url("must have a host and no user name")
+        host, port = check_webhook_url(config["url"], allow_loopback=policy.allow_loopback)
+    except Refused as error:
+        raise _invalid_url(str(error)) from None
     authentication = config.get("authentication", {})
     values = {
         "token": config.get("token", ""),
@@ -65,6 +54,7 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
         addresses = []
     except Refused as error:
         raise _invalid_url(str(error)) from None
+    is_plain = urlsplit(config["url"]).scheme == "http"
     if is_plain and not (addresses and all(map(is_loopback, addresses))):
         raise _invalid_url("must be https, or http on this machine")
 
