@@ -1,13 +1,14 @@
 """Values of slots become typed arguments, and annotations the schema of an output."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from jsonschema import ValidationError, validate
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, Field
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
@@ -121,6 +122,50 @@ def test_hints_of_the_turn_and_of_the_result_may_be_for_the_type_checker_only() 
     tell.__annotations__ = {"turn": "Turn", "n": "Absent"}
     with pytest.raises(ConfigurationError, match="name 'Absent' is not defined"):
         Skill(skill(tell))
+
+
+class Times(BaseModel):
+    naive: datetime = datetime(2026, 1, 1, 9, 30)
+    aware: AwareDatetime = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
+    clock: time = time(9, 30)
+    short: timedelta = timedelta(seconds=1.5)
+    past: timedelta = timedelta(days=-1)
+    number: Annotated[str, Field(pattern=r"^\d{3}\-\d{4}$")] = "123-4567"
+
+
+def test_the_schema_of_an_output_promises_what_javascript_can_check() -> None:
+    """MCP's clients in TypeScript check formats, and read patterns as JavaScript does."""
+
+    def tell() -> Times:
+        raise NotImplementedError
+
+    schema = Skill(skill(tell)).output_schema
+    assert schema is not None
+    formats = {name: field["format"] for name, field in schema["properties"].items() if "format" in field}
+    assert formats == {"aware": "date-time"}
+    assert "pattern" not in str(schema)
+    validate(to_jsonable_python(Times()), schema)
+
+
+class Named(TypedDict):
+    amount: Annotated[int, Field(alias="amt")]
+
+
+class NamedModel(BaseModel):
+    amount: Annotated[int, Field(serialization_alias="amt")]
+
+
+def test_a_class_that_is_not_sent_by_its_aliases_has_no_schema() -> None:
+    def tell() -> Named:
+        raise NotImplementedError
+
+    def tell_model() -> NamedModel:
+        raise NotImplementedError
+
+    assert Skill(skill(tell)).output_schema is None
+    schema = Skill(skill(tell_model)).output_schema
+    assert schema is not None
+    validate(to_jsonable_python(NamedModel(amount=1)), schema)
 
 
 class Weight(BaseModel):

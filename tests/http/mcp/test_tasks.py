@@ -150,8 +150,8 @@ def test_a_client_without_tasks_is_told_where_it_is(
     monkeypatch.setattr("a2a_lambda.http.request.INVOCATION_SECONDS", 2.5)
     plain = Mcp(client, mcp.key, "/mcp")
     late = text_of(plain.call("chat", {"message": "more"}))
-    [task] = re.findall(r"task='([^']+)'", late)
-    assert task in text_of(plain.call("chat", {"task": task}))
+    [task] = re.findall(r"task='([^']+)' and message='' to see", late)  # the tool's schema requires a message
+    assert task in text_of(plain.call("chat", {"task": task, "message": ""}))
     work(kit, queue)
     assert text_of(plain.call("chat", {"task": task})) == "heard: more"
 

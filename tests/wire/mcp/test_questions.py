@@ -76,6 +76,16 @@ def test_what_no_form_can_hold_is_a_text(schema: Json) -> None:
     assert field_of({FILLS: "a"}, {"a": schema}) == ("a", {"type": "string"})
 
 
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [("date", True), ("date-time", True), ("email", True), ("uuid", False), ("time", False)],
+)
+def test_a_form_may_have_a_field_of_some_formats(name: str, *, is_kept: bool) -> None:
+    """A client shows a calendar for a date."""
+    _, field = field_of({FILLS: "day"}, {"day": {"type": "string", "format": name}})
+    assert field == ({"type": "string", "format": name} if is_kept else {"type": "string"})
+
+
 def test_choices_are_an_enum_of_texts() -> None:
     choices = {FILLS: "a", CHOICES: ["1", "2"]}
     assert field_of(choices, {"a": NUMBER}) == ("a", {"type": "string", "enum": ["1", "2"]})

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
 
 from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended
@@ -59,7 +60,7 @@ def operation(of: Json, path: str = "/message:send") -> Json:
 
 def sample(schema: Json, **definitions: Json) -> Json:
     """The example of an argument with a schema."""
-    arguments = {"type": "object", "properties": {"a": schema}, "$defs": definitions}
+    arguments = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": definitions}
     examples = operation(document(schemas={"buy": arguments}))["requestBody"]["content"]["application/json"]
     [part] = examples["examples"]["buy"]["value"]["message"]["parts"]
     return part["data"].get("a", "absent")
@@ -160,7 +161,7 @@ def test_each_skill_has_an_example() -> None:
         ({"type": "array"}, [{}]),
         ({"type": "array", "items": False}, []),
         ({"type": "array", "items": False, "prefixItems": [{"type": "integer"}]}, [1]),
-        ({"type": "object", "properties": {"b": {"type": "string"}}}, {"b": "text"}),
+        ({"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}, {"b": "text"}),
         (True, {}),
         ({}, {}),
     ],
@@ -170,11 +171,13 @@ def test_an_example_fits_its_schema(schema: Json, value: Json) -> None:
 
 
 def test_an_example_ends_where_its_schema_contains_itself() -> None:
-    tree = {"type": "object", "properties": {"child": {"$ref": "#/$defs/Tree"}, "name": {"type": "string"}}}
+    fields = {"child": {"$ref": "#/$defs/Tree", "default": {}}, "name": {"type": "string", "default": "text"}}
+    tree = {"type": "object", "properties": fields}
     assert sample({"$ref": "#/$defs/Tree"}, Tree=tree) == {"name": "text"}
     many = {
         "type": "object",
         "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Many"}}},
+        "required": ["children"],
     }
     assert sample({"$ref": "#/$defs/Many"}, Many=many) == {"children": []}
     assert sample({"$ref": "#/$defs/Absent"}) == {}
@@ -211,6 +214,50 @@ def test_schemas_are_components_with_names_of_their_own() -> None:
     }
     assert schemas["BuyArguments.LineItem"] == {"type": "object", "properties": {"title": {"type": "string"}}}
     assert schemas["BuyArguments.LineItem_"] is True
+
+
+def test_a_union_names_its_members_where_they_are() -> None:
+    """Generators refuse a document with a reference that leads nowhere."""
+    members = {"Cat": {"type": "object"}, "Dog": {"type": "object"}}
+    mapping = {name.lower(): f"#/$defs/{name}" for name in members}
+    pet = {
+        "discriminator": {"propertyName": "kind", "mapping": mapping},
+        "oneOf": [{"$ref": reference} for reference in mapping.values()],
+    }
+    schema = {"type": "object", "properties": {"pet": pet}, "$defs": members}
+    components = document(schemas={"buy": schema})["components"]["schemas"]
+    union = components["BuyArguments"]["properties"]["pet"]
+    assert union["discriminator"]["propertyName"] == "kind"
+    references = [item["$ref"] for item in union["oneOf"]]
+    assert [*union["discriminator"]["mapping"].values()] == references
+    assert {reference.removeprefix("#/components/schemas/") for reference in references} <= components.keys()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer", "minimum": 3}, 3),
+        ({"type": "integer", "exclusiveMinimum": 3}, 4),
+        ({"type": "integer", "maximum": 0}, 0),
+        ({"type": "integer", "exclusiveMaximum": 0}, -1),
+        ({"type": "integer", "multipleOf": 5}, 5),
+        ({"type": "number", "minimum": 0.5, "maximum": 0.75}, 0.75),
+        ({"type": "string", "minLength": 6}, "textxx"),
+        ({"type": "string", "maxLength": 2}, "te"),
+        ({"type": "string", "format": "duration"}, "PT1H"),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
+    ],
+)
+def test_an_example_is_within_limits(schema: Json, value: Json) -> None:
+    assert sample(schema) == value
+    jsonschema.validate(value, schema)
+
+
+def test_what_may_be_left_out_and_has_no_default_is_not_in_an_example() -> None:
+    """A made-up value would only be refused."""
+    properties = {"a": {"type": "string", "pattern": "^x$"}, "b": {"type": "integer", "default": 3}}
+    schema = {"type": "object", "properties": properties}
+    assert _sample(schema, {}, ()) == {"b": 3}
 
 
 def test_a_skill_whose_id_has_no_letter_is_numbered() -> None:

@@ -45,6 +45,9 @@ TYPE_TEXTS = {
     "time": "a time such as 18:00:00",
     "uri": "a URL",
     "uuid": "a UUID",
+    "duration": "a duration such as PT1H30M",
+    "ipv4": "an IP address such as 192.0.2.1",
+    "ipv6": "an IP address such as 2001:db8::1",
 }
 """What a value must be, by its type or format in JSON Schema."""
 
@@ -164,8 +167,23 @@ def _with_numbers(value: Any) -> Any:
 
 
 class OutputSchema(GenerateJsonSchema):
-    """Schemas of what a skill returns. A decimal is sent as a text, which may have an exponent, as in "1E-8";
-    pydantic's own pattern refuses one."""
+    """Schemas of what a skill returns. They promise what clients can check, and what is kept: some check
+    formats, and read patterns as JavaScript's."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        return {"type": "string"}  # it may have an exponent, as in "1E-8", which pydantic's pattern refuses
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        # The formats are those of RFC 3339, and only this type always has the offset that it needs.
+        return (
+            super().datetime_schema(schema) if schema.get("tz_constraint") == "aware" else {"type": "string"}
+        )
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
         return {"type": "string"}
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        return {"type": "string"}  # RFC 3339 has neither fractions nor signs
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        return {key: value for key, value in super().str_schema(schema).items() if key != "pattern"}

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -293,7 +293,13 @@ class Skill:
         if not (is_model or is_typeddict(kind)) or kind.__module__.startswith("a2a_lambda."):
             return None
         try:
-            schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=OutputSchema)
+            schema_of = partial(
+                TypeAdapter(hint).json_schema, mode="serialization", schema_generator=OutputSchema
+            )
+            schema = schema_of()
+            # Only pydantic's own classes are sent by their aliases.
+            if not hasattr(kind, "__pydantic_serializer__") and schema != schema_of(by_alias=False):
+                return None
         except Exception:  # a class that has no schema promises nothing
             return None
         if "$ref" in schema:  # of a class that contains itself

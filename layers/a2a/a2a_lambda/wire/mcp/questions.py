@@ -22,7 +22,10 @@ FLAT_TYPES: Mapping[str, tuple[type, ...]] = {
 """Types of a field, and those of its default in Python."""
 
 FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "default")
-"""What a field of a form may have."""
+"""What a field of a form may have, beside its format."""
+
+FORM_FORMATS = ("date", "date-time", "email", "uri")
+"""Formats that a field of a form may have."""
 
 DECLINED = "The user declined to answer."
 CANCELED = "The user closed the question without an answer."
@@ -64,6 +67,8 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a text
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
         field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
+        if parameter.get("format") in FORM_FORMATS:
+            field["format"] = parameter["format"]
     choices = choices_of(task)
     if choices and field["type"] != "boolean":  # choices are texts, whatever the parameter's type
         texts: dict[str, Json] = {

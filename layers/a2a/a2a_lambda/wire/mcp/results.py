@@ -96,6 +96,8 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
         if choices_of(task) and choice not in question:  # the kit's own questions say it
             question += choice
         return f"{question}\nTo answer, {call} and {name}=<the answer>."
+    if tool is not None and tool.message_argument in tool.input_schema.get("required", ()):
+        call += f" and {tool.message_argument}=''"  # a client may hold the model to the schema
     return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
 
 

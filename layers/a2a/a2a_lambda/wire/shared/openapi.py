@@ -3,6 +3,7 @@
 Source: https://spec.openapis.org/oas/v3.1.0
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ SCHEMAS = "#/components/schemas/"
 SENDS = {"sendMessage", "sendStreamingMessage"}
 """Ids of the operations that take a message."""
 
-SAMPLES: Mapping[str, Json] = {"string": "text", "boolean": True, "null": None}
+SAMPLES: Mapping[str, Json] = {"boolean": True, "null": None}
 """Examples of arguments, by their type."""
 
 FORMATS: Mapping[str, Json] = {
@@ -27,6 +28,9 @@ FORMATS: Mapping[str, Json] = {
     "email": "ann@example.com",
     "uri": "https://example.com",
     "uuid": "00000000-0000-4000-8000-000000000000",
+    "duration": "PT1H",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
 }
 """Examples of texts, by their format."""
 
@@ -168,19 +172,30 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
         case "array":
             if schema.get("items") is False and "prefixItems" not in schema:
                 return []
-            items = schema.get("prefixItems") or [schema.get("items", {})]
+            items = schema.get("prefixItems") or [schema.get("items", {})] * max(1, schema.get("minItems", 1))
             return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
         case "object":
             required = schema.get("required", ())
             return {
                 name: _sample(property, definitions, above)
                 for name, property in schema.get("properties", {}).items()
-                if name in required or _reference(property) not in above
+                if name in required or ("default" in property and _reference(property) not in above)
             }
         case "number" | "integer":
-            return schema.get("minimum", 1)
+            return _sample_number(schema)
+        case "string":
+            return "text".ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
         case other:
             return SAMPLES.get(str(other), {})
+
+
+def _sample_number(schema: Object) -> float:
+    """A number within the limits: 1, or else the one that is next to it."""
+    unit = schema.get("multipleOf", 1)
+    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf) + unit)
+    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf) - unit)
+    number: float = min(max(1, low), high)
+    return number if "multipleOf" not in schema else math.ceil(number / unit) * unit
 
 
 def _reference(schema: Json) -> str:
@@ -231,6 +246,9 @@ def _refer(value: Json, references: Mapping[str, str]) -> Json:
             result[key] = {name: _refer(property, references) for name, property in item.items()}
         elif key == "$ref":
             result[key] = references.get(item, item)
+        elif key == "discriminator":
+            mapping = item.get("mapping", {})
+            result[key] = {**item, "mapping": {tag: references.get(ref, ref) for tag, ref in mapping.items()}}
         elif key != "title":
             result[key] = _refer(item, references)
     return result
