@@ -50,6 +50,13 @@ def test_a_streamed_reply_comes_back_whole(tmp_path: Any, how: str) -> None:
     assert answer.task["artifacts"][0]["parts"] == reply.parts
 
 
+@pytest.mark.parametrize("output", ["Message('Hello!')", "'Wait. ', Message('Hello!')", "Ask('Hello!')"])
+def test_a_message_that_ends_a_turn_is_part_of_the_conversation(tmp_path: Any, output: str) -> None:
+    agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn): return {output}"))
+    *_, reply = talk(agent, "hi").context.conversation
+    assert reply.text.endswith("Hello!")
+
+
 def test_what_is_no_text_keeps_its_place(tmp_path: Any) -> None:
     code = """
     @skill
