@@ -74,6 +74,7 @@ PURE_LIBRARIES = {
         "itertools",
         "json",
         "math",
+        "operator",
         "pydantic",
         "re",
         "secrets",

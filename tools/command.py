@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec
@@ -80,6 +80,12 @@ def split_words(variable: str, environ: Mapping[str, str]) -> list[str]:
 def split_names(text: str) -> list[str]:
     """Names, each once, with commas or spaces between them, as AgentNames and AGENTS have them."""
     return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
+def unknown_agent(name: str, folders: Iterable[Path]) -> ConfigurationError:
+    """The error for an agent that is not there. folders: those of the agents."""
+    names = ", ".join(sorted(folder.name for folder in folders)) or "none"
+    return ConfigurationError(f"there is no agent {name!r}. There are: {names}")
 
 
 def is_loopback(url: str) -> bool:

@@ -156,7 +156,49 @@ async def run(turn):
         run(written(tmp_path, body))
 
 
-def test_what_cannot_happen_deployed_fails_in_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "functools.partial(visit, city)",
+        "functools.partial(visit, turn, city=city)",
+        "lambda city=city: visit(turn, city)",
+        "oslo if city == 'Oslo' else rome",
+    ],
+)
+def test_branches_of_functions_are_told_apart_by_their_arguments(tmp_path: Path, branch: str) -> None:
+    body = f"""
+import functools
+runs = itertools.count()
+async def visit(turn, city=""): return city
+async def oslo(): return "Oslo"
+async def rome(): return "Rome"
+@skill
+async def run(turn):
+    cities = ["Oslo", "Rome"][:: (-1) ** next(runs)]
+    await turn.parallel(*[{branch} for city in cities])
+    await turn.sleep(hours=1)
+"""
+    with pytest.raises(CodeChanged, match=r"Rome|rome"):
+        run(written(tmp_path, body))
+
+
+def test_the_arguments_of_branches_may_be_anything(tmp_path: Path) -> None:
+    """Of a turn, or of an object, nothing shows that would be the same in each run."""
+    body = """
+import functools
+async def visit(turn, client, city): return city
+@skill
+async def run(turn):
+    found = await turn.parallel(functools.partial(visit, turn, object(), "Oslo"), turn.step("b", int))
+    await turn.sleep(hours=1)
+    return {"found": found}
+"""
+    answer = run(written(tmp_path, body))
+    assert answer.data == [{"found": ["Oslo", 0]}]
+    assert answer.steps == ["sleep", "b"], "branches are no steps"
+
+
+def test_a_wait_without_a_timeout_never_ends_by_one(tmp_path: Path) -> None:
     body = """
 @skill
 async def run(turn):
@@ -167,14 +209,20 @@ async def run(turn):
 """
     with pytest.raises(ValueError, match="'reply' has no timeout"):
         run(written(tmp_path, body), replies={"reply": TimeoutError})
+
+
+def test_a_turn_has_as_many_operations_as_lambda_keeps(tmp_path: Path) -> None:
     body = """
 @skill
-async def run(turn):
-    while True:
+async def run(turn, count: int):
+    for _ in range(count):
         await turn.step("next", int)
+    return "done"
 """
+    agent = written(tmp_path, body)
+    assert run(agent, slots={"count": "3000"}).text == "done"
     with pytest.raises(RuntimeError, match="may have 3,000 operations"):
-        run(written(tmp_path, body))
+        run(agent, slots={"count": "3001"})
 
 
 @pytest.mark.parametrize(

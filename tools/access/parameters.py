@@ -7,7 +7,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.command import split_names
+from tools.command import split_names, unknown_agent
 from tools.deployment.stack import table_of
 from tools.state import KEYS_PATH, port_argument, read_state
 
@@ -51,6 +51,5 @@ def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     agents = tuple(split_names(environ.get("AGENTS", "")))
     for agent in agents:
         if Path(agent).name != agent or not (Settings().agents / agent / "card.yaml").is_file():
-            names = ", ".join(sorted(card.parent.name for card in Settings().agents.glob("*/card.yaml")))
-            raise ConfigurationError(f"there is no agent {agent!r}. There are: {names or 'none'}")
+            raise unknown_agent(agent, (card.parent for card in Settings().agents.glob("*/card.yaml")))
     return agents

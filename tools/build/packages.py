@@ -28,7 +28,7 @@ from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
 from tools.builds import read_python
-from tools.command import read_text, reports_errors, split_words
+from tools.command import read_text, reports_errors, split_words, unknown_agent
 from tools.environments import DEPENDENCIES
 
 STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
@@ -82,8 +82,7 @@ def list_of(agent: str) -> Path:
     if not agent:
         return LIST
     if not (AGENTS / agent / "card.yaml").exists():
-        names = ", ".join(sorted(card.parent.name for card in AGENTS.glob("*/card.yaml")))
-        raise ConfigurationError(f"there is no agent {agent!r}. There are: {names or 'none'}")
+        raise unknown_agent(agent, (card.parent for card in AGENTS.glob("*/card.yaml")))
     return AGENTS / agent / "packages.txt"
 
 

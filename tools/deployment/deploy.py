@@ -18,6 +18,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.net.addresses import Refused, check_webhook_url
 from tools import environments, template
 from tools.agents import stages
 from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
@@ -119,11 +120,13 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     stages.check_agent_names(names, sorted({card.parent.name for card in folder.glob("*/card.*")}))
     for profile in check_all(folder, names):
         for schedule in profile.card.schedules:
-            if schedule.webhook is not None and not schedule.webhook.startswith("https:"):
+            try:
+                if schedule.webhook is not None:
+                    check_webhook_url(schedule.webhook, allow_loopback=False)
+            except Refused as error:
                 raise ConfigurationError(
-                    f"agent {profile.name}: schedule {schedule.id} has a webhook on this machine, which a"
-                    " stack does not call: write a URL that begins with https://"
-                )
+                    f"agent {profile.name}: schedule {schedule.id}: deployed, its webhook's URL {error}"
+                ) from None
         if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(
                 f"agent {profile.name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"

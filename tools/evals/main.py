@@ -21,7 +21,7 @@ from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
-from tools.command import reports_errors
+from tools.command import reports_errors, unknown_agent
 from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
@@ -38,8 +38,7 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     """Cases by agent. name: name of the only agent to run; "" = all. Raises ConfigurationError."""
     folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
     if name and name not in {folder.name for folder in folders}:
-        names = ", ".join(folder.name for folder in folders) or "none"
-        raise ConfigurationError(f"there is no agent {name!r}. There are: {names}")
+        raise unknown_agent(name, folders)
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
     for folder in folders:
         _check_skills(folder, cases.get(folder.name, []))

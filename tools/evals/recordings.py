@@ -3,8 +3,9 @@
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +18,6 @@ from vcr.filters import decode_response
 
 from a2a_lambda.agent.configuration import Configuration, variable_of
 from a2a_lambda.client import AwsSignature, ClientCredentials
-from a2a_lambda.errors import ConfigurationError
 
 CREDENTIALS = re.compile(
     r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm|kms|cognito-identity"
@@ -49,10 +49,11 @@ class Recorder:
     def __init__(self, folder: Path, mode: str) -> None:
         self._folder = folder / "tests" / "recordings"
         self._mode = mode
+        self._values: dict[str, str] = {}  # of the secrets that agents have read, by variable
         self._vcr = vcr.VCR(
             filter_query_parameters=list(SECRET_PARAMETERS),
-            before_record_request=_without_secrets,
-            before_record_response=_response_without_secrets,
+            before_record_request=partial(_without_secrets, self._values),
+            before_record_response=partial(_response_without_secrets, self._values),
             match_on=("method", "scheme", "host", "port", "path", "query", "body"),
         )
 
@@ -64,8 +65,8 @@ class Recorder:
     @property
     def configuration(self) -> Configuration:
         """What agents get as their secrets and settings."""
-        kind = ReplayedConfiguration if self.replays else Configuration
-        return kind("", os.environ, Path(".env"))
+        kind = ReplayedConfiguration if self.replays else RecordedConfiguration
+        return kind(self._values)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -84,14 +85,25 @@ class Recorder:
             yield
 
 
-class ReplayedConfiguration(Configuration):
-    """Calls no service, so a secret that this machine lacks is the name of its variable, as in recordings."""
+class RecordedConfiguration(Configuration):
+    """Remembers the secrets that it gives, because one may be the text of an ARN. values: takes them, by
+    variable."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        super().__init__("", os.environ, Path(".env"))
+        self._values = values
 
     def secret(self, name: str) -> str:
-        try:
-            return super().secret(name)
-        except ConfigurationError:
-            return variable_of("secret", name)
+        value = self._values[variable_of("secret", name)] = super().secret(name)
+        return value
+
+
+class ReplayedConfiguration(RecordedConfiguration):
+    """Asks no service: a secret is the name of its variable, as in recordings, which keep a short one."""
+
+    def secret(self, name: str) -> str:
+        value = self._find("secret", name)
+        return value if value and len(value) < SECRET_CHARACTERS else variable_of("secret", name)
 
 
 async def _unsigned(
@@ -100,11 +112,11 @@ async def _unsigned(
     yield request
 
 
-def _without_secrets(request: Any) -> Any:
+def _without_secrets(values: Mapping[str, str], request: Any) -> Any:
     """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
     if CREDENTIALS.search(request.uri):
         return None
-    spellings = _secret_spellings()
+    spellings = _secret_spellings(values)
     request.headers = {}
     request.uri = _without_values(request.uri, spellings)
     request.body = _without_values(request.body, spellings)
@@ -113,9 +125,9 @@ def _without_secrets(request: Any) -> Any:
     return request
 
 
-def _secret_spellings() -> list[tuple[str, str]]:
+def _secret_spellings(values: Mapping[str, str]) -> list[tuple[str, str]]:
     """Values of secrets as a request may have them, the longest first, and their variables."""
-    variables = {**dotenv_values(".env", interpolate=False), **os.environ}
+    variables = {**dotenv_values(".env", interpolate=False), **os.environ, **values}
     spellings: set[tuple[str, str]] = set()
     for variable, value in variables.items():
         if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
@@ -140,15 +152,15 @@ def _without_values(content: Any, spellings: list[tuple[str, str]]) -> Any:
     return content
 
 
-def _response_without_secrets(response: dict[str, Any]) -> dict[str, Any]:
+def _response_without_secrets(values: Mapping[str, str], response: dict[str, Any]) -> dict[str, Any]:
     """A response as it is recorded. A service may repeat the key that it was sent."""
-    spellings = _secret_spellings()
+    spellings = _secret_spellings(values)
     plain_response = decode_response(response)  # a body may be compressed
     body = _without_values(plain_response["body"], spellings)
     has_secret = body != plain_response["body"]
     headers = {
-        name: _without_values(values, spellings)
-        for name, values in (plain_response if has_secret else response)["headers"].items()
+        name: _without_values(lines, spellings)
+        for name, lines in (plain_response if has_secret else response)["headers"].items()
         if name.lower() != "set-cookie" and not (has_secret and name.lower() == "content-length")
     }
     return {**response, "headers": headers, "body": body if has_secret else response["body"]}

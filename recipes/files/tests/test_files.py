@@ -54,9 +54,23 @@ def test_cells_are_read_as_csv_has_them(agent: Agent) -> None:
         assert (added.text, content_of(added)) == ("Rows: 4.", b"w,n\r\n19,0.3\r\n")
 
 
+@pytest.mark.parametrize(
+    ("content", "totals"),
+    [
+        (b"n,n\n1,2\n3,4", b"n,n\r\n4,6\r\n"),
+        (b"n;m\n0,5;1E2\n.25;7", b"n,m\r\n0.75,107\r\n"),
+        (b"n,m\n1\n2,3,4", b"n,m\r\n3,3\r\n"),
+    ],
+)
+def test_columns_are_added_up_by_their_place(agent: Agent, content: bytes, totals: bytes) -> None:
+    """Two may have one name, a row may be short or long, and many countries write a decimal comma."""
+    file = File("data.csv", content, media_type="text/csv")
+    assert content_of(asyncio.run(agent.run(skill="add-up", files=[file]))) == totals
+
+
 def test_a_file_that_does_not_fit_into_memory_is_not_sorted(agent: Agent) -> None:
-    large = File("data.csv", b"1\n" * 2_500_001, media_type="text/csv")
-    with pytest.raises(SkillError, match="more than 5,000,000 bytes"):
+    large = File("data.csv", b"1\n" * 1_000_001, media_type="text/csv")
+    with pytest.raises(SkillError, match="more than 2,000,000 bytes"):
         asyncio.run(agent.run(skill="sort-rows", files=[large]))
 
 

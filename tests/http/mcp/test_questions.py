@@ -126,6 +126,15 @@ def test_an_answer_in_words_gets_only_what_is_new(mcp: Mcp, meta: dict[str, int]
     assert text_of(plain.call("chat", {"task": task})) == "Good morning to you.\nheard: bye"
 
 
+def test_an_answer_in_words_that_is_sent_again_gets_the_same(mcp: Mcp) -> None:
+    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    [task] = re.findall(r"task='([^']+)'", text_of(plain.call("chat", {"message": "good morning"})))
+    body = plain.body("tools/call", {"name": "chat", "arguments": {"task": task, "message": "bye"}})
+    answers = [plain.post(body, **{"Idempotency-Key": "one"}).json() for _ in range(2)]
+    assert text_of(answers[0]["result"]) == "heard: bye"
+    assert text_of(answers[1]["result"]) == "Good morning to you.\nheard: bye", "the first one may be lost"
+
+
 def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
     plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
     asked = text_of(plain.call("order", {"message": "please"}))

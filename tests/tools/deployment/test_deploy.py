@@ -1,6 +1,7 @@
 """make deploy: what sam is called with."""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -50,17 +51,27 @@ def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.
         deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
 
 
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://localhost:9/hook", "must be https"),
+        ("https://localhost/hook", "must have a public address"),
+        ("https://127.0.0.1:9/x", "must have a public address"),
+        ("https://[::1]/", "must have a public address"),
+        ("HTTPS://example.com/hook", ""),
+    ],
+)
 def test_a_schedule_that_calls_this_machine_is_not_deployed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, problem: str
 ) -> None:
     """None of its turns would ever start."""
     monkeypatch.chdir(tmp_path)
     place = write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
     card = (place / "card.yaml").read_text()
-    schedule = '{ id: daily, cron: "0 7 * * *", message: Go, webhook: "http://localhost:9/hook" }'
+    schedule = '{ id: daily, cron: "0 7 * * *", message: Go, webhook: "URL" }'
     lines = ("capabilities: { pushNotifications: true }", f"schedules: [{schedule}]")
-    (place / "card.yaml").write_text("\n".join((card, *lines)))
-    with pytest.raises(ConfigurationError, match="schedule daily has a webhook on this machine"):
+    (place / "card.yaml").write_text("\n".join((card, *lines)).replace("URL", url))
+    with pytest.raises(ConfigurationError, match=problem) if problem else nullcontext():
         deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
 
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from a2a_lambda.agent.trial import Answer
+from a2a_lambda.aws import clients
 from a2a_lambda.client import Client
 from a2a_lambda.kit import Kit
 from tests.agent.folders import CARD
@@ -233,6 +234,8 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     asked = len(httpserver.log)
     monkeypatch.delenv("SECRET_BRAVE")
     assert evaluate(cases) == 0, "a CI needs no secret"
+    monkeypatch.setenv("SECRET_BRAVE", "")
+    assert evaluate(cases) == 0, "GitHub gives a fork's pull request an empty one"
     monkeypatch.setenv("SECRET_BRAVE", "secret of the CI")
     assert evaluate(cases) == 0
     assert len(httpserver.log) == asked
@@ -247,7 +250,40 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert evaluate(cases.replace("asks", "plain"), plain) == 0, "what calls nothing needs no recording"
 
 
-def test_a_replay_signs_in_nowhere(evaluate: Eval, httpserver: HTTPServer) -> None:
+def test_the_text_of_an_arn_is_in_no_recording(
+    evaluate: Eval, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpserver.expect_request("/model").respond_with_json({"text": "recorded"})
+    monkeypatch.setenv("SECRET_BRAVE", "arn:aws:secretsmanager:eu-west-1:123456789012:secret:brave")
+    reads: list[str] = []
+
+    def get_secret(arn: str) -> str:
+        reads.append(arn)
+        return "secret+of+brave"
+
+    monkeypatch.setattr("a2a_lambda.aws.parameters.get_secret", get_secret)
+    code = (
+        "import json, urllib.request\nfrom a2a_lambda import skill\n\n"
+        "@skill\ndef hello(turn):\n"
+        "    body = json.dumps({'key': turn.secret('brave')}).encode()\n"
+        f"    request = urllib.request.Request({httpserver.url_for('/model')!r}, body)\n"
+        "    return json.load(urllib.request.urlopen(request))['text']\n"
+    )
+    cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
+    assert evaluate(cases, code, RECORD="1") == 0
+    recording = Path("functions/agents/hello/tests/recordings/asks-1.yaml").read_text()
+    assert "SECRET_BRAVE" in recording
+    assert "secret+of+brave" not in recording
+    assert len(reads) == 1
+    assert evaluate(cases) == 0
+    assert len(reads) == 1, "a replay asks no service"
+
+
+@pytest.mark.parametrize(
+    "sign_in",
+    ["ClientCredentials('{url}/token', 'id', turn.secret('partner'))", "AwsSignature('lambda', 'eu-west-1')"],
+)
+def test_a_replay_signs_in_nowhere(evaluate: Eval, httpserver: HTTPServer, sign_in: str) -> None:
     """Nothing records a token."""
     url = httpserver.url_for("").replace("localhost", "127.0.0.1").rstrip("/")
     interface = {"url": f"{url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
@@ -257,19 +293,26 @@ def test_a_replay_signs_in_nowhere(evaluate: Eval, httpserver: HTTPServer) -> No
     httpserver.expect_request("/.well-known/agent-card.json").respond_with_json(card)
     httpserver.expect_request("/").respond_with_json({"jsonrpc": "2.0", "id": 1, "result": {"task": task}})
     code = (
-        "from a2a_lambda import skill\nfrom a2a_lambda.client import Client, ClientCredentials\n\n"
+        "from a2a_lambda import skill\n"
+        "from a2a_lambda.client import AwsSignature, Client, ClientCredentials\n\n"
         "@skill\nasync def hello(turn):\n"
-        f"    auth = ClientCredentials('{url}/token', 'id', turn.secret('partner'))\n"
+        f"    auth = {sign_in.format(url=url)}\n"
         f"    async with Client('{url}', auth=auth, private=True) as other:\n"
         "        return (await other.send('hi'))['id']\n"
     )
     cases = "cases:\n  - { name: asks, message: hi, expect: { contains: t } }\n"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SECRET_PARTNER", "secret of the partner")
+        environment.setenv("AWS_ACCESS_KEY_ID", "mine")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+        clients.session.cache_clear()
         assert evaluate(cases, code, RECORD="1") == 0
-    calls = len(httpserver.log)
-    assert "/token" in {request.path for request, _ in httpserver.log}
-    assert evaluate(cases) == 0
+        environment.setenv("AWS_ACCESS_KEY_ID", "")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        clients.session.cache_clear()
+        calls = len(httpserver.log)
+        assert evaluate(cases) == 0
+    clients.session.cache_clear()
     assert len(httpserver.log) == calls
 
 

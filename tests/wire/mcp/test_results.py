@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from a2a_lambda.protocol.model import FILLS, Part, TaskState
-from a2a_lambda.wire.mcp.results import encode_new_task, encode_result, encode_task, in_revision, progress
+from a2a_lambda.wire.mcp.results import (
+    encode_new_task,
+    encode_result,
+    encode_task,
+    in_revision,
+    progress,
+    without,
+)
 from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import find_tool
 from tests.wire.mcp.examples import profile_of, skill, task, tool
@@ -39,6 +46,31 @@ def test_a_result_has_every_part_and_the_conversation() -> None:
         "content": [text("one"), text("two"), text("Done.")],
         "_meta": {"a2a-lambda/contextId": "c-1"},
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_new"),
+    [
+        (Part(text="one"), Part(text="one"), False),
+        (Part(text="one"), Part(text="one two"), True),
+        (Part(data={"n": 1}), Part(data={"n": 2}), True),
+        # A stored file is a URL that is signed anew, or its bytes.
+        (Part(url="https://b/a?X=1", filename="a.csv"), Part(url="https://b/a?X=2", filename="a.csv"), False),
+        (Part(url="https://b/a?X=1", filename="a.png"), Part(raw="AA==", filename="a.png"), False),
+        (Part(url="https://b/a", filename="a.png"), Part(url="https://b/b", filename="b.png"), True),
+    ],
+)
+def test_what_an_earlier_result_had_is_left_out(before: Part, after: Part, *, is_new: bool) -> None:
+    earlier_artifacts = task(TaskState.INPUT_REQUIRED, before)["artifacts"]
+    assert bool(without(task(TaskState.COMPLETED, after), earlier_artifacts)["artifacts"]) is is_new
+    assert without(task(TaskState.COMPLETED), earlier_artifacts)["artifacts"] == []
+
+
+def test_the_data_of_the_last_turn_is_what_a_tool_promises() -> None:
+    """Each turn of a task that asked may have returned some."""
+    parts = (Part(data={"n": 1}), Part(data={"n": 2}))
+    assert result_of(*parts, promises=True)["structuredContent"] == {"n": 2}
+    assert "structuredContent" not in result_of(*parts)
 
 
 @pytest.mark.parametrize(

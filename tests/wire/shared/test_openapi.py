@@ -241,7 +241,15 @@ def test_a_union_names_its_members_where_they_are() -> None:
         ({"type": "integer", "maximum": 0}, 0),
         ({"type": "integer", "exclusiveMaximum": 0}, -1),
         ({"type": "integer", "multipleOf": 5}, 5),
-        ({"type": "number", "minimum": 0.5, "maximum": 0.75}, 0.75),
+        ({"type": "number", "minimum": 0.5, "maximum": 0.75}, 0.5),
+        ({"type": "number", "exclusiveMinimum": 0.5}, 1),
+        ({"type": "number", "exclusiveMinimum": 0.5, "exclusiveMaximum": 1}, 0.75),
+        ({"type": "integer", "multipleOf": 5, "maximum": 4}, 0),
+        ({"type": "array", "items": {"type": "integer"}, "maxItems": 0}, []),
+        (
+            {"type": "array", "prefixItems": [{"type": "null"}], "items": {"type": "null"}, "minItems": 2},
+            [None] * 2,
+        ),
         ({"type": "string", "minLength": 6}, "textxx"),
         ({"type": "string", "maxLength": 2}, "te"),
         ({"type": "string", "format": "duration"}, "PT1H"),
@@ -255,9 +263,19 @@ def test_an_example_is_within_limits(schema: Json, value: Json) -> None:
 
 def test_what_may_be_left_out_and_has_no_default_is_not_in_an_example() -> None:
     """A made-up value would only be refused."""
-    properties = {"a": {"type": "string", "pattern": "^x$"}, "b": {"type": "integer", "default": 3}}
+    properties = {
+        "a": {"type": "string", "pattern": "^x$"},
+        "b": {"type": "integer", "default": 3},
+        "c": {"type": "string", "examples": ["an example"]},
+        "d": True,
+    }
     schema = {"type": "object", "properties": properties}
-    assert _sample(schema, {}, ()) == {"b": 3}
+    assert _sample(schema, {}, ()) == {"b": 3, "c": "an example"}
+
+
+def test_an_example_stays_short_whatever_its_schema_wants() -> None:
+    assert len(sample({"type": "string", "minLength": 1_000_000})) == 100
+    assert len(sample({"type": "array", "items": {"type": "integer"}, "minItems": 1_000_000})) == 100
 
 
 def test_a_skill_whose_id_has_no_letter_is_numbered() -> None:

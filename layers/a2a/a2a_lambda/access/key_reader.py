@@ -100,8 +100,14 @@ class KeyReader:
             try:
                 load.rows.append(parse(name, parameter["Value"]).row())
             except (ValueError, TypeError, KeyError):
-                hint = f"is ignored, because it is not a valid {noun}: make it again with make {noun}"
-                logger.error("the parameter %s/%s %s", path, name, hint)
+                logger.error(
+                    "the parameter %s/%s is ignored, because it is not a valid %s: make it again with"
+                    " make %s",
+                    path,
+                    name,
+                    noun,
+                    noun,
+                )
         load.pages += 1
         load.token = page.get("NextToken", "")
         if not load.token:

@@ -187,9 +187,7 @@ def _check_schedules(path: Path, card: Card) -> None:
             try:
                 check_webhook_url(schedule.webhook, allow_loopback=True)  # make run calls this machine, too
             except Refused as error:
-                raise ConfigurationError(
-                    f"{location}: url of its webhook: {error}. Write one that begins with https://"
-                ) from None
+                raise ConfigurationError(f"{location}: the URL of its webhook {error}") from None
         if schedule.webhook is not None and not card.capabilities.pushNotifications:
             raise ConfigurationError(
                 f"{location}: a webhook needs `capabilities: {{ pushNotifications: true }}` in the card"

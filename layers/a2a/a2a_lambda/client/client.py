@@ -165,8 +165,8 @@ class Client:
         with `send`, and its answer is the only event. Raises what `discover` raises."""
         agent = await self.discover()
         if object_in(agent.card, "capabilities").get("streaming") is False:
-            answer_at_once: Any = await self.send(message, configuration=configuration, **fields)
-            yield Event(task=answer_at_once) if "status" in answer_at_once else Event(message=answer_at_once)
+            outcome: Any = await self.send(message, configuration=configuration, **fields)
+            yield Event(task=outcome) if "status" in outcome else Event(message=outcome)
             return
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
         # Not as the current span: the caller's code runs between the events.
@@ -232,8 +232,9 @@ class Client:
         except NotPublic as error:
             raise NotPublic(f"{error}; if you trust it, write Client(…, private=True)") from error
         except CALL_ERRORS as error:
-            with suppress(AttributeError, RuntimeError):  # only an error of httpx2 knows its request
-                url = str(error.request.url)  # type: ignore[union-attr]  # it may have been a sign-in's
+            if isinstance(error, httpx2.RequestError):
+                with suppress(RuntimeError):  # it has no request
+                    url = str(error.request.url)  # which may have been a sign-in's
             raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
@@ -253,10 +254,13 @@ def _request(
     configuration: SendMessageConfiguration | None,
     fields: Mapping[str, Json],
 ) -> SendMessageRequest:
-    for name in fields:
+    for name in (*fields, *(message if isinstance(message, dict) else ())):
         if name not in Message.__annotations__:
             hint = mistakes.did_you_mean(name, Message.__annotations__)
-            raise TypeError(f"a message has no field {name!r}{hint}")
+            names = ", ".join(Message.__annotations__)
+            raise TypeError(
+                f"a message has no field {name!r}{hint} It has: {names}. How to answer is `configuration=`"
+            )
     if isinstance(message, dict):
         new_message = Message(**{**message, **fields})  # type: ignore[typeddict-item]
     else:

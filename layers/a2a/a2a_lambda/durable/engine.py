@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from a2a_lambda.protocol.model import Json, Part, text_of
@@ -190,14 +191,22 @@ class DurableOperation(Generic[Result]):
 
 
 def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:
-    """What each branch of `parallel` is, for as much as shows from outside. With other branches, or with the
-    same in another order, a replay would give them each other's results."""
-    return [
-        f"{branch.kind} {branch.name}"
-        if isinstance(branch, DurableOperation)
-        else getattr(branch, "__qualname__", type(branch).__name__)
-        for branch in branches
-    ]
+    """What each branch of `parallel` is, for as much as shows from outside: an operation by its name, a
+    function by its own and by the texts and numbers that `partial` or its defaults give it. With other
+    branches, or with the same in another order, a replay would give them each other's results."""
+    labels: list[str] = []
+    for branch in branches:
+        if isinstance(branch, DurableOperation):
+            labels.append(f"{branch.kind} {branch.name}")
+            continue
+        function: Any = branch.func if isinstance(branch, partial) else branch
+        name = getattr(function, "__qualname__", type(function).__name__)
+        arguments: list[Any] = [*(getattr(function, "__defaults__", None) or ())]
+        if isinstance(branch, partial):
+            arguments += [*branch.args, *branch.keywords.values()]
+        values = [value for value in arguments if isinstance(value, str | int | float)]
+        labels.append(f"{name}{values}" if values else name)
+    return labels
 
 
 Work = Callable[[], Awaitable[Any]]

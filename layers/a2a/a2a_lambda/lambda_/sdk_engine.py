@@ -67,8 +67,6 @@ STEP_PART = 0.5
 """A step starts in a new run if less than this part of the function's time is left. So each step has at least
 that much."""
 
-STEP_TOO_LONG = "took too long: it may take half of DurableTimeout, so split it into shorter steps"
-
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
@@ -221,8 +219,9 @@ class OperationThread:
                 if future.done():  # the step raised it
                     raise
                 future.cancel()
-                logger.error("step %s %s", name, STEP_TOO_LONG)
-                raise TimeoutError(f"step {name!r} {STEP_TOO_LONG}") from None
+                problem = "took too long: a step is sure of only half of DurableTimeout, so split it"
+                logger.error("step %s %s", name, problem)
+                raise TimeoutError(f"step {name!r} {problem}") from None
 
         def operation() -> bytes:
             try:

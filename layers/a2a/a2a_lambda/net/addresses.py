@@ -20,6 +20,8 @@ PORTS = range(1, 65_536)
 
 WEBHOOK_URL_BYTES = 2_048
 
+NO_URL = "is not a url such as https://example.com/hook"
+
 LOOKUP_SECONDS = 3.0
 """Seconds in which a name server must answer."""
 
@@ -45,20 +47,20 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 443
     except ValueError:
-        raise Refused("is not a url") from None
+        raise Refused(NO_URL) from None
     if len(url) > WEBHOOK_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
-        raise Refused("is not a url")
+        raise Refused(NO_URL)
     try:
         is_local, is_private = is_loopback(host), not is_public(host)
     except ValueError:  # a name, whose addresses only `resolve` knows
-        is_local, is_private = host == "localhost", False
+        is_local = is_private = host == "localhost" or host.endswith(".localhost")
     is_local = is_local and allow_loopback
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise Refused("must be https" + (", or http on this machine" if allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
         raise Refused("must have a host and no user name")
     if is_private and not is_local:
-        raise NotPublic(f"{host}: its address is not public")
+        raise NotPublic(f"must have a public address, which {host} is not")
     return host, port
 
 

@@ -3,11 +3,10 @@ a header."""
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.net.addresses import Refused, Unresolved, check_webhook_url, is_loopback, resolve
+from a2a_lambda.net.addresses import Refused, Unresolved, check_webhook_url, resolve
 from a2a_lambda.protocol.card import HEADER_PATTERN
 from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
@@ -49,14 +48,11 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
     if wants_jwt(config) and not policy.signs:
         raise InvalidParams("the webhook wants a JWT, but this deployment has no signing key")
     try:
-        addresses = await resolve(host, port, allow_loopback=policy.allow_loopback)
+        await resolve(host, port, allow_loopback=policy.allow_loopback)
     except Unresolved:
-        addresses = []
+        pass
     except Refused as error:
         raise _invalid_url(str(error)) from None
-    is_plain = urlsplit(config["url"]).scheme == "http"
-    if is_plain and not (addresses and all(map(is_loopback, addresses))):
-        raise _invalid_url("must be https, or http on this machine")
 
 
 def wants_jwt(config: TaskPushNotificationConfig) -> bool:

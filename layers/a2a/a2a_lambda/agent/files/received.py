@@ -33,8 +33,9 @@ class ReceivedFile:
     @property
     def url(self) -> str | None:
         """Where the content is, if it is not in the message. For a file in the bucket, it is a signed URL,
-        which works for an hour for everyone who has it. Signing the first one in a process takes a tenth of a
-        second."""
+        which works for at most an hour, for everyone who has it, and is another one each time: in a durable
+        skill, read it inside a step. To send the file back, yield the file itself. Signing the first URL in a
+        process takes a tenth of a second."""
         url = self.part.get("url")
         if url is None or self._store is None or not is_reference(self.part):
             return url

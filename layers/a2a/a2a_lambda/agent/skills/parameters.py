@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from functools import cached_property
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -129,6 +129,14 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
         return [schema["const"]]
     values: Sequence[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
     return values
+
+
+def has_aliases(kind: type) -> bool:
+    """Whether a TypedDict, or a dataclass of Python's, has pydantic's aliases for its fields."""
+    hints = get_type_hints(kind, include_extras=True).values()
+    extras = [extra for hint in hints if get_origin(hint) is Annotated for extra in get_args(hint)[1:]]
+    extras += [field.default for field in fields(kind)] if is_dataclass(kind) else []
+    return any(isinstance(extra, FieldInfo) and extra.serialization_alias for extra in extras)
 
 
 class ParameterSchema(GenerateJsonSchema):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -21,6 +21,7 @@ from a2a_lambda.agent.skills.parameters import (
     OutputSchema,
     Parameter,
     ParameterSchema,
+    has_aliases,
     text_of_limit,
     values_of,
 )
@@ -293,13 +294,9 @@ class Skill:
         if not (is_model or is_typeddict(kind)) or kind.__module__.startswith("a2a_lambda."):
             return None
         try:
-            schema_of = partial(
-                TypeAdapter(hint).json_schema, mode="serialization", schema_generator=OutputSchema
-            )
-            schema = schema_of()
-            # Only pydantic's own classes are sent by their aliases.
-            if not hasattr(kind, "__pydantic_serializer__") and schema != schema_of(by_alias=False):
-                return None
+            if not hasattr(kind, "__pydantic_serializer__") and has_aliases(kind):
+                return None  # it is sent by its fields' own names, and pydantic's schema has the aliases
+            schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=OutputSchema)
         except Exception:  # a class that has no schema promises nothing
             return None
         if "$ref" in schema:  # of a class that contains itself

@@ -72,7 +72,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         else:
             context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
-        return call.encode(await _outcome(call, tool, arguments, _without(task, earlier_artifacts)))
+        return call.encode(await _outcome(call, tool, arguments, results.without(task, earlier_artifacts)))
 
     if not isinstance(request, str):
         takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
@@ -95,7 +95,8 @@ async def _request_of(
     call: McpCall, tool: Tool, arguments: dict[str, Json]
 ) -> tuple[SendMessageRequest | str, Sequence[Artifact]]:
     """The message of a call; or the id of a task, if the call only asks how that is, or lacks the answer to
-    its question. With it, the artifacts that the result of an earlier call had, beside a question in words.
+    its question. With it, the artifacts that the result of an earlier call had, beside a question in words:
+    the answer's result need not repeat them.
 
     Raises InvalidParams, TaskNotFound.
     """
@@ -130,14 +131,10 @@ async def _request_of(
             )
         if only_asks(tool, arguments, record.task):
             return task_id, ()
-        earlier_artifacts = record.task.get("artifacts", ())
+        # A repeated call gets again what its first try got.
+        if not call.identity().repeats(record.requests, since=math.inf):
+            earlier_artifacts = record.task.get("artifacts", ())
     return request, earlier_artifacts
-
-
-def _without(task: Task, artifacts: Sequence[Artifact]) -> Task:
-    """The task without artifacts that have stayed as they were."""
-    others = [artifact for artifact in task.get("artifacts", ()) if artifact not in artifacts]
-    return {**task, "artifacts": others}
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
@@ -191,7 +188,7 @@ async def _encode_stream(
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
         task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
-        task = _without(task, earlier_artifacts)
+        task = results.without(task, earlier_artifacts)
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call. In the older revisions it may have lost its connection only:

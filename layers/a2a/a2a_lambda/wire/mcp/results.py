@@ -3,13 +3,14 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, and the extension for tasks.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     TERMINAL,
+    Artifact,
     Json,
     Task,
     TaskState,
@@ -63,7 +64,8 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         is_error = has_output_schema
     else:
         values = [part["data"] for part in parts_of_artifacts(task) if "data" in part]
-        data = values[0] if len(values) == 1 else None
+        # A skill that promises data returns one value, and an earlier turn of the task may have returned one.
+        data = values[-1] if len(values) == 1 or (values and has_output_schema) else None
         result = {"content": [*_content(task, revision)]}
         if state == TaskState.CANCELED and "message" not in task["status"]:
             result["content"].append(_text("The task was canceled."))
@@ -77,6 +79,24 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
             )
     result["_meta"] = {CONTEXT_KEY: task["contextId"]}
     return result | ({"isError": True} if is_error else {})
+
+
+def without(task: Task, earlier_artifacts: Sequence[Artifact]) -> Task:
+    """The task without the artifacts that have stayed as they were. A durable turn may have added to one."""
+    earlier = {artifact["artifactId"]: _shape_of(artifact) for artifact in earlier_artifacts}
+    artifacts = [
+        artifact
+        for artifact in task.get("artifacts", ())
+        if earlier.get(artifact["artifactId"]) != _shape_of(artifact)
+    ]
+    return {**task, "artifacts": artifacts}
+
+
+def _shape_of(artifact: Artifact) -> list[dict[str, Json]]:
+    """The parts, without bytes and URLs: a stored file is either, and its URL is another one each time."""
+    return [
+        {key: value for key, value in part.items() if key not in ("raw", "url")} for part in artifact["parts"]
+    ]
 
 
 def encode_mistake(text: str) -> dict[str, Json]:

@@ -4,8 +4,9 @@ Source: https://spec.openapis.org/oas/v3.1.0
 """
 
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
@@ -33,6 +34,17 @@ FORMATS: Mapping[str, Json] = {
     "ipv6": "2001:db8::1",
 }
 """Examples of texts, by their format."""
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
+"""How a number compares with its limits."""
+
+SAMPLE_LENGTH = 100
+"""Most characters, or entries, of an example."""
 
 DATA = {"default", "const", "enum", "examples", "example"}
 """Keywords of schemas whose values are no schemas."""
@@ -147,7 +159,7 @@ def _examples(agent: Description) -> Iterator[tuple[str, Object]]:
 
 def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, ...]) -> Json:
     """A value that fits a schema, unless that has a pattern or the like. above: definitions that the value is
-    part of. A property that need not be there is left out if it would contain itself."""
+    part of. A property that need not be there is left out, unless the schema itself has a value for it."""
     reference = _reference(schema)
     if reference in above:
         return None  # no finite value fits; the agent also accepts null, though its schema omits it
@@ -170,32 +182,43 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
     kind = schema.get("type")
     match kind[0] if isinstance(kind, list) and kind else kind:
         case "array":
-            if schema.get("items") is False and "prefixItems" not in schema:
+            is_closed = schema.get("items") is False and "prefixItems" not in schema
+            if is_closed or schema.get("maxItems") == 0:
                 return []
-            items = schema.get("prefixItems") or [schema.get("items", {})] * max(1, schema.get("minItems", 1))
+            first_items, count = (
+                schema.get("prefixItems", []),
+                min(schema.get("minItems") or 1, SAMPLE_LENGTH),
+            )
+            items = [*first_items, *[schema.get("items", {})] * (count - len(first_items))]
             return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
         case "object":
-            required = schema.get("required", ())
-            return {
-                name: _sample(property, definitions, above)
-                for name, property in schema.get("properties", {}).items()
-                if name in required or ("default" in property and _reference(property) not in above)
-            }
+            result: Object = {}
+            for name, property in schema.get("properties", {}).items():
+                has_value = isinstance(property, dict) and bool(property.keys() & {"default", "examples"})
+                if name in schema.get("required", ()) or (has_value and _reference(property) not in above):
+                    result[name] = _sample(property, definitions, above)
+            return result
         case "number" | "integer":
             return _sample_number(schema)
         case "string":
-            return "text".ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+            return "text".ljust(min(schema.get("minLength", 0), SAMPLE_LENGTH), "x")[
+                : schema.get("maxLength")
+            ]
         case other:
             return SAMPLES.get(str(other), {})
 
 
 def _sample_number(schema: Object) -> float:
-    """A number within the limits: 1, or else the one that is next to it."""
-    unit = schema.get("multipleOf", 1)
-    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf) + unit)
-    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf) - unit)
-    number: float = min(max(1, low), high)
-    return number if "multipleOf" not in schema else math.ceil(number / unit) * unit
+    """A number within the limits: 1 if it is, or else one near a limit, or between both."""
+    limits: dict[str, float] = {key: schema[key] for key in COMPARISONS if key in schema}
+    numbers = [1, *(limit + offset for limit in limits.values() for offset in (0, 1, -1))]
+    numbers.append(sum(limits.values()) / 2)
+    if unit := schema.get("multipleOf"):
+        numbers = [whole(number / unit) * unit for number in numbers for whole in (math.ceil, math.floor)]
+    fitting = (
+        number for number in numbers if all(COMPARISONS[key](number, limit) for key, limit in limits.items())
+    )
+    return next(fitting, 1)
 
 
 def _reference(schema: Json) -> str:
