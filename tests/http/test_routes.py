@@ -131,6 +131,7 @@ def test_pages_of_other_sites_may_call_if_the_deployment_says_so(deploy: Make) -
         ("application/json, application/a2a+json", "application/a2a+json"),
         ("application/json; q=1, application/*", "application/a2a+json"),
         ("text/html", "application/a2a+json"),
+        ("application/json;q=0.5, application/a2a+json; q=0", "application/json"),
     ],
 )
 def test_http_answers_in_the_versions_type_unless_a_client_takes_json_only(

@@ -106,6 +106,17 @@ def test_everything_calls_the_alias(translated: Json) -> None:
         assert target["Arn"] == {"Ref": "WorkerFunctionAliaslive"}
 
 
+def test_a_slow_webhook_is_no_recursive_loop(translated: Json) -> None:
+    """The rest of a delivery goes back into the queue that invokes the function, and Lambda stops a function
+    that does so more than 16 times.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+    """
+    functions = of_type(translated, "AWS::Lambda::Function")
+    loops = {name: each["Properties"].get("RecursiveLoop", "Terminate") for name, each in functions.items()}
+    assert [name for name, loop in loops.items() if loop == "Allow"] == ["NotifierFunction"]
+
+
 def test_the_durable_function_is_a_choice(translated: Json) -> None:
     """Without it nothing of it is there, and nothing refers to it."""
     own = {name for name, item in translated.items() if item.get("Condition") == "HasDurable"}

@@ -34,7 +34,7 @@ WRAPPERS = ("AWS_LAMBDA_EXEC_WRAPPER", "A2A_NEXT_WRAPPER")
 OF_LAYERS = {
     "Parameters": ("ExtraLayerArn", "ExtraLayerArn2", "ExtraLayerWrapper"),
     "Conditions": ("HasExtraLayer", "HasSecondLayer", "HasExtraWrapper"),
-    "Rules": ("SecondLayerNeedsRoom",),
+    "Rules": ("SecondLayerNeedsRoom", "WrapperNeedsLayer"),
 }
 """What is of the layers of others: an image has none."""
 

@@ -48,6 +48,21 @@ class Redrive:
     def turns(self) -> tuple[int, int]:
         return self._each("DeadTurns", self._send_to("Turns"))
 
+    def hidden_turns(self) -> str:
+        """What to do for the letters that the worker has, which is their reader, too; "" if it has none."""
+        answer = self._sqs.get_queue_attributes(
+            QueueUrl=self._resources["DeadTurns"], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
+        )
+        count = int(answer["Attributes"]["ApproximateNumberOfMessagesNotVisible"])
+        command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
+        if not count:
+            return ""
+        return (
+            f"{count} more are hidden, because the worker tries to mark them as failed, at least every 15"
+            f" minutes. To send them again instead, stop it with {command} --no-enabled, run this command"
+            " again after 15 minutes, and start it with --enabled"
+        )
+
     def records(self) -> tuple[int, int]:
         """Sends the notifier the records that the letters name. Drops a letter whose records have expired."""
         streams: Any = clients.session().create_client("dynamodbstreams")
@@ -175,8 +190,13 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print(f"{problem}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
         return 2
     with aws_errors(f"redriving {queue}"):
-        deliveries, drops = QUEUES[queue](Redrive(resources_of(stack)))
+        redrive = Redrive(resources_of(stack))
+        deliveries, drops = QUEUES[queue](redrive)
+        hidden = redrive.hidden_turns() if queue == "turns" else ""
     print(f"{deliveries} sent again")
+    if hidden:
+        print(hidden, file=sys.stderr)
+        return 1
     if drops:
         print(f"{drops} dropped: their records have expired, or they name no records")
     return 0

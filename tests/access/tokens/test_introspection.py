@@ -48,6 +48,22 @@ def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityPr
     assert provider.fetches == ["/introspect"] * 2, "and no metadata, no keys"
 
 
+def test_a_token_is_not_asked_about_again_while_parameter_store_is_away(
+    open_door: Open, provider: IdentityProvider, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy is too old then to count as cached, and each request checks its token."""
+    url = provider.introspect(lambda _: (200, claims(exp=int(clock.now) + 3600)))
+    door = open_door(provider.issuer(introspection=url, client="kit", secret="idp-client"))
+    monkeypatch.setattr(door.known, "find_cached_issuers", lambda: None)
+    for _ in range(3):
+        assert door.tokens.find_cached(TOKEN) is None
+        assert door.tokens.check(TOKEN).caller.owner == "idp|sub:alice"
+    assert len(provider.fetches) == 1
+    clock.now += KNOWN_SECONDS
+    door.tokens.check(TOKEN)
+    assert len(provider.fetches) == 2
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -112,6 +112,17 @@ def test_the_tools_of_the_default_agent_have_metadata_of_their_own(
     assert 'scope="other"' in client.post(path, json=body, headers=headers).headers["www-authenticate"]
 
 
+@pytest.mark.parametrize("path", ["/a2a/strict", "/alibaba/strict", "/v2/a2a/strict", "/v2/strict"])
+def test_every_path_of_an_agent_names_its_scopes(
+    client: TestClient, accept: Accept, provider: IdentityProvider, path: str
+) -> None:
+    accept(provider.issuer(scopes=("call",)))
+    answer = client.post(path, json={}, headers={"Authorization": f"Bearer {provider.token()}"})
+    challenge = answer.headers["www-authenticate"]
+    assert 'scope="call agents.admin"' in challenge
+    assert f'resource_metadata="{BASE_URL}/.well-known/oauth-protected-resource/a2a/strict"' in challenge
+
+
 def test_a_missing_scope_is_403_and_named(
     client: TestClient, accept: Accept, provider: IdentityProvider
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
+from tools.deployment import redrive
 from tools.deployment.redrive import RECORDS_AT_ONCE, Redrive
 
 RESOURCES = {"DeadRecords": "dead", "NotifierFunction": "notifier"}
@@ -112,3 +113,23 @@ def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.Mo
     fake = Aws([[record(1)]], letters)
     assert redriven(monkeypatch, fake) == (1, 2)
     assert fake.told == [[1]]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_turns_that_the_worker_has_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    """They are hidden then, and "0 sent again" would say that there are none."""
+
+    class Queue(Aws):
+        def get_queue_attributes(self, **_: Any) -> dict[str, Any]:
+            return {"Attributes": {"ApproximateNumberOfMessagesNotVisible": str(count)}}
+
+    queue = Queue([], [])
+    resources = {"DeadTurns": "dead", "Turns": "turns", "WorkerDeadTurns": "7f3c"}
+    monkeypatch.setattr(clients, "session", lambda: queue)
+    monkeypatch.setattr(redrive, "resources_of", lambda _: resources)
+    assert redrive.main({"QUEUE": "turns", "STACK": "s"}) == bool(count)
+    output = capsys.readouterr()
+    assert output.out == "0 sent again\n"
+    assert ("2 more are hidden" in output.err and "--uuid 7f3c --no-enabled" in output.err) is bool(count)

@@ -70,6 +70,7 @@ ALLOWED_HEADERS = (
     "Mcp-Method",
     "Mcp-Name",
     "X-A2A-Extensions",
+    "X-Appbuilder-Authorization",
     "traceparent",
     "tracestate",
 )

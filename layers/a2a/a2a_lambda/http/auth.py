@@ -31,7 +31,8 @@ APPBUILDER = "x-appbuilder-authorization"
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
-AGENT_PATH = re.compile("/(?:a2a|mcp)/([^/]+)")
+AGENT_PATH = re.compile("/(?:(a2a|mcp)|alibaba|v2/a2a|v2)/([^/]+)")
+"""Path of an agent. Those of the dialects are the agent at /a2a/<agent>."""
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +151,9 @@ def _resource_path(request: Request) -> str:
     if path.rstrip("/") == "/mcp":
         return "/mcp"
     match = AGENT_PATH.match(path)
-    return match[0] if match and match[1] in request.app.state.kit.agents else ""
+    if match is None or match[2] not in request.app.state.kit.agents:
+        return ""
+    return f"/{match[1] or 'a2a'}/{match[2]}"
 
 
 def _agent_of(request: Request) -> str:

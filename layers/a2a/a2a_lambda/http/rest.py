@@ -156,6 +156,8 @@ def _media_type(request: Request, wire: Wire) -> str:
 
     Source: A2A 1.0.1 section 11.1.
     """
-    types = {plain_media_type(item) for item in request.headers.get("accept", "").split(",")}
+    items = request.headers.get("accept", "").split(",")
+    # With the weight 0, a type is one that the client does not take (RFC 9110 section 12.4.2).
+    types = {plain_media_type(item) for item in items if not re.search(r";\s*q=0(\.0*)?\s*$", item)}
     only_json = JSON in types and not types & {wire.media_type, "application/*", "*/*"}
     return JSON if only_json else wire.media_type

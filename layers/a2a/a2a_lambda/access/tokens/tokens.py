@@ -10,7 +10,7 @@ issuers.
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,11 +85,15 @@ class Tokens:
 
     def find_cached(self, token: str) -> Grant | None:
         """What a token allows, if that is known without a call, else None."""
+        return self._find_checked(token, self._keys.find_cached_issuers() or ())
+
+    def _find_checked(self, token: str, issuers: Collection[Issuer]) -> Grant | None:
+        """What a token allowed when it was checked, if that was a moment ago."""
         entry = self._checked.get(digest_of(token))
         if entry is None or entry.until <= self._clock():
             return None
         # An issuer that was changed or removed must not live on in what was checked before.
-        return entry.grant if entry.issuer in (self._keys.find_cached_issuers() or ()) else None
+        return entry.grant if entry.issuer in issuers else None
 
     def knows(self, token: str) -> bool:
         """Whether `check` waits for no issuer: the public key that the token names is known, or the token is
@@ -110,6 +114,9 @@ class Tokens:
         issuers = self._keys.find_issuers()
         if issuers != self._issuers:  # one that was refused may be let in now
             self._issuers, self._refused = issuers, {}
+        # While Parameter Store does not answer, no issuers are cached, and each request comes here.
+        if (grant := self._find_checked(token, issuers)) is not None:
+            return grant
         if not is_token(token):
             # Only one issuer is asked: another one would get tokens that are not its own.
             introspecting_issuer = next((issuer for issuer in issuers if issuer.introspection), None)
