@@ -33,6 +33,23 @@ def test_a_skill_is_any_function(tmp_path: Path, code: str) -> None:
     assert (answer.text, answer.state) == ("hi", "completed")
 
 
+def test_an_answer_may_have_a_field_with_the_name_of_its_parameter(tmp_path: Path) -> None:
+    code = """
+    from pydantic import BaseModel
+    class Address(BaseModel):
+        address: str
+        city: str
+    @skill
+    def hello(turn, address: Address): return f"{address.address}, {address.city}"
+    """
+    agent = Agent.load(write(tmp_path, code))
+    asking = asyncio.run(agent.run("hi"))
+    answer = '{"address": "Main St", "city": "Rome"}'
+    assert asyncio.run(agent.run(answer, after=asking)).text == "Main St, Rome"
+    answer = f'{{"address": {answer}}}'
+    assert asyncio.run(agent.run(answer, after=asking)).text == "Main St, Rome"
+
+
 def test_an_agent_reads_the_files_beside_it(tmp_path: Path) -> None:
     code = """
     import pkgutil

@@ -1,7 +1,7 @@
 """Values of slots become typed arguments, and annotations the schema of an output."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
-from a2a_lambda import Answer, skill
+from a2a_lambda import Answer, Turn, skill
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.errors import ConfigurationError
@@ -198,3 +198,68 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
 
     ask.__annotations__ = {"x": hint}
     assert isinstance(Skill(skill(ask)).arguments({"x": [text]}), Ask)
+
+
+class Size(Enum):
+    A4 = (210, 297)
+    A5 = (148, 210)
+
+
+class Hue(Enum):
+    RED = "red"
+    CRIMSON = "red"
+    BLUE = "blue"
+
+
+@pytest.mark.parametrize("hint", [Size, Size | None, Literal[Size.A4, Size.A5]])
+def test_an_offered_choice_can_be_chosen_whatever_its_value(hint: Any) -> None:
+    def choose(size: Any) -> None: ...
+
+    choose.__annotations__ = {"size": hint}
+    question = Skill(skill(choose)).arguments({})
+    assert isinstance(question, AskArgument)
+    assert question.choices == ("[210,297]", "[148,210]")
+    assert Skill(skill(choose)).arguments({"size": [question.choices[1]]}) == {"size": Size.A5}
+
+
+def test_an_alias_of_an_enum_is_offered_once() -> None:
+    def choose(hue: Hue) -> None: ...
+
+    question = Skill(skill(choose)).arguments({})
+    assert isinstance(question, AskArgument)
+    assert question.choices == ("red", "blue")
+    assert Skill(skill(choose)).input_schema["$defs"]["Hue"]["enum"] == ["red", "blue"]
+
+
+@pytest.mark.parametrize("hint", [time, datetime, date, time | None, Annotated[date, "when"]])
+@pytest.mark.parametrize("text", ["18", "20261224", " 1.5 "])
+def test_digits_are_no_time(hint: Any, text: str) -> None:
+    """Pydantic would take them for seconds since 1970."""
+
+    def plan(when: Any) -> None: ...
+
+    plan.__annotations__ = {"when": hint}
+    assert isinstance(Skill(skill(plan)).arguments({"when": [text]}), AskArgument)
+    plan.__annotations__ = {"when": hint | int}
+    assert isinstance(Skill(skill(plan)).arguments({"when": ["18"]}), dict)
+
+
+def test_a_parameter_may_have_the_name_of_a_method_of_pydantic(recwarn: pytest.WarningsRecorder) -> None:
+    def read(schema: str, json: int) -> None: ...
+
+    assert [*Skill(skill(read)).input_schema["properties"]] == ["schema", "json"]
+    assert not recwarn.list
+
+
+def test_a_wrong_pattern_is_explained() -> None:
+    def read(name: Annotated[str, Field(pattern=r"^(?!admin)")]) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="look-around"):
+        _ = Skill(skill(read)).input_schema
+
+
+def test_two_parameters_cannot_both_get_the_turn() -> None:
+    def read(turn: Turn, other: Turn) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="parameters turn and other both get the turn: remove one"):
+        Skill(skill(read))

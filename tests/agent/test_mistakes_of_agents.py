@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
-from tests.agent.folders import CARD, write
+from tests.agent.folders import CARD, run, write
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import ConsoleFormatter
 
@@ -22,6 +24,8 @@ WRONG = {
     "return b'abc'": 'Bytes are the content of a File("name", …)',
     "return [File('a.txt', b'1')]": "File inside a list would become JSON: return or",
     "return {'a': Ask('Which?')}": "Ask inside a dict would become JSON",
+    "from dataclasses import dataclass; R = dataclass(type('R', (), {'__annotations__': {'f': object}}));"
+    " return R(File('a.txt', b'1'))": "File inside a R would become JSON: return or",
     "return [[File('a.txt', b'1')]]": "File inside a list would become JSON: return or",
     "return Artifact('a', 'b', metadata={'k': object()})": "a dict cannot become JSON",
     "return {'a': float('nan')}": "an output cannot be sent as JSON",
@@ -194,3 +198,58 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
     said = ConsoleFormatter(colored=False).format(hint)
     assert "WARNING" in said
     assert "skill hello returned nothing" in said
+
+
+@pytest.mark.parametrize("router", ["def pick(): ...", "def pick(turn, query): ..."])
+def test_a_router_gets_the_turn_alone(tmp_path: Path, router: str) -> None:
+    code = f"@route\n{router}\n@skill\ndef hello(turn): return 'hi'"
+    with pytest.raises(ConfigurationError, match=r"@route gets the turn alone: write `def pick\(turn\)`"):
+        run(tmp_path, code)
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("from a2a_lambda import Client", "write `from a2a_lambda.client import Client`"),
+        ("from a2a_lambda import skil", "did you mean skill?"),
+    ],
+)
+def test_a_name_that_the_kit_has_elsewhere_or_not_is_explained(
+    tmp_path: Path, line: str, advice: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(advice)):
+        run(tmp_path, f"{line}\n@skill\ndef hello(turn): return 'hi'")
+
+
+def test_an_agent_cannot_take_the_log_from_the_others(tmp_path: Path) -> None:
+    """The root's handler keeps texts of users out of it."""
+    handlers = [*logging.root.handlers]
+    assert handlers
+    code = "import logging\nlogging.basicConfig(force=True)\nlogging.disable(logging.CRITICAL)\n"
+    try:
+        assert run(tmp_path, f"{code}@skill\ndef hello(turn): return 'hi'").text == "hi"
+        assert logging.root.handlers == handlers
+        assert logging.root.manager.disable == logging.NOTSET
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.disable(logging.NOTSET)
+
+
+def test_a_test_fails_for_an_agent_that_no_build_takes(tmp_path: Path) -> None:
+    code = "from collections.abc import Callable\n"
+    code += "@skill\ndef hello(turn, fmt: Callable[[str], str] = str.upper): return 'hi'"
+    with pytest.raises(ConfigurationError, match="its parameters have no JSON Schema"):
+        run(tmp_path, code)
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, None])
+def test_a_slot_is_a_text(tmp_path: Path, value: Any) -> None:
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn, x: str): return x"))
+    with pytest.raises(TypeError, match=r"the slot 'x' is text, not a .*: write its text"):
+        asyncio.run(agent.run(slots={"x": value}))
+
+
+def test_an_async_skill_cannot_return_a_generator(tmp_path: Path) -> None:
+    code = "@skill\nasync def hello(turn): return (part for part in 'hi')"
+    with pytest.raises(AgentMistake, match="write `for part in …: yield part`"):
+        run(tmp_path, code)

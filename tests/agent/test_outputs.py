@@ -39,6 +39,18 @@ def test_the_cleanup_after_a_question_is_part_of_its_turn(
         run(tmp_path, code)
 
 
+def test_nothing_in_a_tuple_is_no_output(tmp_path: Path) -> None:
+    """As alone: a file may be there or not."""
+    answer = run(tmp_path, "@skill\ndef hello(turn): return 'text', None")
+    assert (answer.text, answer.state) == ("text", "completed")
+
+
+def test_the_choices_of_a_question_may_come_from_a_generator(tmp_path: Path) -> None:
+    code = "@skill\ndef hello(turn): return Ask('Which?', choices=(size for size in 'SML'))"
+    asking = run(tmp_path, code)
+    assert asking.task["status"]["message"]["metadata"]["choices"] == ["S", "M", "L"]
+
+
 def test_a_question_may_be_yielded_within_a_task_group(tmp_path: Path) -> None:
     code = """
     import asyncio

@@ -349,3 +349,22 @@ def test_a_default_that_json_cannot_say_is_a_mistake() -> None:
 
     with pytest.raises(ConfigurationError, match="no JSON Schema"):
         _ = Skill(mark(find)).input_schema
+
+
+VALUES = """
+from typing import Any
+@skill
+def hello(turn, x: Any = None, u: int | str = "", b: bool | str = "", n: str = "", m: int = 0):
+    if not n:
+        return Ask("n?", fills="n", known={"m": "7"})
+    return {"values": [x, u, b, m]}
+"""
+
+
+def test_arguments_stay_what_they_were_while_a_question_waits(tmp_path: Any) -> None:
+    agent = Agent.load(write(tmp_path, VALUES))
+    data = {"x": 5, "u": "007", "b": "yes", "m": 3}
+    asking = asyncio.run(agent.run(parts=[{"data": data}]))
+    assert asyncio.run(agent.run("hi", after=asking)).data == [{"values": [5, "007", "yes", 7]}]
+    changed = asyncio.run(agent.run(parts=[{"data": {"u": 8, "n": "hi"}}], after=asking))
+    assert changed.data == [{"values": [5, 8, "yes", 7]}]

@@ -222,8 +222,16 @@ def test_what_failed_is_told_as_far_as_a_client_may_know_it(
         def __str__(self) -> str:
             raise KeyError("its own mistake")
 
-    errors = {FileAbsent("key"): FILE_GONE, FilesUnavailable("key"): FILE_FAILED}
-    for error, text in (errors | {Broken(): FAILED, SkillError(): FAILED}).items():
+    errors: list[tuple[Exception, str]] = [
+        (FileAbsent("key"), FILE_GONE),
+        (FilesUnavailable("key"), FILE_FAILED),
+        (Broken(), FAILED),
+        (SkillError(), FAILED),
+        (ExceptionGroup("of a TaskGroup", [SkillError("The city is unknown.")]), "The city is unknown."),
+        (ExceptionGroup("", [ExceptionGroup("", [FileAbsent("key")])]), FILE_GONE),
+        (ExceptionGroup("", [SkillError("a"), SkillError("b")]), FAILED),
+    ]
+    for error, text in errors:
 
         def fail(*_: object, error: Exception = error) -> None:
             raise error

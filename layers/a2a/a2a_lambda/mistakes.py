@@ -3,9 +3,11 @@
 Each mistake is one line, without frames of the kit.
 """
 
+import importlib
 import inspect
 import linecache
 import logging
+import re
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -67,6 +69,12 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{location}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{location}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
+    if match := re.fullmatch(r"cannot import name '(\w+)' from 'a2a_lambda' .*", str(error)):
+        kit, client = (importlib.import_module(name) for name in ("a2a_lambda", "a2a_lambda.client"))
+        advice = did_you_mean(match[1], kit.__all__)
+        if hasattr(client, match[1]):
+            advice = f": write `from a2a_lambda.client import {match[1]}`"
+        return f"{location}: a2a_lambda has no {match[1]}{advice}{_quote(line)}"
     try:
         return f"{location}: {type(error).__name__}: {error}{_quote(line)}"
     except Exception:  # the text of an agent's exception may raise, too

@@ -6,6 +6,7 @@ It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("
 """
 
 import importlib.util
+import inspect
 import logging
 import os
 import sys
@@ -50,6 +51,14 @@ class Agent:
         self.skills = {skill.id: skill for skill in skills}
         self._route = routes[0] if routes else None
         location = mistakes.short_path(module.__file__ or module.__name__)
+        for function in routes:
+            try:
+                inspect.signature(function).bind(None)
+            except TypeError:
+                raise ConfigurationError(
+                    f"{mistakes.source_of(function)}: @route gets the turn alone: write"
+                    f" `def {function.__name__}(turn)`"
+                ) from None
         if len(routes) > 1:
             raise ConfigurationError(f"{location}: several functions have @route: remove it from all but one")
         for skill in skills:
@@ -102,18 +111,20 @@ class Agent:
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
         pending, slots, slot = turn.pending, dict[str, list[str]](), None
+        kept_values: dict[str, Json] = {}
         named_intents = intents(turn.metadata) if turn.metadata else []
         intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
         if intent is not None:
             skill = self.skills[intent.skill]
             if pending is not None and pending["skill"] == skill.id:
-                slots = dict(pending["slots"])
+                slots, kept_values = dict(pending["slots"]), pending.get("values", {})
                 # A client may name the skill in each message. Without a slot for it, the text is the answer.
                 slot = None if pending["asks"] in intent.slots else pending["asks"]
             slots |= {name: list(texts) for name, texts in intent.slots.items()}
         elif pending is not None and pending["skill"] in self.skills:
             # The message's text answers the question that the skill asked for a parameter.
             skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
+            kept_values = pending.get("values", {})
         else:
             skill = self._default
             if self._route is not None:
@@ -125,8 +136,9 @@ class Agent:
             slots[slot] = [answer]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
+        values = {name: value for name, value in kept_values.items() if name not in slots} | values
         slots |= {name: [slot_text(value)] for name, value in values.items()}
-        turn.skill, turn.slots = skill.id, slots
+        turn.skill, turn.slots, turn.values = skill.id, slots, values
         if skill.id not in self.card.durable_skills:
             turn.engine = None
         arguments = skill.arguments(slots, values)
@@ -153,8 +165,17 @@ class Agent:
         """What to keep of a turn that ends with a question."""
         texts_by_name = turn.slots | {name: [text] for name, text in question.known.items()}
         parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {question.fills}
-        slots = {name: texts for name, texts in texts_by_name.items() if name in parameters}
+        values = {
+            name: value
+            for name, value in turn.values.items()
+            if name in parameters and name not in question.known
+        }
+        slots = {
+            name: texts for name, texts in texts_by_name.items() if name in parameters and name not in values
+        }
         pending = Pending(skill=turn.skill, slots=slots, asks=question.fills)
+        if values:
+            pending["values"] = values
         if isinstance(question, AskArgument) and not turn.answering:
             pending["call"] = turn.call
         return pending
@@ -189,6 +210,7 @@ class Agent:
         """
         from a2a_lambda.agent import trial  # a function never runs it
 
+        _ = self.profile  # `make build` refuses an agent without schemas, so its test fails, too
         message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
         config = configuration.of_environment(configuration.given(secrets, settings))
         return await trial.run(self, message, after, replies, config)
@@ -312,6 +334,7 @@ def _import(folder: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    handlers, disabled_level = [*logging.root.handlers], logging.root.manager.disable
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:
@@ -319,8 +342,12 @@ def _import(folder: Path) -> ModuleType:
     except BaseException as error:  # SystemExit, too: an agent's module must not end the process
         raise ConfigurationError(mistakes.of_import(error, folder)) from error
     finally:
-        # By default, `logging.config.dictConfig` in an agent's module disables all loggers that it does not
-        # name, which would hide every agent's errors.
+        # `logging.basicConfig(force=True)` in an agent's module removes the handler that keeps texts of users
+        # out of all agents' log. So does `logging.config.dictConfig`, and by default it disables
+        # all loggers that it does not name, which would hide every agent's errors.
+        if not {*handlers} <= {*logging.root.handlers}:
+            logging.root.handlers[:] = handlers
+        logging.disable(disabled_level)
         for name, logger in list(logging.Logger.manager.loggerDict.items()):
             if name.startswith("a2a_lambda.") and isinstance(logger, logging.Logger):
                 logger.disabled = False

@@ -21,6 +21,7 @@ from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, take_over
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended, error_beside_end
+from a2a_lambda.errors import AgentMistake
 
 LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
@@ -247,6 +248,8 @@ async def _await(
             if inspect.isasyncgen(result):
                 async with _closing(result):  # its cleanup is part of the turn
                     outputs = await _iterate_waiting(result, turn, channel)
+            if inspect.isgenerator(result):
+                raise AgentMistake("an async skill returned a generator: write `for part in …: yield part`")
             _check_suspended(turn)
             turn.check_operations()
             if outputs is None:
@@ -303,11 +306,10 @@ def _check_suspended(turn: Turn) -> None:
 
 
 def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
-    """A tuple is several outputs; None is no output. What a router chooses, before there is a skill, stays as
-    it is."""
-    if value is None:
-        return ()
+    """A tuple is several outputs; None is no output, also in a tuple. What a router chooses, before there is
+    a skill, stays as it is."""
     outputs = value if isinstance(value, tuple) else (value,)
+    outputs = tuple(output for output in outputs if output is not None)
     # What ends the turn comes after the other outputs.
     outputs = tuple(sorted(outputs, key=lambda output: isinstance(output, ENDINGS)))
     return tuple(map(take_over, outputs)) if turn.skill else outputs

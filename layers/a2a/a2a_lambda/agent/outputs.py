@@ -154,6 +154,8 @@ class Ask:
         _check_text("a question", self.question)
         for name, text in self.known.items():
             _check_text(f"known[{name!r}]", text)
+        if not isinstance(self.choices, str):  # a generator would be used up by the check
+            object.__setattr__(self, "choices", tuple(self.choices))
         if isinstance(self.choices, str) or not all(isinstance(choice, str) for choice in self.choices):
             raise TypeError('choices is a list of texts: write choices=["S", "M", "L"]')
 
@@ -228,13 +230,16 @@ def _to_json(value: Any) -> Any:
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """What is in lists and dicts, at any depth, also if one of them contains itself."""
+    """What is in lists, dicts, models and dataclasses, at any depth, also if one of them contains itself."""
     level, visited = [value], set[int]()
     while level:
         node = level.pop()
-        if isinstance(node, dict | list) and id(node) not in visited:
+        is_object = isinstance(node, BaseModel) or is_dataclass(node)
+        is_object = is_object and not isinstance(node, (type, *KIT_OUTPUTS))
+        if (is_object or isinstance(node, dict | list)) and id(node) not in visited:
             visited.add(id(node))
-            members = list(node.values()) if isinstance(node, dict) else node
+            fields = getattr(node, "__dict__", {}) if is_object else node
+            members = list(fields.values()) if isinstance(fields, dict) else fields
             yield from members
             level += members
 

@@ -78,6 +78,7 @@ class Steps:
         self,
         name: str,
         function: Callable[..., Any],
+        /,
         *args: Any,
         retry: Retry = Retry(),  # noqa: B008  # immutable
         at_most_once: bool = False,

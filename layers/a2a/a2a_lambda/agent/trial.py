@@ -113,6 +113,30 @@ class Answer:
         return next((artifact["parts"] for artifact in self.artifacts if "name" not in artifact), [])
 
 
+def skill_for(agent: Performer, skill: str | None, slots: Mapping[str, Any]) -> str | None:
+    """The skill that a test names, or has slots for. Raises ValueError, TypeError."""
+    if slots and skill is None:
+        if len(agent.skills) > 1:
+            raise ValueError(
+                f"slots belong to a skill: name it with skill=…, one of {', '.join(agent.skills)}"
+            )
+        [skill] = agent.skills
+    if skill is None:
+        return None
+    if skill not in agent.skills:
+        hint = mistakes.did_you_mean(skill, agent.skills)
+        raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
+    if problem := agent.skills[skill].problem_of_names(slots):
+        raise ValueError(problem)
+    for name, value in slots.items():
+        if not isinstance(value, str | int | float):
+            raise TypeError(
+                f"the slot {name!r} is text, not a {type(value).__name__}: write its text, or send the value"
+                f" as parts=[{{'data': {{{name!r}: …}}}}]"
+            )
+    return skill
+
+
 def make_message(
     agent: Performer,
     text: str,
@@ -131,18 +155,7 @@ def make_message(
             " arguments of a skill into slots={…}"
         )
     entries = dict(metadata)
-    if slots and skill is None:
-        if len(agent.skills) > 1:
-            raise ValueError(
-                f"slots belong to a skill: name it with skill=…, one of {', '.join(agent.skills)}"
-            )
-        [skill] = agent.skills
-    if skill is not None:
-        if skill not in agent.skills:
-            hint = mistakes.did_you_mean(skill, agent.skills)
-            raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
-        if problem := agent.skills[skill].problem_of_names(slots):
-            raise ValueError(problem)
+    if (skill := skill_for(agent, skill, slots)) is not None:
         entries |= intent_metadata(skill, slots)
     if parts is not None and text:
         raise ValueError("the message has a text and parts: write the text as one of the parts")

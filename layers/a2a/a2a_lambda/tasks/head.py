@@ -56,14 +56,16 @@ question may have 256 KB itself, both are in the head, and a DynamoDB item may h
 class Pending(TypedDict):
     """What a task that waits for input was about to do.
 
-    skill: id of the skill that asked. slots: for each argument known so far, the texts to try. asks: the
-    parameter that the answer fills, or None. call: parts of the message that called the skill, if the skill
-    itself has asked nothing yet, because the question is for a parameter that its call lacks.
+    skill: id of the skill that asked. slots: the texts to try, for each argument known so far that came as a
+    text. values: those that came as JSON. asks: the parameter that the answer fills, or None. call: parts of
+    the message that called the skill, if the skill itself has asked nothing yet, because the question is for
+    a parameter that its call lacks.
     """
 
     skill: str
     slots: dict[str, list[str]]
     asks: str | None
+    values: NotRequired[dict[str, Json]]
     call: NotRequired[list[Part]]
 
 

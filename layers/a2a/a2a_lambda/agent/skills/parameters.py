@@ -1,13 +1,16 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime, time
 from decimal import Decimal
+from enum import EnumType
 from functools import cached_property
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +19,7 @@ from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import excerpt
+from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
 
 LIMIT_TEXTS = {
@@ -31,6 +35,10 @@ LIMIT_TEXTS = {
     "pattern": "of the form {}",
 }
 """What a value must be, by keyword of JSON Schema."""
+
+TIMES = frozenset((date, datetime, time))
+
+DIGITS = re.compile(r"\s*[+-]?[0-9.]+\s*")
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -79,6 +87,29 @@ class Parameter:
     def _adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.hint)
 
+    @cached_property
+    def _kinds(self) -> list[Any]:
+        """The types of the hint: those of a union, without what is beside them in Annotated."""
+        kinds, hints = [], [self.hint]
+        while hints:
+            hint = hints.pop()
+            if get_origin(hint) is Annotated:
+                hints.append(get_args(hint)[0])
+            elif get_origin(hint) in (Union, UnionType):
+                hints += get_args(hint)
+            else:
+                kinds.append(hint)
+        return kinds
+
+    @cached_property
+    def _members(self) -> dict[str, Any]:
+        """Members of an Enum or a Literal, by the texts with which a question offers them."""
+        members: list[Any] = []
+        for kind in self._kinds:
+            if isinstance(kind, EnumType) or get_origin(kind) is Literal:
+                members += get_args(kind) or kind
+        return {slot_text(to_jsonable_python(member)): member for member in members}
+
     def read(self, texts: Sequence[str], value: Json = None) -> Any:
         """Argument from the value, else from the first text that fits the type. Raises ValueError if none
         fits.
@@ -87,9 +118,11 @@ class Parameter:
         """
         # Models write a list or an object as a text, so such a text is read below.
         if value is not None and not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
-            with suppress(ValidationError):
+            with suppress(ValidationError, AttributeError):  # a validator may expect a text
                 return self._adapter.validate_json(strictjson.dumps(value))
         for text in texts:
+            if TIMES.issuperset(set(self._kinds) - {NoneType}) and DIGITS.fullmatch(text):
+                continue  # pydantic would take "18" for seconds since 1970
             reads = [self._adapter.validate_strings, self._adapter.validate_json]
             if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
                 reads.reverse()
@@ -97,8 +130,10 @@ class Parameter:
                 for candidate in (text, text.strip()):
                     try:
                         return read(candidate)
-                    except ValidationError:
+                    except (ValidationError, AttributeError):
                         continue
+            if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
+                return self._members[text.strip()]
         raise ValueError(f"no text given for {self.name} fits its type")
 
     def problem_in(self, text: str) -> str:
@@ -127,8 +162,8 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
     """The values that a schema allows, if it names them."""
     if "const" in schema:
         return [schema["const"]]
-    values: Sequence[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
-    return values
+    values: list[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
+    return [value for index, value in enumerate(values) if value not in values[:index]]  # an Enum has aliases
 
 
 def has_aliases(kind: type) -> bool:
@@ -161,6 +196,10 @@ class ParameterSchema(GenerateJsonSchema):
 
     def encode_default(self, dft: Any) -> Any:
         return _with_numbers(dft) if isinstance(dft, Decimal | list | tuple) else super().encode_default(dft)
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        result = super().enum_schema(schema)
+        return result | ({"enum": [*values_of(result)]} if "enum" in result else {})
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])

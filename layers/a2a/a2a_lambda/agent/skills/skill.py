@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
@@ -107,6 +108,10 @@ class Skill:
                     " or the `/` after it"
                 )
             if hints.get(name) is Turn or name == "turn":
+                if self.turn_name is not None:
+                    raise ConfigurationError(
+                        f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
+                    )
                 self.turn_name = name
             elif name not in hints:
                 raise ConfigurationError(
@@ -142,10 +147,12 @@ class Skill:
         if is_object:
             with suppress(ParseError):
                 written = strictjson.loads(text.encode())
-        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is.
-        is_value = (
-            asked is not None and is_object and asked not in written and self._takes_object(asked, text)
-        )
+        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is. Then
+        # it may have a field with the parameter's own name.
+        is_value = False
+        if asked is not None and is_object:
+            has_argument = asked in written and self._fits(asked, slot_text(written[asked]))
+            is_value = not has_argument and self._takes_object(asked, text)
         if not objects and not is_value:
             objects.append(written)
         names = {parameter.name for parameter in self.parameters}
@@ -163,6 +170,10 @@ class Skill:
         prop = self.input_schema["properties"].get(name, {})
         if not any("$ref" in kind or kind.get("type") == "object" for kind in prop.get("anyOf", [prop])):
             return False
+        return self._fits(name, text)
+
+    def _fits(self, name: str, text: str) -> bool:
+        """Whether a text can be the argument of a parameter."""
         try:
             next(parameter for parameter in self.parameters if parameter.name == name).read([text])
         except ValueError:
@@ -272,13 +283,16 @@ class Skill:
             for parameter in self.parameters
         }
         try:
-            schema: dict[str, Any] = create_model(self.id, **fields).model_json_schema(
-                schema_generator=ParameterSchema
-            )
+            with warnings.catch_warnings():  # a parameter called `schema` or `json` has the name of a method
+                warnings.simplefilter("ignore", UserWarning)
+                model = create_model(self.id, **fields)
+            schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
             strictjson.dumps_verified(schema)  # a default may be infinite
             return schema
         except Exception as error:
-            reason = re.split(r"\n|\. Set `", str(error))[0].removesuffix(".")
+            # Of a wrong pattern, the last line says what is wrong.
+            lines = re.split(r"\n\s*|\. Set `", str(error))
+            reason = lines[-1 if lines[0].endswith(":") else 0].removesuffix(".")
             raise ConfigurationError(
                 f"{self._where}: its parameters have no JSON Schema: {reason}. A parameter is a value that"
                 " JSON can hold; the files of a message are in turn.files"
