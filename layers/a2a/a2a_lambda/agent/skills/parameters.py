@@ -88,7 +88,7 @@ class Parameter:
         return TypeAdapter(self.hint)
 
     @cached_property
-    def _kinds(self) -> list[Any]:
+    def kinds(self) -> list[Any]:
         """The types of the hint: those of a union, without what is beside them in Annotated."""
         kinds, hints = [], [self.hint]
         while hints:
@@ -105,7 +105,7 @@ class Parameter:
     def _members(self) -> dict[str, Any]:
         """Members of an Enum or a Literal, by the texts with which a question offers them."""
         members: list[Any] = []
-        for kind in self._kinds:
+        for kind in self.kinds:
             if isinstance(kind, EnumType) or get_origin(kind) is Literal:
                 members += get_args(kind) or kind
         return {slot_text(to_jsonable_python(member)): member for member in members}
@@ -121,7 +121,7 @@ class Parameter:
             with suppress(ValidationError, AttributeError):  # a validator may expect a text
                 return self._adapter.validate_json(strictjson.dumps(value))
         for text in texts:
-            if TIMES.issuperset(set(self._kinds) - {NoneType}) and DIGITS.fullmatch(text):
+            if TIMES.issuperset(set(self.kinds) - {NoneType}) and DIGITS.fullmatch(text):
                 continue  # pydantic would take "18" for seconds since 1970
             reads = [self._adapter.validate_strings, self._adapter.validate_json]
             if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
@@ -135,6 +135,14 @@ class Parameter:
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
                 return self._members[text.strip()]
         raise ValueError(f"no text given for {self.name} fits its type")
+
+    def takes(self, text: str) -> bool:
+        """Whether a text can be the argument."""
+        try:
+            self.read([text])
+        except ValueError:
+            return False
+        return True
 
     def problem_in(self, text: str) -> str:
         """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a

@@ -150,9 +150,10 @@ class Skill:
         # An object of arguments is no answer, unless the parameter that was asked for takes it as it is. Then
         # it may have a field with the parameter's own name.
         is_value = False
-        if asked is not None and is_object:
-            has_argument = asked in written and self._fits(asked, slot_text(written[asked]))
-            is_value = not has_argument and self._takes_object(asked, text)
+        parameter = next((parameter for parameter in self.parameters if parameter.name == asked), None)
+        if parameter is not None and is_object:
+            has_argument = asked in written and parameter.takes(slot_text(written[asked]))
+            is_value = not has_argument and self._takes_object(parameter, text)
         if not objects and not is_value:
             objects.append(written)
         names = {parameter.name for parameter in self.parameters}
@@ -165,20 +166,12 @@ class Skill:
         is_answer = text and (is_value or not (values and is_object))
         return values, turn.text if is_answer else ""
 
-    def _takes_object(self, name: str, text: str) -> bool:
+    def _takes_object(self, parameter: Parameter, text: str) -> bool:
         """Whether a text is an object that fits a parameter as a whole."""
-        prop = self.input_schema["properties"].get(name, {})
+        prop = self.input_schema["properties"][parameter.name]
         if not any("$ref" in kind or kind.get("type") == "object" for kind in prop.get("anyOf", [prop])):
             return False
-        return self._fits(name, text)
-
-    def _fits(self, name: str, text: str) -> bool:
-        """Whether a text can be the argument of a parameter."""
-        try:
-            next(parameter for parameter in self.parameters if parameter.name == name).read([text])
-        except ValueError:
-            return False
-        return True
+        return parameter.takes(text)
 
     def with_choices(self, question: Ask) -> Ask:
         """The question with the choices of the parameter that it fills, unless it has some. Raises
