@@ -68,8 +68,8 @@ def read_rows(stream: BinaryIO) -> Iterator[Any]:
 
 
 def number_of(cell: str, delimiter: str) -> Decimal | None:
-    """The number in a cell, exactly: as floats, 0.1 and 0.2 are not 0.3. Where a semicolon separates cells, a
-    comma begins the decimals."""
+    """The number in a cell, to 28 digits: as floats, 0.1 and 0.2 are not 0.3. Where a semicolon separates
+    cells, a comma begins the decimals."""
     match = NUMBER.fullmatch(cell.replace(",", ".") if delimiter == ";" else cell)
     return Decimal(match[1]) if match else None
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from jsonschema import ValidationError, validate
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
@@ -231,8 +231,8 @@ def test_an_alias_of_an_enum_is_offered_once() -> None:
     assert Skill(skill(choose)).input_schema["$defs"]["Hue"]["enum"] == ["red", "blue"]
 
 
-@pytest.mark.parametrize("hint", [time, datetime, date, time | None, Annotated[date, "when"]])
-@pytest.mark.parametrize("text", ["18", "20261224", " 1.5 "])
+@pytest.mark.parametrize("hint", [time, datetime, date, time | None, Annotated[date, "when"], AwareDatetime])
+@pytest.mark.parametrize("text", ["18", "20261224", " 1.5 ", "3e2"])
 def test_digits_are_no_time(hint: Any, text: str) -> None:
     """Pydantic would take them for seconds since 1970."""
 
@@ -240,6 +240,7 @@ def test_digits_are_no_time(hint: Any, text: str) -> None:
 
     plan.__annotations__ = {"when": hint}
     assert isinstance(Skill(skill(plan)).arguments({"when": [text]}), AskArgument)
+    assert isinstance(Skill(skill(plan)).arguments({}, {"when": text}), AskArgument)
     plan.__annotations__ = {"when": hint | int}
     assert isinstance(Skill(skill(plan)).arguments({"when": ["18"]}), dict)
 
@@ -263,3 +264,46 @@ def test_two_parameters_cannot_both_get_the_turn() -> None:
 
     with pytest.raises(ConfigurationError, match="parameters turn and other both get the turn: remove one"):
         Skill(skill(read))
+
+
+def refuse_large(size: Any) -> Any:
+    if size in ("L", Size.A5):
+        raise ValueError("not in stock")
+    return size
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"), [(Literal["S", "L"], "L"), (Size, "[148,210]"), (Size | None, "[148,210]")]
+)
+def test_a_choice_passes_the_validators_of_its_parameter(hint: Any, text: str) -> None:
+    def choose(size: Any) -> None: ...
+
+    choose.__annotations__ = {"size": Annotated[hint, AfterValidator(refuse_large)]}
+    assert isinstance(Skill(skill(choose)).arguments({"size": [text]}), AskArgument)
+    assert isinstance(Skill(skill(choose)).arguments({}, {"size": text}), AskArgument)
+
+
+def test_a_validator_of_texts_may_get_another_value() -> None:
+    def tell(name: Annotated[str, BeforeValidator(str.strip)]) -> None: ...
+
+    assert isinstance(Skill(skill(tell)).arguments({}, {"name": 5}), dict | AskArgument)
+
+    def tell_wrong(name: Annotated[str, AfterValidator(lambda name: name.lowr())]) -> None: ...
+
+    with pytest.raises(AttributeError, match="lowr"):
+        Skill(skill(tell_wrong)).arguments({"name": ["Ann"]})
+
+
+class Inner(TypedDict):
+    my_name: Annotated[int, Field(alias="myName")]
+
+
+class Outer(TypedDict):
+    inner: Inner
+
+
+def test_a_nested_class_that_is_not_sent_by_its_aliases_has_no_schema() -> None:
+    def tell() -> Outer:
+        raise NotImplementedError
+
+    assert Skill(skill(tell)).output_schema is None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
+from tests.agent import folders
 from tests.agent.folders import CARD, run, write
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import ConsoleFormatter
@@ -25,6 +27,9 @@ WRONG = {
     "return [File('a.txt', b'1')]": "File inside a list would become JSON: return or",
     "return {'a': Ask('Which?')}": "Ask inside a dict would become JSON",
     "from dataclasses import dataclass; R = dataclass(type('R', (), {'__annotations__': {'f': object}}));"
+    " return R(File('a.txt', b'1'))": "File inside a R would become JSON: return or",
+    "from dataclasses import dataclass;"
+    " R = dataclass(slots=True)(type('R', (), {'__annotations__': {'f': object}}));"
     " return R(File('a.txt', b'1'))": "File inside a R would become JSON: return or",
     "return [[File('a.txt', b'1')]]": "File inside a list would become JSON: return or",
     "return Artifact('a', 'b', metadata={'k': object()})": "a dict cannot become JSON",
@@ -233,6 +238,51 @@ def test_an_agent_cannot_take_the_log_from_the_others(tmp_path: Path) -> None:
     finally:
         logging.root.handlers[:] = handlers
         logging.disable(logging.NOTSET)
+
+
+def test_agents_that_are_imported_at_once_leave_the_log_as_it_was(tmp_path: Path) -> None:
+    """One begins while the other has changed the log."""
+    started, ended = threading.Event(), threading.Event()
+    vars(folders).update(STARTED=started, ENDED=ended)
+    changing = "import logging; import tests.agent.folders as f\n"
+    changing += "logging.basicConfig(force=True); logging.disable(logging.CRITICAL)\n"
+    changing += "f.STARTED.set(); f.ENDED.wait(10)\n@skill\ndef hello(turn): return 'hi'"
+    waiting = "import tests.agent.folders as f\nf.ENDED.set()\n@skill\ndef hello(turn): return 'hi'"
+    places = [write(tmp_path, changing, name="a"), write(tmp_path, waiting, name="b")]
+    handlers = [*logging.root.handlers]
+    try:
+        first = threading.Thread(target=Agent.load, args=(places[0],))
+        first.start()
+        assert started.wait(10)
+        Agent.load(places[1])
+        first.join()
+        assert logging.root.handlers == handlers
+        assert logging.root.manager.disable == logging.NOTSET
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.disable(logging.NOTSET)
+
+
+def test_an_error_without_a_text_is_explained_all_the_same(tmp_path: Path) -> None:
+    code = "class Bad(Exception):\n    def __str__(self): raise RuntimeError('x')\n"
+    with pytest.raises(ConfigurationError, match="Bad"):
+        run(tmp_path, f"{code}raise Bad()\n@skill\ndef hello(turn): return 'hi'")
+
+
+def test_a_router_may_have_a_decorator_that_adds_arguments(tmp_path: Path) -> None:
+    code = """
+    import functools
+    def inject(function):
+        @functools.wraps(function)
+        def wrapper(turn): return function(turn, "client")
+        return wrapper
+    @route
+    @inject
+    def pick(turn, client): return "hello"
+    @skill
+    def hello(turn): return "hi"
+    """
+    assert run(tmp_path, code).text == "hi"
 
 
 def test_a_test_fails_for_an_agent_that_no_build_takes(tmp_path: Path) -> None:

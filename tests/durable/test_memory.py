@@ -162,6 +162,7 @@ async def run(turn):
         "functools.partial(visit, city)",
         "functools.partial(visit, turn, city=city)",
         "lambda city=city: visit(turn, city)",
+        "lambda *, city=city: visit(turn, city)",
         "oslo if city == 'Oslo' else rome",
     ],
 )

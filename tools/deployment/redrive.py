@@ -54,13 +54,13 @@ class Redrive:
             QueueUrl=self._resources["DeadTurns"], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
         )
         count = int(answer["Attributes"]["ApproximateNumberOfMessagesNotVisible"])
-        command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         if not count:
             return ""
+        command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         return (
-            f"{count} more are hidden, because the worker tries to mark them as failed, at least every 15"
-            f" minutes. To send them again instead, stop it with {command} --no-enabled, run this command"
-            " again after 15 minutes, and start it with --enabled"
+            f"{count} more were hidden, because the worker tries to mark them as failed: they can be read"
+            " again after up to 15 minutes, or 90 if it was killed. To send them again instead, stop it with"
+            f" {command} --no-enabled, run this command again then, and start it with --enabled"
         )
 
     def records(self) -> tuple[int, int]:
@@ -191,15 +191,15 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 2
     with aws_errors(f"redriving {queue}"):
         redrive = Redrive(resources_of(stack))
-        deliveries, drops = QUEUES[queue](redrive)
+        # Before it hides letters itself.
         hidden = redrive.hidden_turns() if queue == "turns" else ""
+        deliveries, drops = QUEUES[queue](redrive)
     print(f"{deliveries} sent again")
-    if hidden:
-        print(hidden, file=sys.stderr)
-        return 1
     if drops:
         print(f"{drops} dropped: their records have expired, or they name no records")
-    return 0
+    if hidden:
+        print(hidden, file=sys.stderr)
+    return 1 if hidden else 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import vcr
 from dotenv import dotenv_values
 from vcr.filters import decode_response
 
-from a2a_lambda.agent.configuration import Configuration, variable_of
+from a2a_lambda.agent.configuration import SECRET_ARN, Configuration, variable_of
 from a2a_lambda.client import AwsSignature, ClientCredentials
 
 CREDENTIALS = re.compile(
@@ -99,11 +99,11 @@ class RecordedConfiguration(Configuration):
 
 
 class ReplayedConfiguration(RecordedConfiguration):
-    """Asks no service: a secret is the name of its variable, as in recordings, which keep a short one."""
+    """Asks no service: a secret that is not on this machine is the name of its variable, as in recordings."""
 
     def secret(self, name: str) -> str:
         value = self._find("secret", name)
-        return value if value and len(value) < SECRET_CHARACTERS else variable_of("secret", name)
+        return value if value and not SECRET_ARN.fullmatch(value) else variable_of("secret", name)
 
 
 async def _unsigned(

@@ -36,6 +36,13 @@ def safe_text(error: Exception) -> str:
     return str(error) if is_safe_to_log(error) else type(error).__name__
 
 
+def only_error(error: BaseException) -> BaseException:
+    """The error in a group that has one alone, as a TaskGroup makes it; else the error itself."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        [error] = error.exceptions
+    return error
+
+
 def error_text(error: BaseException) -> str:
     """The text of an error that an agent's code has raised; "" if its `__str__` fails."""
     try:

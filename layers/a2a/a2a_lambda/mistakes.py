@@ -69,12 +69,13 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{location}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"{location}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
-    if match := re.fullmatch(r"cannot import name '(\w+)' from 'a2a_lambda' .*", str(error)):
+    if isinstance(error, ImportError) and error.name == "a2a_lambda":
+        name = re.sub(r"cannot import name '(\w+)'.*", r"\1", str(error))
         kit, client = (importlib.import_module(name) for name in ("a2a_lambda", "a2a_lambda.client"))
-        advice = did_you_mean(match[1], kit.__all__)
-        if hasattr(client, match[1]):
-            advice = f": write `from a2a_lambda.client import {match[1]}`"
-        return f"{location}: a2a_lambda has no {match[1]}{advice}{_quote(line)}"
+        advice = did_you_mean(name, kit.__all__)
+        if name in client.__all__:
+            advice = f": write `from a2a_lambda.client import {name}`"
+        return f"{location}: a2a_lambda has no {name}{advice}{_quote(line)}"
     try:
         return f"{location}: {type(error).__name__}: {error}{_quote(line)}"
     except Exception:  # the text of an agent's exception may raise, too

@@ -126,7 +126,7 @@ def test_an_answer_in_words_gets_only_what_is_new(mcp: Mcp, meta: dict[str, int]
     assert text_of(plain.call("chat", {"task": task})) == "Good morning to you.\nheard: bye"
 
 
-def test_an_answer_in_words_that_is_sent_again_gets_the_same(mcp: Mcp) -> None:
+def test_an_answer_in_words_that_is_sent_again_gets_the_whole_task(mcp: Mcp) -> None:
     plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
     [task] = re.findall(r"task='([^']+)'", text_of(plain.call("chat", {"message": "good morning"})))
     body = plain.body("tools/call", {"name": "chat", "arguments": {"task": task, "message": "bye"}})

@@ -132,4 +132,4 @@ def test_turns_that_the_worker_has_are_named(
     assert redrive.main({"QUEUE": "turns", "STACK": "s"}) == bool(count)
     output = capsys.readouterr()
     assert output.out == "0 sent again\n"
-    assert ("2 more are hidden" in output.err and "--uuid 7f3c --no-enabled" in output.err) is bool(count)
+    assert ("2 more were hidden" in output.err and "--uuid 7f3c --no-enabled" in output.err) is bool(count)

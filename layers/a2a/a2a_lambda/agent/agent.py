@@ -5,9 +5,9 @@
 It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("…")`.
 """
 
+import copy
 import importlib.util
 import inspect
-import logging
 import os
 import sys
 import threading
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import mistakes
+from a2a_lambda import mistakes, telemetry
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
@@ -53,7 +53,7 @@ class Agent:
         location = mistakes.short_path(module.__file__ or module.__name__)
         for function in routes:
             try:
-                inspect.signature(function).bind(None)
+                inspect.signature(function, follow_wrapped=False).bind(None)
             except TypeError:
                 raise ConfigurationError(
                     f"{mistakes.source_of(function)}: @route gets the turn alone: write"
@@ -138,7 +138,8 @@ class Agent:
         # text as an answer.
         values = {name: value for name, value in kept_values.items() if name not in slots} | values
         slots |= {name: [slot_text(value)] for name, value in values.items()}
-        turn.skill, turn.slots, turn.values = skill.id, slots, values
+        # A copy, because the skill may change its message.
+        turn.skill, turn.slots, turn.json_arguments = skill.id, slots, copy.deepcopy(values)
         if skill.id not in self.card.durable_skills:
             turn.engine = None
         arguments = skill.arguments(slots, values)
@@ -167,7 +168,7 @@ class Agent:
         parameters = {parameter.name for parameter in self.skills[turn.skill].parameters} - {question.fills}
         values = {
             name: value
-            for name, value in turn.values.items()
+            for name, value in turn.json_arguments.items()
             if name in parameters and name not in question.known
         }
         slots = {
@@ -334,21 +335,11 @@ def _import(folder: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    handlers, disabled_level = [*logging.root.handlers], logging.root.manager.disable
     try:
-        spec.loader.exec_module(module)
+        with telemetry.log_guard:
+            spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit, too: an agent's module must not end the process
         raise ConfigurationError(mistakes.of_import(error, folder)) from error
-    finally:
-        # `logging.basicConfig(force=True)` in an agent's module removes the handler that keeps texts of users
-        # out of all agents' log. So does `logging.config.dictConfig`, and by default it disables
-        # all loggers that it does not name, which would hide every agent's errors.
-        if not {*handlers} <= {*logging.root.handlers}:
-            logging.root.handlers[:] = handlers
-        logging.disable(disabled_level)
-        for name, logger in list(logging.Logger.manager.loggerDict.items()):
-            if name.startswith("a2a_lambda.") and isinstance(logger, logging.Logger):
-                logger.disabled = False
     return module

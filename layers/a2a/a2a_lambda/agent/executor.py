@@ -21,7 +21,7 @@ from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, take_over
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended, error_beside_end
-from a2a_lambda.errors import AgentMistake
+from a2a_lambda.errors import AgentMistake, only_error
 
 LOOK_AHEAD_SECONDS = 0.005
 """Seconds for which an output waits for the next one, to learn whether it is the last. A last chunk that is
@@ -103,6 +103,7 @@ class _Channel:
 
     def post(self, item: Batch | BaseException) -> None:
         """Hand an item over, however many wait."""
+        item = only_error(item) if isinstance(item, BaseException) else item
         if not isinstance(item, Batch | Exception | Suspended):  # SystemExit must not leave the skill
             error = RuntimeError(f"the skill ended with {type(item).__name__}")
             error.__cause__ = item
@@ -249,7 +250,9 @@ async def _await(
                 async with _closing(result):  # its cleanup is part of the turn
                     outputs = await _iterate_waiting(result, turn, channel)
             if inspect.isgenerator(result):
-                raise AgentMistake("an async skill returned a generator: write `for part in …: yield part`")
+                raise AgentMistake(
+                    "asynchronous code returned a generator: write `for part in …: yield part`"
+                )
             _check_suspended(turn)
             turn.check_operations()
             if outputs is None:

@@ -3,7 +3,7 @@
 import mimetypes
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, BinaryIO
 
 from pydantic import BaseModel
@@ -238,8 +238,12 @@ def _members(value: Any) -> Iterator[Any]:
         is_object = is_object and not isinstance(node, (type, *KIT_OUTPUTS))
         if (is_object or isinstance(node, dict | list)) and id(node) not in visited:
             visited.add(id(node))
-            fields = getattr(node, "__dict__", {}) if is_object else node
-            members = list(fields.values()) if isinstance(fields, dict) else fields
+            members = list(node.values()) if isinstance(node, dict) else node
+            if isinstance(node, BaseModel):
+                names = [name for name, info in type(node).model_fields.items() if not info.exclude]
+                members = [getattr(node, name) for name in (*names, *(node.model_extra or ()))]
+            elif is_dataclass(node):
+                members = [getattr(node, info.name) for info in fields(node)]
             yield from members
             level += members
 

@@ -157,7 +157,7 @@ class Turn(Steps):
         self._history: Sequence[Utterance] | None = None
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
-        self.values: dict[str, Json] = {}
+        self.json_arguments: dict[str, Json] = {}
         self.skill = ""
         self.file_count = 0
         self._operations = []

@@ -254,12 +254,13 @@ def _request(
     configuration: SendMessageConfiguration | None,
     fields: Mapping[str, Json],
 ) -> SendMessageRequest:
-    for name in (*fields, *(message if isinstance(message, dict) else ())):
+    for name in fields:
         if name not in Message.__annotations__:
             hint = mistakes.did_you_mean(name, Message.__annotations__)
             names = ", ".join(Message.__annotations__)
             raise TypeError(
-                f"a message has no field {name!r}{hint} It has: {names}. How to answer is `configuration=`"
+                f"a message has no field {name!r}{hint} It has: {names}. Options of the request, such as"
+                " returnImmediately, go into configuration={…}"
             )
     if isinstance(message, dict):
         new_message = Message(**{**message, **fields})  # type: ignore[typeddict-item]

@@ -192,8 +192,9 @@ class DurableOperation(Generic[Result]):
 
 def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:
     """What each branch of `parallel` is, for as much as shows from outside: an operation by its name, a
-    function by its own and by the texts and numbers that `partial` or its defaults give it. With other
-    branches, or with the same in another order, a replay would give them each other's results."""
+    function by its own, and by the texts and whole numbers that `partial`, or the defaults of a lambda, give
+    it. With other branches, or with the same in another order, a replay would give them each other's
+    results."""
     labels: list[str] = []
     for branch in branches:
         if isinstance(branch, DurableOperation):
@@ -201,10 +202,12 @@ def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:
             continue
         function: Any = branch.func if isinstance(branch, partial) else branch
         name = getattr(function, "__qualname__", type(function).__name__)
-        arguments: list[Any] = [*(getattr(function, "__defaults__", None) or ())]
+        arguments: list[Any] = []
+        if name.endswith("<lambda>"):  # `lambda city=city: …`
+            arguments += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         if isinstance(branch, partial):
             arguments += [*branch.args, *branch.keywords.values()]
-        values = [value for value in arguments if isinstance(value, str | int | float)]
+        values = [value for value in arguments if isinstance(value, str | int)]
         labels.append(f"{name}{values}" if values else name)
     return labels
 

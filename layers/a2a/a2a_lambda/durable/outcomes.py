@@ -11,7 +11,14 @@ from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.durable.engine import Work
-from a2a_lambda.errors import CodeChanged, ConfigurationError, SkillError, StepFailed, error_text
+from a2a_lambda.errors import (
+    CodeChanged,
+    ConfigurationError,
+    SkillError,
+    StepFailed,
+    error_text,
+    only_error,
+)
 from a2a_lambda.protocol.model import Json
 
 RESULT_BYTES = 250_000
@@ -64,7 +71,9 @@ class StepOutcome:
         that is not JSON, is too large, or is not what the function's annotation says."""
         try:
             result = await call()
-        except SkillError as error:
+        except Exception as group:
+            if not isinstance(error := only_error(group), SkillError):
+                raise
             return strictjson.dumps({"refused": _shorten(error_text(error))})
         try:
             body = strictjson.dumps_verified({"value": to_jsonable_python(result)})

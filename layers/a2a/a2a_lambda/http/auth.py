@@ -32,7 +32,7 @@ METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
 AGENT_PATH = re.compile("/(?:(a2a|mcp)|alibaba|v2/a2a|v2)/([^/]+)")
-"""Path of an agent. Those of the dialects are the agent at /a2a/<agent>."""
+"""Path of an agent. A dialect's path names the same agent as /a2a/<agent>, whose metadata it gets."""
 
 logger = logging.getLogger(__name__)
 

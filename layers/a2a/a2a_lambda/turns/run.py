@@ -289,8 +289,6 @@ class Run:
             logger.error("%s: %s", agent_of(self._agent).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # of a TaskGroup
-            [error] = error.exceptions
         if isinstance(error, FilesUnavailable):
             return FILE_FAILED
         if isinstance(error, FileAbsent):

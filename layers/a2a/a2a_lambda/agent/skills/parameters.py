@@ -1,16 +1,14 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
 
 import inspect
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import date, datetime, time
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -36,9 +34,10 @@ LIMIT_TEXTS = {
 }
 """What a value must be, by keyword of JSON Schema."""
 
-TIMES = frozenset((date, datetime, time))
+TIME_FORMATS = ("date", "date-time", "time")
 
-DIGITS = re.compile(r"\s*[+-]?[0-9.]+\s*")
+JSON_ERRORS = (ValidationError, AttributeError, TypeError)
+"""What the reading of JSON may raise: a validator of the agent may expect a text."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -117,24 +116,45 @@ class Parameter:
         value: the JSON value that `texts` has as a text; None = the client sent texts.
         """
         # Models write a list or an object as a text, so such a text is read below.
-        if value is not None and not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
-            with suppress(ValidationError, AttributeError):  # a validator may expect a text
+        is_text = isinstance(value, str)
+        if value is not None and not (
+            is_text and (value.lstrip()[:1] in ("{", "[") or self.is_seconds(value))
+        ):
+            with suppress(*JSON_ERRORS):
                 return self._adapter.validate_json(strictjson.dumps(value))
         for text in texts:
-            if TIMES.issuperset(set(self.kinds) - {NoneType}) and DIGITS.fullmatch(text):
-                continue  # pydantic would take "18" for seconds since 1970
-            reads = [self._adapter.validate_strings, self._adapter.validate_json]
+            if self.is_seconds(text):
+                continue
+            reads: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
+                (self._adapter.validate_strings, (ValidationError,)),
+                (self._adapter.validate_json, JSON_ERRORS),
+            ]
             if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
                 reads.reverse()
-            for read in reads:
+            for read, errors in reads:
                 for candidate in (text, text.strip()):
-                    try:
+                    with suppress(*errors):
                         return read(candidate)
-                    except (ValidationError, AttributeError):
-                        continue
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
-                return self._members[text.strip()]
+                with suppress(ValidationError):
+                    return self._adapter.validate_python(self._members[text.strip()])
         raise ValueError(f"no text given for {self.name} fits its type")
+
+    def is_seconds(self, text: str) -> bool:
+        """Whether a text is a number, where a date or a time is wanted: pydantic would take "18" for seconds
+        since 1970."""
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return self.is_time
+
+    @cached_property
+    def is_time(self) -> bool:
+        """Whether every value is a date or a time."""
+        schema = self._adapter.json_schema(schema_generator=ParameterSchema)
+        options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+        return all(option.get("format") in TIME_FORMATS for option in options)
 
     def takes(self, text: str) -> bool:
         """Whether a text can be the argument."""
@@ -172,14 +192,6 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
         return [schema["const"]]
     values: list[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
     return [value for index, value in enumerate(values) if value not in values[:index]]  # an Enum has aliases
-
-
-def has_aliases(kind: type) -> bool:
-    """Whether a TypedDict, or a dataclass of Python's, has pydantic's aliases for its fields."""
-    hints = get_type_hints(kind, include_extras=True).values()
-    extras = [extra for hint in hints if get_origin(hint) is Annotated for extra in get_args(hint)[1:]]
-    extras += [field.default for field in fields(kind)] if is_dataclass(kind) else []
-    return any(isinstance(extra, FieldInfo) and extra.serialization_alias for extra in extras)
 
 
 class ParameterSchema(GenerateJsonSchema):

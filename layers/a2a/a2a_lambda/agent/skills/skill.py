@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -22,7 +22,6 @@ from a2a_lambda.agent.skills.parameters import (
     OutputSchema,
     Parameter,
     ParameterSchema,
-    has_aliases,
     text_of_limit,
     values_of,
 )
@@ -152,8 +151,9 @@ class Skill:
         is_value = False
         parameter = next((parameter for parameter in self.parameters if parameter.name == asked), None)
         if parameter is not None and is_object:
-            has_argument = asked in written and parameter.takes(slot_text(written[asked]))
-            is_value = not has_argument and self._takes_object(parameter, text)
+            has_field = parameter.name in self._property(parameter.name).get("properties", {})
+            is_argument = asked in written and (not has_field or parameter.takes(slot_text(written[asked])))
+            is_value = not is_argument and self._takes_object(parameter, text)
         if not objects and not is_value:
             objects.append(written)
         names = {parameter.name for parameter in self.parameters}
@@ -301,9 +301,13 @@ class Skill:
         if not (is_model or is_typeddict(kind)) or kind.__module__.startswith("a2a_lambda."):
             return None
         try:
-            if not hasattr(kind, "__pydantic_serializer__") and has_aliases(kind):
-                return None  # it is sent by its fields' own names, and pydantic's schema has the aliases
-            schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=OutputSchema)
+            schema_of = partial(
+                TypeAdapter(hint).json_schema, mode="serialization", schema_generator=OutputSchema
+            )
+            schema = schema_of()
+            # Only pydantic's own classes are sent by their aliases. What has both kinds promises nothing.
+            if not hasattr(kind, "__pydantic_serializer__") and schema != schema_of(by_alias=False):
+                return None
         except Exception:  # a class that has no schema promises nothing
             return None
         if "$ref" in schema:  # of a class that contains itself

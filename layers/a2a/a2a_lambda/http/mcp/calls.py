@@ -131,7 +131,7 @@ async def _request_of(
             )
         if only_asks(tool, arguments, record.task):
             return task_id, ()
-        # A repeated call gets again what its first try got.
+        # A repeated call gets the whole task, because the first answer may be lost.
         if not call.identity().repeats(record.requests, since=math.inf):
             earlier_artifacts = record.task.get("artifacts", ())
     return request, earlier_artifacts

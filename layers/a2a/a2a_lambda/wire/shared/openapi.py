@@ -158,8 +158,9 @@ def _examples(agent: Description) -> Iterator[tuple[str, Object]]:
 
 
 def _sample(schema: Json, definitions: Mapping[str, Object], above: tuple[str, ...]) -> Json:
-    """A value that fits a schema, unless that has a pattern or the like. above: definitions that the value is
-    part of. A property that need not be there is left out, unless the schema itself has a value for it."""
+    """A value that fits a schema, unless that has a pattern, or wants more than SAMPLE_LENGTH. above:
+    definitions that the value is part of. A property that need not be there is left out, unless the schema
+    itself has a value for it."""
     reference = _reference(schema)
     if reference in above:
         return None  # no finite value fits; the agent also accepts null, though its schema omits it
@@ -185,10 +186,8 @@ def _sample_type(schema: Object, definitions: Mapping[str, Object], above: tuple
             is_closed = schema.get("items") is False and "prefixItems" not in schema
             if is_closed or schema.get("maxItems") == 0:
                 return []
-            first_items, count = (
-                schema.get("prefixItems", []),
-                min(schema.get("minItems") or 1, SAMPLE_LENGTH),
-            )
+            first_items = schema.get("prefixItems", [])
+            count = min(schema.get("minItems") or 1, SAMPLE_LENGTH)
             items = [*first_items, *[schema.get("items", {})] * (count - len(first_items))]
             return [_sample(item, definitions, above) for item in items if _reference(item) not in above]
         case "object":
