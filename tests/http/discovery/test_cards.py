@@ -99,16 +99,14 @@ def test_a_card_is_cached_and_asked_for_again(client: TestClient) -> None:
         {"If-None-Match": first.headers["etag"]},
         {"If-None-Match": f'"x", W/{first.headers["etag"]}'},
         {"If-None-Match": "*"},
-        {"If-Modified-Since": first.headers["last-modified"]},
     ):
         again = client.get(path, headers=headers)
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["etag"] == first.headers["etag"]
     for headers in (
-        {"If-None-Match": '"x"', "If-Modified-Since": first.headers["last-modified"]},
-        {"If-Modified-Since": "Thu, 01 Jan 1970 00:00:00 GMT"},
-        {"If-Modified-Since": "yesterday"},
-        {"If-Modified-Since": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"},
+        {"If-None-Match": '"x"'},
+        {"If-None-Match": ""},
+        {"If-Modified-Since": first.headers["last-modified"]},  # a setting may have changed since then
     ):
         assert client.get(path, headers=headers).status_code == 200
 

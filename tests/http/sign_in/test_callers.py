@@ -130,7 +130,7 @@ def test_a_card_says_how_to_sign_in(
     """In the form of its version, beside the keys."""
     before = client.get(path)
     accept(provider.issuer(scopes=("agents.call",)))
-    answer = client.get(path, headers={"If-Modified-Since": before.headers["last-modified"]})
+    answer = client.get(path, headers={"If-None-Match": before.headers["etag"]})
     card = answer.json()
     validate(*kind, card)
     discovery = f"{provider.url}/.well-known/openid-configuration"

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from email.utils import format_datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -186,8 +186,7 @@ async def _card(request: Request, translate: Translate, *, needs_key: bool = Fal
         "Last-Modified": format_datetime(date, usegmt=True),
         "Vary": "A2A-Version",
     }
-    # The issuers of tokens change without the agent's files, so the date of these shows nothing of them.
-    if is_unchanged(request, headers["ETag"], None if description.sign_ins else date):
+    if is_unchanged(request, headers["ETag"]):
         return Response(None, 304, headers)
     if await _sign(request, card, description):
         body = strictjson.dumps(card)
@@ -249,17 +248,11 @@ def cache_control(agents: Sequence[card_json.Description], *, needs_key: bool) -
     return duration if is_complete else "no-store"
 
 
-def is_unchanged(request: Request, etag: str, date: datetime | None) -> bool:
-    """Whether the client has this body. If-None-Match has precedence (RFC 9110 section 13.2.2)."""
-    if (match := request.headers.get("if-none-match")) is not None:
-        tags = [tag.strip().removeprefix("W/") for tag in match.split(",")]
-        return "*" in tags or etag in tags
-    if date is None:
-        return False
-    try:
-        return date <= parsedate_to_datetime(request.headers.get("if-modified-since", ""))
-    except (ValueError, TypeError, OverflowError):
-        return False
+def is_unchanged(request: Request, etag: str) -> bool:
+    """Whether the client has this body, by If-None-Match (RFC 9110 section 13.1.2). If-Modified-Since is
+    ignored, because issuers and settings change a card without the agent's files."""
+    tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    return "*" in tags or etag in tags
 
 
 routes = [

@@ -32,7 +32,7 @@ async def handle(request: Request, name: str | None) -> Response:
         document = openapi.encode_deployment(_api(), agents)
     body = strictjson.dumps(document)
     headers = cache_headers(body, agents, needs_key=needs_key)
-    if is_unchanged(request, headers["ETag"], None):
+    if is_unchanged(request, headers["ETag"]):
         return Response(None, 304, headers)
     return Response(body, 200, headers, JSON)
 
