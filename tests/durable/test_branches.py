@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda import Agent, StepFailed
+from a2a_lambda.errors import CodeChanged
 from tests.durable.agents import run, written
 
 
@@ -258,3 +259,72 @@ async def run(turn):
         answer = run(agent, f"reply {number}", after=answer)
     answer = run(agent, "free", after=answer)
     assert answer.data == [{"all": ["free", *(f"reply {number}" for number in range(11))]}]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a b", "b a"),
+        ("a b", "a"),
+        ("a", "a b"),
+        ("a", ""),
+    ],
+)
+def test_branches_that_a_replay_has_in_another_order_fail_clearly(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    """They would get each other's results."""
+    body = f"""
+runs = iter([{first!r}, {second!r}])
+@skill
+async def run(turn):
+    names = next(runs).split()
+    await turn.parallel(*[turn.step(name, int) for name in names])
+    await turn.sleep(hours=1)
+"""
+    earlier = ", ".join(f"step {name}" for name in first.split())
+    with pytest.raises(CodeChanged, match=f"where the earlier run had the parallel '{earlier}'"):
+        run(written(tmp_path, body))
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "functools.partial(visit, city)",
+        "functools.partial(visit, turn, city=city)",
+        "lambda city=city: visit(turn, city)",
+        "lambda *, city=city: visit(turn, city)",
+        "oslo if city == 'Oslo' else rome",
+    ],
+)
+def test_branches_of_functions_are_told_apart_by_their_arguments(tmp_path: Path, branch: str) -> None:
+    body = f"""
+import functools
+runs = itertools.count()
+async def visit(turn, city=""): return city
+async def oslo(): return "Oslo"
+async def rome(): return "Rome"
+@skill
+async def run(turn):
+    cities = ["Oslo", "Rome"][:: (-1) ** next(runs)]
+    await turn.parallel(*[{branch} for city in cities])
+    await turn.sleep(hours=1)
+"""
+    with pytest.raises(CodeChanged, match=r"Rome|rome"):
+        run(written(tmp_path, body))
+
+
+def test_the_arguments_of_branches_may_be_anything(tmp_path: Path) -> None:
+    """Of a turn, or of an object, nothing shows that would be the same in each run."""
+    body = """
+import functools
+async def visit(turn, client, city): return city
+@skill
+async def run(turn):
+    results = await turn.parallel(functools.partial(visit, turn, object(), "Oslo"), turn.step("b", int))
+    await turn.sleep(hours=1)
+    return {"results": results}
+"""
+    answer = run(written(tmp_path, body))
+    assert answer.data == [{"results": ["Oslo", 0]}]
+    assert answer.steps == ["sleep", "b"], "branches are no steps"
