@@ -4,6 +4,8 @@ import asyncio
 import logging
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -226,18 +228,25 @@ def test_a_name_that_the_kit_has_elsewhere_or_not_is_explained(
         run(tmp_path, f"{line}\n@skill\ndef hello(turn): return 'hi'")
 
 
-def test_an_agent_cannot_take_the_log_from_the_others(tmp_path: Path) -> None:
-    """The root's handler keeps texts of users out of it."""
+@contextmanager
+def the_log_stays() -> Iterator[None]:
+    """Fails if the log is another one at the end, and leaves it as it was in any case."""
     handlers = [*logging.root.handlers]
     assert handlers
-    code = "import logging\nlogging.basicConfig(force=True)\nlogging.disable(logging.CRITICAL)\n"
     try:
-        assert run(tmp_path, f"{code}@skill\ndef hello(turn): return 'hi'").text == "hi"
+        yield
         assert logging.root.handlers == handlers
         assert logging.root.manager.disable == logging.NOTSET
     finally:
         logging.root.handlers[:] = handlers
         logging.disable(logging.NOTSET)
+
+
+def test_an_agent_cannot_take_the_log_from_the_others(tmp_path: Path) -> None:
+    """The root's handler keeps texts of users out of it."""
+    code = "import logging\nlogging.basicConfig(force=True)\nlogging.disable(logging.CRITICAL)\n"
+    with the_log_stays():
+        assert run(tmp_path, f"{code}@skill\ndef hello(turn): return 'hi'").text == "hi"
 
 
 def test_agents_that_are_imported_at_once_leave_the_log_as_it_was(tmp_path: Path) -> None:
@@ -249,18 +258,12 @@ def test_agents_that_are_imported_at_once_leave_the_log_as_it_was(tmp_path: Path
     changing += "f.STARTED.set(); f.ENDED.wait(10)\n@skill\ndef hello(turn): return 'hi'"
     waiting = "import tests.agent.folders as f\nf.ENDED.set()\n@skill\ndef hello(turn): return 'hi'"
     places = [write(tmp_path, changing, name="a"), write(tmp_path, waiting, name="b")]
-    handlers = [*logging.root.handlers]
-    try:
+    with the_log_stays():
         first = threading.Thread(target=Agent.load, args=(places[0],))
         first.start()
         assert started.wait(10)
         Agent.load(places[1])
         first.join()
-        assert logging.root.handlers == handlers
-        assert logging.root.manager.disable == logging.NOTSET
-    finally:
-        logging.root.handlers[:] = handlers
-        logging.disable(logging.NOTSET)
 
 
 def test_an_error_without_a_text_is_explained_all_the_same(tmp_path: Path) -> None:

@@ -105,39 +105,39 @@ def test_no_answer_reaches_the_skill_in_words(mcp: Mcp, action: str, words: str)
 
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str) -> None:
-    plain = Mcp(mcp.client, mcp.key, "/mcp", revision)
-    asked = text_of(plain.call("order", {"message": "please"}))
+    caller = Mcp(mcp.client, mcp.key, "/mcp", revision)
+    asked = text_of(caller.call("order", {"message": "please"}))
     assert "Which size?" in asked
     [task] = re.findall(r"task='([^']+)'", asked)
-    assert "How many?" in text_of(plain.call("order", {"task": task, "size": "S"}))
-    assert "gift" in text_of(plain.call("order", {"task": task, "message": "2"}))
-    assert text_of(plain.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
+    assert "How many?" in text_of(caller.call("order", {"task": task, "size": "S"}))
+    assert "gift" in text_of(caller.call("order", {"task": task, "message": "2"}))
+    assert text_of(caller.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
 
 
 @pytest.mark.parametrize("meta", [{}, {"progressToken": 1}])
 def test_an_answer_in_words_gets_only_what_is_new(mcp: Mcp, meta: dict[str, int]) -> None:
     """A model would read again what it has already handled. It can still ask for the whole task."""
-    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
-    first = text_of(plain.call("chat", {"message": "good morning"}, meta=meta))
+    caller = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    first = text_of(caller.call("chat", {"message": "good morning"}, meta=meta))
     assert first.startswith("Good morning to you.\n")
     assert "And then?" in first
     [task] = re.findall(r"task='([^']+)'", first)
-    assert text_of(plain.call("chat", {"task": task, "message": "bye"}, meta=meta)) == "heard: bye"
-    assert text_of(plain.call("chat", {"task": task})) == "Good morning to you.\nheard: bye"
+    assert text_of(caller.call("chat", {"task": task, "message": "bye"}, meta=meta)) == "heard: bye"
+    assert text_of(caller.call("chat", {"task": task})) == "Good morning to you.\nheard: bye"
 
 
 def test_an_answer_in_words_that_is_sent_again_gets_the_whole_task(mcp: Mcp) -> None:
-    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
-    [task] = re.findall(r"task='([^']+)'", text_of(plain.call("chat", {"message": "good morning"})))
-    body = plain.body("tools/call", {"name": "chat", "arguments": {"task": task, "message": "bye"}})
-    answers = [plain.post(body, **{"Idempotency-Key": "one"}).json() for _ in range(2)]
+    caller = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    [task] = re.findall(r"task='([^']+)'", text_of(caller.call("chat", {"message": "good morning"})))
+    body = caller.body("tools/call", {"name": "chat", "arguments": {"task": task, "message": "bye"}})
+    answers = [caller.post(body, **{"Idempotency-Key": "one"}).json() for _ in range(2)]
     assert text_of(answers[0]["result"]) == "heard: bye"
     assert text_of(answers[1]["result"]) == "Good morning to you.\nheard: bye", "the first one may be lost"
 
 
 def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
-    plain = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
-    asked = text_of(plain.call("order", {"message": "please"}))
+    caller = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
+    asked = text_of(caller.call("order", {"message": "please"}))
     assert "Which size? Choose one of S, L.\nTo answer, call" in asked
 
 

@@ -74,17 +74,17 @@ def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
     mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
-    plain = Mcp(mcp.client, mcp.key, "/mcp")
-    with_progress = plain.body(
+    caller = Mcp(mcp.client, mcp.key, "/mcp")
+    with_progress = caller.body(
         "tools/call", {"name": "chat", "arguments": {"message": "hi"}}, meta={"progressToken": 1}
     )
-    assert "The task is still running" in text_of(messages_of(plain.post(with_progress))[-1]["result"])
-    answer = text_of(plain.call("chat", {"message": "hello"}))
+    assert "The task is still running" in text_of(messages_of(caller.post(with_progress))[-1]["result"])
+    answer = text_of(caller.call("chat", {"message": "hello"}))
     assert "The task is still running" in answer
     [task_id] = re.findall(r"task='([^']+)'", answer)
-    assert task_id in text_of(plain.call("chat", {"message": "", "task": task_id}))
+    assert task_id in text_of(caller.call("chat", {"message": "", "task": task_id}))
     work(kit, queue)
-    assert "And then?" in text_of(plain.call("chat", {"task": task_id}))
+    assert "And then?" in text_of(caller.call("chat", {"task": task_id}))
 
 
 def test_without_a_queue_a_turn_has_all_of_its_request(
@@ -148,12 +148,12 @@ def test_a_client_without_tasks_is_told_where_it_is(
     mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("a2a_lambda.http.request.INVOCATION_SECONDS", 2.5)
-    plain = Mcp(client, mcp.key, "/mcp")
-    late = text_of(plain.call("chat", {"message": "more"}))
+    caller = Mcp(client, mcp.key, "/mcp")
+    late = text_of(caller.call("chat", {"message": "more"}))
     [task] = re.findall(r"task='([^']+)' and message='' to see", late)  # the tool's schema requires a message
-    assert task in text_of(plain.call("chat", {"task": task, "message": ""}))
+    assert task in text_of(caller.call("chat", {"task": task, "message": ""}))
     work(kit, queue)
-    assert text_of(plain.call("chat", {"task": task})) == "heard: more"
+    assert text_of(caller.call("chat", {"task": task})) == "heard: more"
 
 
 def test_a_client_without_tasks_waits_for_the_end(
