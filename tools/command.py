@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec
@@ -82,9 +82,9 @@ def split_names(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
-def unknown_agent(name: str, folders: Iterable[Path]) -> ConfigurationError:
-    """The error for an agent that is not there. folders: those of the agents."""
-    names = ", ".join(sorted(folder.name for folder in folders)) or "none"
+def unknown_agent(name: str, agents: Path) -> ConfigurationError:
+    """The error for an agent that is not there. agents: the folder of all agents."""
+    names = ", ".join(sorted(card.parent.name for card in agents.glob("*/card.yaml"))) or "none"
     return ConfigurationError(f"there is no agent {name!r}. There are: {names}")
 
 

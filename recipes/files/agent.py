@@ -68,8 +68,8 @@ def read_rows(stream: BinaryIO) -> Iterator[Any]:
 
 
 def number_of(cell: str, delimiter: str) -> Decimal | None:
-    """The number in a cell, to 28 digits: as floats, 0.1 and 0.2 are not 0.3. Where a semicolon separates
-    cells, a comma begins the decimals."""
+    """The number in a cell, as a Decimal, because floats add 0.1 and 0.2 up to 0.30000000000000004. A comma
+    begins the decimals if a semicolon separates the cells."""
     match = NUMBER.fullmatch(cell.replace(",", ".") if delimiter == ";" else cell)
     return Decimal(match[1]) if match else None
 

@@ -51,5 +51,5 @@ def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     agents = tuple(split_names(environ.get("AGENTS", "")))
     for agent in agents:
         if Path(agent).name != agent or not (Settings().agents / agent / "card.yaml").is_file():
-            raise unknown_agent(agent, (card.parent for card in Settings().agents.glob("*/card.yaml")))
+            raise unknown_agent(agent, Settings().agents)
     return agents

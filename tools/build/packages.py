@@ -82,7 +82,7 @@ def list_of(agent: str) -> Path:
     if not agent:
         return LIST
     if not (AGENTS / agent / "card.yaml").exists():
-        raise unknown_agent(agent, (card.parent for card in AGENTS.glob("*/card.yaml")))
+        raise unknown_agent(agent, AGENTS)
     return AGENTS / agent / "packages.txt"
 
 

@@ -120,9 +120,10 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     stages.check_agent_names(names, sorted({card.parent.name for card in folder.glob("*/card.*")}))
     for profile in check_all(folder, names):
         for schedule in profile.card.schedules:
+            if schedule.webhook is None:
+                continue
             try:
-                if schedule.webhook is not None:
-                    check_webhook_url(schedule.webhook, allow_loopback=False)
+                check_webhook_url(schedule.webhook, allow_loopback=False)
             except Refused as error:
                 raise ConfigurationError(
                     f"agent {profile.name}: schedule {schedule.id}: deployed, its webhook's URL {error}"

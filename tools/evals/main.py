@@ -38,7 +38,7 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     """Cases by agent. name: name of the only agent to run; "" = all. Raises ConfigurationError."""
     folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
     if name and name not in {folder.name for folder in folders}:
-        raise unknown_agent(name, folders)
+        raise unknown_agent(name, agents)
     cases = {folder.name: read_evals(folder) for folder in folders if not name or folder.name == name}
     for folder in folders:
         _check_skills(folder, cases.get(folder.name, []))

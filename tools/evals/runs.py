@@ -68,11 +68,11 @@ class Here:
             raise ConfigurationError(problem)
         answer: Answer | None = None
         for index, message in enumerate(case.messages):
-            intent: dict[str, Any] = (
-                {"skill": None, "slots": {}} if index else {"skill": case.skill, "slots": case.arguments}
-            )
+            skill_id, slots = (None, {}) if index else (case.skill, case.arguments)
             try:
-                request = trial.make_message(self._agent, message, None, (), metadata={}, **intent)
+                request = trial.make_message(
+                    self._agent, message, None, (), skill=skill_id, slots=slots, metadata={}
+                )
                 answer = await trial.run(self._agent, request, answer, {}, self._configuration)
             except CannotOverwriteExistingCassetteException:
                 raise

@@ -71,7 +71,8 @@ def of_import(error: BaseException, folder: Path) -> str:
         return f"{location}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
     if isinstance(error, ImportError) and error.name == "a2a_lambda":
         name = re.sub(r"cannot import name '(\w+)'.*", r"\1", str(error))
-        kit, client = (importlib.import_module(name) for name in ("a2a_lambda", "a2a_lambda.client"))
+        kit = importlib.import_module("a2a_lambda")
+        client = importlib.import_module("a2a_lambda.client")
         advice = did_you_mean(name, kit.__all__)
         if name in client.__all__:
             advice = f": write `from a2a_lambda.client import {name}`"

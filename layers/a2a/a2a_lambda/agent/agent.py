@@ -111,20 +111,20 @@ class Agent:
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
         pending, slots, slot = turn.pending, dict[str, list[str]](), None
-        kept_values: dict[str, Json] = {}
+        pending_values: dict[str, Json] = {}
         named_intents = intents(turn.metadata) if turn.metadata else []
         intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
         if intent is not None:
             skill = self.skills[intent.skill]
             if pending is not None and pending["skill"] == skill.id:
-                slots, kept_values = dict(pending["slots"]), pending.get("values", {})
+                slots, pending_values = dict(pending["slots"]), pending.get("values", {})
                 # A client may name the skill in each message. Without a slot for it, the text is the answer.
                 slot = None if pending["asks"] in intent.slots else pending["asks"]
             slots |= {name: list(texts) for name, texts in intent.slots.items()}
         elif pending is not None and pending["skill"] in self.skills:
             # The message's text answers the question that the skill asked for a parameter.
             skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
-            kept_values = pending.get("values", {})
+            pending_values = pending.get("values", {})
         else:
             skill = self._default
             if self._route is not None:
@@ -136,7 +136,7 @@ class Agent:
             slots[slot] = [answer]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
-        values = {name: value for name, value in kept_values.items() if name not in slots} | values
+        values = {name: value for name, value in pending_values.items() if name not in slots} | values
         slots |= {name: [slot_text(value)] for name, value in values.items()}
         # A copy, because the skill may change its message.
         turn.skill, turn.slots, turn.json_arguments = skill.id, slots, copy.deepcopy(values)

@@ -234,18 +234,27 @@ def _members(value: Any) -> Iterator[Any]:
     level, visited = [value], set[int]()
     while level:
         node = level.pop()
-        is_object = isinstance(node, BaseModel) or is_dataclass(node)
-        is_object = is_object and not isinstance(node, (type, *KIT_OUTPUTS))
-        if (is_object or isinstance(node, dict | list)) and id(node) not in visited:
+        if id(node) not in visited:
             visited.add(id(node))
-            members = list(node.values()) if isinstance(node, dict) else node
-            if isinstance(node, BaseModel):
-                names = [name for name, info in type(node).model_fields.items() if not info.exclude]
-                members = [getattr(node, name) for name in (*names, *(node.model_extra or ()))]
-            elif is_dataclass(node):
-                members = [getattr(node, info.name) for info in fields(node)]
+            members = _members_of(node)
             yield from members
             level += members
+
+
+def _members_of(node: Any) -> Sequence[Any]:
+    """What is in a list, a dict, a model or a dataclass itself."""
+    match node:
+        case list():
+            return node
+        case dict():
+            return list(node.values())
+        case BaseModel():
+            names = [name for name, info in type(node).model_fields.items() if not info.exclude]
+            return [getattr(node, name) for name in (*names, *(node.model_extra or ()))]
+        case _ if is_dataclass(node) and not isinstance(node, (type, *KIT_OUTPUTS)):
+            return [getattr(node, info.name) for info in fields(node)]
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
     try:
         is_local, is_private = is_loopback(host), not is_public(host)
     except ValueError:  # a name, whose addresses only `resolve` knows
-        is_local = is_private = host.rstrip(".") == "localhost" or host.rstrip(".").endswith(".localhost")
+        is_local = is_private = f".{host.rstrip('.')}".endswith(".localhost")
     is_local = is_local and allow_loopback
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise Refused("must be https" + (", or http on this machine" if allow_loopback else ""))

@@ -85,9 +85,9 @@ class Tokens:
 
     def find_cached(self, token: str) -> Grant | None:
         """What a token allows, if that is known without a call, else None."""
-        return self._find_checked(token, self._keys.find_cached_issuers() or ())
+        return self._find_grant(token, self._keys.find_cached_issuers() or ())
 
-    def _find_checked(self, token: str, issuers: Collection[Issuer]) -> Grant | None:
+    def _find_grant(self, token: str, issuers: Collection[Issuer]) -> Grant | None:
         """What a token allowed when it was checked, if that was a moment ago."""
         entry = self._checked.get(digest_of(token))
         if entry is None or entry.until <= self._clock():
@@ -115,7 +115,7 @@ class Tokens:
         if issuers != self._issuers:  # one that was refused may be let in now
             self._issuers, self._refused = issuers, {}
         # While Parameter Store does not answer, no issuers are cached, and each request comes here.
-        if (grant := self._find_checked(token, issuers)) is not None:
+        if (grant := self._find_grant(token, issuers)) is not None:
             return grant
         if not is_token(token):
             # Only one issuer is asked: another one would get tokens that are not its own.

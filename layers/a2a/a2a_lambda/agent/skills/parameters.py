@@ -87,26 +87,19 @@ class Parameter:
         return TypeAdapter(self.hint)
 
     @cached_property
-    def kinds(self) -> list[Any]:
-        """The types of the hint: those of a union, without what is beside them in Annotated."""
-        kinds, hints = [], [self.hint]
+    def _members(self) -> dict[str, Any]:
+        """Members of an Enum or a Literal, also in a union, by the texts with which a question offers
+        them."""
+        members: list[Any] = []
+        hints = [self.hint]
         while hints:
             hint = hints.pop()
             if get_origin(hint) is Annotated:
                 hints.append(get_args(hint)[0])
             elif get_origin(hint) in (Union, UnionType):
                 hints += get_args(hint)
-            else:
-                kinds.append(hint)
-        return kinds
-
-    @cached_property
-    def _members(self) -> dict[str, Any]:
-        """Members of an Enum or a Literal, by the texts with which a question offers them."""
-        members: list[Any] = []
-        for kind in self.kinds:
-            if isinstance(kind, EnumType) or get_origin(kind) is Literal:
-                members += get_args(kind) or kind
+            elif isinstance(hint, EnumType) or get_origin(hint) is Literal:
+                members += get_args(hint) or hint
         return {slot_text(to_jsonable_python(member)): member for member in members}
 
     def read(self, texts: Sequence[str], value: Json = None) -> Any:
