@@ -1,10 +1,12 @@
 """Cards of other agents, and a transport to an application in this process."""
 
+from collections.abc import AsyncIterator, Callable
+
 import httpx2
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Event, Json
 from tests.conftest import BASE_URL
 
 CARDS: dict[str, Json] = {
@@ -39,3 +41,17 @@ class Served(httpx2.AsyncBaseTransport):
         if request.url.path.endswith(".json") and self._card is not None:
             return httpx2.Response(200, json=self._card)
         return await self._inner.handle_async_request(request)
+
+
+class Answering(httpx2.AsyncBaseTransport):
+    """Another agent, as a function that answers each request."""
+
+    def __init__(self, response: Callable[[httpx2.Request], httpx2.Response]) -> None:
+        self._response = response
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return self._response(request)
+
+
+async def collected(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]

@@ -13,8 +13,7 @@ from a2a_lambda.client import AgentError, Client, Refused, discovery
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from a2a_lambda.wire import v0_3, v1_0
-from tests.client.served import CARDS, Served
+from tests.client.served import CARDS, Answering, Served, collected
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
@@ -39,10 +38,6 @@ def talk(kit: Kit, key: str, version: str) -> Talk:
         return asyncio.run(run())
 
     return talk
-
-
-async def collected(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
 
 
 def test_send_get_and_cancel(talk: Talk) -> None:
@@ -184,13 +179,6 @@ def test_a_card_of_another_host_must_be_trusted() -> None:
     assert asyncio.run(go("elsewhere.example.com")) == url
 
 
-def test_ids_that_another_agent_leaves_out_are_empty() -> None:
-    status: Json = {"state": "TASK_STATE_COMPLETED"}
-    assert v1_0.WIRE.decode_event({"task": {"id": "t", "status": status}})["task"]["contextId"] == ""
-    update = v1_0.WIRE.decode_event({"statusUpdate": {"status": status}})["statusUpdate"]
-    assert (update["taskId"], update["contextId"]) == ("", "")
-
-
 def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
     card = {
         "supportedInterfaces": [
@@ -204,118 +192,6 @@ def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
             assert (await agent.get(task["id"]))["artifacts"][1]["name"] == "report"
 
     asyncio.run(go())
-
-
-class Answering(httpx2.AsyncBaseTransport):
-    def __init__(self, response: Callable[[httpx2.Request], httpx2.Response]) -> None:
-        self._response = response
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return self._response(request)
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        httpx2.Response(302, headers={"Location": "http://169.254.169.254/"}),
-        httpx2.Response(500, content=b"oops"),
-        httpx2.Response(200, content=b"<html>"),
-    ],
-)
-def test_what_is_no_card(response: httpx2.Response) -> None:
-    async def go() -> None:
-        async with Client(BASE_URL, transport=Answering(lambda _: response)) as agent:
-            with pytest.raises(AgentError):
-                await agent.send("hi")
-
-    asyncio.run(go())
-
-
-def test_what_is_no_answer() -> None:
-    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
-    answers = [
-        b"",
-        b"[]",
-        b'{"result":{}}',
-        b'{"result":{"kind":"status-update","status":{"state":"working"}}}',
-        b'{"error":{"code":-1,"message":"no"}}',
-        b"x" * 21_000_000,
-    ]
-
-    async def go(answer: bytes) -> None:
-        def respond(request: httpx2.Request) -> httpx2.Response:
-            content = json.dumps(card).encode() if request.method == "GET" else answer
-            return httpx2.Response(200, content=content)
-
-        async with Client(BASE_URL, transport=Answering(respond)) as agent:
-            with pytest.raises(AgentError):
-                await agent.send("hi")
-            with pytest.raises(AgentError):
-                await collected(agent.stream("hi"))
-
-    for answer in answers:
-        asyncio.run(go(answer))
-
-
-@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
-@pytest.mark.parametrize(
-    ("time", "read"),
-    [
-        ("2025-04-08T12:00:00.123456", "2025-04-08T12:00:00.123Z"),
-        ("2025-04-08T12:00:00", "2025-04-08T12:00:00.000Z"),
-        ("2025-04-08T12:00:00+02:00", "2025-04-08T10:00:00.000Z"),
-        ("yesterday", None),
-        ("", None),
-    ],
-)
-def test_the_time_of_another_agent_may_lack_its_offset(version: str, time: str, read: str | None) -> None:
-    """As Google's first samples and fasta2a write it."""
-    state = "TASK_STATE_COMPLETED" if version == "1.0" else "completed"
-    task = {"id": "t", "contextId": "s", "sessionId": "s", "status": {"state": state, "timestamp": time}}
-    results = {"0.1": task, "0.3": {"kind": "task", **task}, "1.0": {"task": task}}
-    answer: Json = asyncio.run(sent(version, results[version]))
-    assert answer["status"].get("timestamp") == read
-
-
-async def sent(version: str, result: Json) -> Json:
-    """What a client reads of an agent's answer to a message."""
-    interface = {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-    card: Json = {"url": f"{BASE_URL}/"} if version != "1.0" else {"supportedInterfaces": [interface]}
-    card |= {"protocolVersion": "0.3.0"} if version == "0.3" else {}
-
-    def respond(request: httpx2.Request) -> httpx2.Response:
-        if request.method == "GET":
-            return httpx2.Response(200, json=card)
-        return httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
-
-    async with Client(BASE_URL, transport=Answering(respond)) as agent:
-        return await agent.send("hi")
-
-
-@pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
-@pytest.mark.parametrize("version", ["0.1", "0.3", "1.0"])
-def test_another_agents_answer_may_have_no_parts(version: str, parts: Json) -> None:
-    """ProtoJSON leaves out what is empty, such as the parts of a chunk that only closes its artifact."""
-    is_new = version == "1.0"
-    message = {"messageId": "m", "role": "ROLE_AGENT" if is_new else "agent", **parts}
-    status = {"state": "TASK_STATE_COMPLETED" if is_new else "completed", "message": message}
-    task = {"id": "t", "contextId": "s", "status": status, "history": [message]}
-    task["artifacts"] = [{"artifactId": "a", **parts}]
-    answer: Json = asyncio.run(sent(version, {"task": task} if is_new else task))
-    assert answer["artifacts"] == [{"artifactId": "a", "parts": []}]
-    assert [answer["history"][0]["parts"], answer["status"]["message"]["parts"]] == [[], []]
-
-
-@pytest.mark.parametrize("kind", ["task", "message", "status-update", "artifact-update"])
-def test_the_fields_of_an_event_show_its_kind(kind: str) -> None:
-    ids = {"taskId": "t", "contextId": "c"}
-    events: dict[str, Json] = {
-        "task": {"id": "t", "contextId": "c", "status": {"state": "working"}},
-        "message": {"messageId": "m", "role": "agent"},
-        "status-update": {**ids, "status": {"state": "working"}, "final": False},
-        "artifact-update": {**ids, "artifact": {"artifactId": "a"}, "lastChunk": True},
-    }
-    assert v0_3.WIRE.decode_event(events[kind]) == v0_3.WIRE.decode_event({**events[kind], "kind": kind})
 
 
 @pytest.mark.parametrize("status", [401, 403, 405, 410])

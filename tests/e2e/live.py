@@ -16,7 +16,7 @@ import httpx2
 from a2a_lambda.client import Client
 from a2a_lambda.protocol.model import TERMINAL, Json, Part, Task, TaskState, state_word
 from a2a_lambda.protocol.requests import SendMessageConfiguration
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.helpers.rpc import intent
 from tools.callers.uploads import upload
 

@@ -12,7 +12,7 @@ import pytest
 
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.faults import node
 from tests.faults.deployment import PATIENCE, Deployment, send
 from tests.helpers.rest import message_1_0

@@ -14,7 +14,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.files import inbox
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.conftest import new_key
 from tests.files.objects import get, objects_of
 from tests.files.uploading import NAMED, ask_for_upload, inline, post, upload

@@ -12,7 +12,7 @@ from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.links import types_wanted_as_bytes
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.files.objects import get, objects_of
 from tests.files.uploading import inline
 from tests.helpers.rest import Rest, message_1_0

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from tests.helpers.rpc import Rpc
+from tests.helpers.rpc import Rpc, message, request
 from tools.build.built_functions import free_port
 
 PATIENCE = 120.0
@@ -72,3 +72,9 @@ class DevServer:
         """Ctrl-C, which reaches the whole foreground group."""
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(PATIENCE)
+
+
+def refusal(rpc: Rpc) -> str:
+    """Why a message gets 503, "none" if it does not."""
+    response = rpc.post(request("message/send", {"message": message("hi")}))
+    return response.json()["error"]["message"] if response.status_code == 503 else "none"

@@ -3,11 +3,9 @@
 import asyncio
 import hashlib
 import os
-import random
 import tempfile
 import time
 import uuid
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +24,8 @@ from a2a_lambda import (
     skill,
 )
 from a2a_lambda.protocol.model import Role
+
+from .drawings import content_of, drawing, noise_png  # noqa: TID252  # as an author imports it
 
 gate = asyncio.Event()
 
@@ -303,25 +303,6 @@ async def patient(turn: Turn) -> Ask | str:
     return "thanks" if turn.answering else Ask("Which?")
 
 
-def drawing(size: int) -> bytes:
-    """A file's content that shows its order."""
-    return (b"0123456789abcde\n" * (size // 16 + 1))[:size]
-
-
-def content_of(kind: str, size: int) -> Any:
-    """A file's content of a kind."""
-    content = drawing(size)
-    if kind == "bytes":
-        return content
-    path = Path(tempfile.gettempdir()) / f"drawing-{uuid.uuid4()}"
-    if kind in ("path", "stream"):
-        path.write_bytes(content)
-        return path if kind == "path" else path.open("rb")
-    if kind == "text":
-        return "a text"
-    return (content[start : start + 70_000] for start in range(0, size, 70_000))
-
-
 @skill
 def draw(turn: Turn, size: int = 200_000, kind: str = "bytes", name: str = "drawing.png") -> Iterator[Any]:
     content = content_of(kind, size)
@@ -373,16 +354,7 @@ def retell(turn: Turn) -> str:
 @skill
 def picture(turn: Turn) -> File:
     """A picture that a browser can show, too large for a task."""
-    size = 300
-    rows = b"".join(b"\0" + random.Random(row).randbytes(3 * size) for row in range(size))
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        length = len(content).to_bytes(4, "big")
-        return length + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
-
-    header = size.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
-    return File("noise.png", png + chunk(b"IEND", b""))
+    return File("noise.png", noise_png())
 
 
 @skill

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, STATELESS, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import wait_until
 from tests.helpers.rest import Rest

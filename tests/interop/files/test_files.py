@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.conftest import ROOT
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.probe.agent import drawing
+from tests.agents.probe.drawings import drawing
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers

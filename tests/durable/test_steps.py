@@ -1,0 +1,180 @@
+"""Steps of durable skills in tests of agents: tries, results and failures."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda import Agent, Retry, SkillError, StepFailed
+from a2a_lambda.durable.engine import Notice
+from a2a_lambda.durable.memory import MemoryEngine
+from a2a_lambda.durable.outcomes import ERROR_BYTES
+from a2a_lambda.errors import ConfigurationError
+from tests.durable.agents import CARD, calls, run, written
+
+
+def test_a_step_is_tried_again_and_its_failure_is_kept(traveler: Agent) -> None:
+    with pytest.raises(StepFailed, match="OSError"):
+        run(traveler, skill="fail")
+    assert calls(traveler)["boom"] == 2
+    assert run(traveler, '{"how": "catch"}', skill="fail").text == "caught OSError 6"
+
+
+def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
+    with pytest.raises(SkillError, match="The client may read this"):
+        run(traveler, '{"how": "refuse"}', skill="fail")
+    assert calls(traveler)["boom"] == 1
+
+
+def test_a_step_that_may_start_once_is_not_tried_again(tmp_path: Path) -> None:
+    """As on AWS."""
+    agent = written(
+        tmp_path,
+        """
+TRIES = itertools.count()
+
+def charge():
+    next(TRIES)
+    raise OSError
+
+@skill
+async def run(turn):
+    try:
+        await turn.step("charge", charge, at_most_once=True)
+    except StepFailed as error:
+        return f"{error.kind} after {next(TRIES)}"
+""",
+    )
+    assert run(agent).text == "OSError after 1"
+
+
+def test_a_mistake_in_a_step_is_not_tried_again(tmp_path: Path) -> None:
+    body = """
+tries = []
+@skill
+async def run(turn):
+    await turn.step("a", lambda: tries.append(1) or object())
+"""
+    agent = written(tmp_path, body)
+    with pytest.raises(StepFailed, match="cannot be kept as JSON"):
+        run(agent)
+    assert agent.skills["run"].function.__globals__["tries"] == [1]
+
+
+def test_a_skill_that_is_not_durable_has_no_steps(tmp_path: Path) -> None:
+    body = "@skill\nasync def run(turn):\n    await turn.sleep(hours=1)\n"
+    with pytest.raises(ConfigurationError, match=r"write `durable: true` in card\.yaml"):
+        run(written(tmp_path, body, CARD.replace("durable: true\n", "")))
+
+
+def test_a_step_that_raises_stop_iteration_fails(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    await turn.step("pick", lambda: next(iter(())), retry=Retry(attempts=1))
+"""
+    with pytest.raises(StepFailed, match="StopIteration"):
+        run(written(tmp_path, body))
+
+
+def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notice of its step is no answer of the router."""
+
+    class TellingEngine(MemoryEngine):
+        def observe(self, observer: Callable[[Notice], None]) -> None:
+            self.tell = observer
+
+        async def step(self, name: str, *args: Any, **options: Any) -> bytes:
+            self.tell(Notice("step", name, "started"))
+            return await super().step(name, *args, **options)
+
+    monkeypatch.setattr("a2a_lambda.agent.trial.MemoryEngine", TellingEngine)
+    body = """
+@route
+async def choose(turn):
+    return await turn.step("classify", lambda: "run")
+@skill
+async def run(turn):
+    return "routed"
+"""
+    assert run(written(tmp_path, body)).text == "routed"
+
+
+def test_steps_return_their_types(tmp_path: Path) -> None:
+    body = """
+from datetime import date
+from pydantic import BaseModel
+class Plan(BaseModel):
+    day: date
+def make() -> Plan:
+    return Plan(day=date(2030, 1, 2))
+async def list_all() -> list[Plan]:
+    return [make()]
+@skill
+async def run(turn):
+    one, all = await turn.step("one", make), await turn.step("all", list_all)
+    await turn.sleep(hours=1)
+    return f"{one.day.year} {all[0].day.month}"
+"""
+    assert run(written(tmp_path, body)).text == "2030 1"
+
+
+def test_a_long_refusal_is_kept_in_part(tmp_path: Path) -> None:
+    """Lambda would refuse to keep all of it, and end the turn for good."""
+    body = """
+def book():
+    raise SkillError("\\ud800" + "x" * 50_000)
+@skill
+async def run(turn):
+    await turn.step("book", book)
+"""
+    with pytest.raises(SkillError) as raised:
+        run(written(tmp_path, body))
+    assert str(raised.value) == "?" + "x" * (ERROR_BYTES - 1) + "…"
+
+
+def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:
+    """At once, not when the turn continues."""
+    body = """
+class Hotel:
+    def __init__(self, name): self.name = name
+from dataclasses import dataclass
+from typing import Iterator
+@dataclass
+class Room:
+    number: int
+def book() -> Room: return None
+def count() -> Iterator[int]: yield from (1, 2)
+def own() -> Hotel: return "Ritz"
+calls = []
+@dataclass
+class Paid:
+    amount: int
+    def __post_init__(self): raise KeyError("a validator is code")
+def pay() -> Paid:
+    calls.append(1)
+    return {"amount": 1}
+@skill
+async def run(turn):
+    try:
+        await turn.step("book", book)
+    except StepFailed as failed:
+        yield failed.text
+    yield await turn.step("count", count)
+    yield await turn.step("own", own)
+    try:
+        await turn.step("pay", pay, retry=Retry(attempts=5))
+    except StepFailed:
+        yield len(calls)
+"""
+    answer = run(written(tmp_path, body))
+    assert answer.data == [[1, 2], 1], "what has been paid is not paid again"
+    assert answer.text.startswith("the result of step 'book', of type NoneType, does not fit the return")
+    assert "Ritz" in answer.text
+
+
+def test_pauses_between_tries_do_not_overflow() -> None:
+    poll = Retry(attempts=5000, pause_seconds=5, longest_seconds=10)
+    assert [poll.pause_after(attempt) for attempt in (1, 2, 1025, 4999, 5000)] == [5, 10, 10, 10, None]
+    assert Retry(attempts=400, factor=10).pause_after(399) == 300

@@ -1,0 +1,128 @@
+"""`make run` from its start to its end: ports, what cannot be served, and what it does by itself."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.helpers.dev_server import DevServer, refusal
+from tests.helpers.rpc import Rpc, message, request, texts
+from tests.processes.servers import answers
+from tools.state import state_file
+
+pytestmark = pytest.mark.slow(seconds=80)
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_two_that_race_for_a_port(folder: Path) -> None:
+    """One serves, the other says so and ends, at whatever moment they meet."""
+    first = DevServer(folder)
+    second = DevServer(folder, PORT=str(first.port))
+    second.url = first.url
+    first.until(lambda: None not in (first.process.poll(), second.process.poll()) or answers_card(first.url))
+    first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
+    [ended, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
+    assert ended.process.returncode == 1
+    assert serving.process.poll() is None
+    assert f"port {first.port}: Address already in use" in ended.output.read_text()
+    serving.interrupt()
+
+
+def answers_card(url: str) -> bool:
+    return answers(f"{url}/.well-known/agent.json")
+
+
+def test_ctrl_c_ends_everything(folder: Path) -> None:
+    made = DevServer(folder, LOCAL_KEY="another")
+    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    assert made.rpc("another").send("hi")["status"]["state"] == "completed"
+    emulator = int(json.loads((folder / state_file(made.port)).read_text())["emulator"].rsplit(":", 1)[1])
+    assert listening(emulator)
+    made.interrupt()
+    assert not listening(emulator)
+    assert not listening(made.port)
+    assert not (folder / state_file(made.port)).exists()
+
+
+def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
+    card = folder / "functions/agents/assistant/card.yaml"
+    whole = card.read_text()
+    card.write_text(whole + "colour: red\n")
+    try:
+        made = DevServer(folder)
+        made.until(lambda: answers(f"{made.url}/a2a/noisy/.well-known/agent.json"))
+        said = f"card.yaml:{whole.count(chr(10)) + 1}: colour is not a field of a card."
+        made.until(lambda: said in made.output.read_text())
+        assert said in refusal(made.rpc()), "no other agent answers in its place"
+        made.interrupt()
+    finally:
+        card.write_text(whole)
+
+
+@pytest.mark.parametrize("code", ["while True:\n    pass\n", "import threading\nthreading.Event().wait()\n"])
+def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folder: Path, code: str) -> None:
+    place = folder / "functions/agents/endless"
+    place.mkdir()
+    try:
+        skill = "{ id: hello, name: Hello, description: Says hello. }"
+        (place / "card.yaml").write_text(f"name: E\ndescription: E.\nversion: 0.1.0\nskills: [{skill}]\n")
+        (place / "agent.py").write_text(code)
+        made = DevServer(folder)
+        named = r"warning: functions/agents/endless/agent\.py:[12] has been importing for 3 s"
+        made.until(lambda: re.search(named, made.output.read_text()) is not None)
+        endless = Rpc(made.rpc().client, "local-key", "/a2a/endless")
+        asked = request("message/send", {"message": message("hi")})
+        made.until(lambda: made.rpc().send("hi")["status"]["state"] == "completed")  # the others are served
+        made.until(lambda: "its import takes longer than 7 s" in made.output.read_text())
+        assert "its import takes longer than 7 s" in refusal(endless)
+        good = "from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): return 'hello'\n"
+        (place / "agent.py").write_text(good)
+        made.until(lambda: "result" in endless.post(asked).json())
+        (place / "agent.py").write_text(code)
+        made.until(lambda: made.output.read_text().count("has been importing for") >= 2)
+        made.interrupt()
+    finally:
+        shutil.rmtree(place)
+
+
+def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
+    """And on, after an edit has started the server again. Keys are those of the server started last."""
+    server = DevServer(folder)
+
+    def fire(**variables: str) -> str:
+        server.environment |= {"AGENT": "", "SCHEDULE": "", "COLUMNS": "200", **variables}
+        return server.run("tools.client.fire", stdout=subprocess.PIPE).communicate()[0]
+
+    server.until(lambda: "no agent has a schedule" in fire())  # it may be starting again
+    shutil.copytree(ROOT / "recipes/nightly", folder / "functions/agents/nightly")
+    card = folder / "functions/agents/nightly/card.yaml"
+    card.write_text(card.read_text().replace('"0 22 * * 1-5"', '"* * * * *"'))
+    server.until(lambda: "* * * * *" in fire())
+    assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ +reports", fire())
+    assert "started: task" in fire(AGENT="nightly", SCHEDULE="nightly")
+    assert "There are: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
+    assert "give both" in fire(AGENT="nightly")
+    secret = server.key(NAME="reports").split()[0]
+    assert secret.startswith("a2a_")
+    reports = server.rpc(secret)
+    reports.path = "/a2a/nightly"
+    server.until(lambda: "error" not in reports.post(request("ListTasks", {})).json())  # a key takes seconds
+
+    def list_ended() -> list[str]:
+        tasks = reports.call("ListTasks", {"includeArtifacts": True})["tasks"]
+        return [texts(task) for task in tasks if task["status"]["state"] == "TASK_STATE_COMPLETED"]
+
+    server.until(lambda: len(list_ended()) >= 2)  # by hand, and at the next minute
+    assert all("all was quiet" in text for text in list_ended())
+    shutil.rmtree(folder / "functions/agents/nightly")
+    server.until(lambda: "no agent has a schedule" in fire())
+    server.interrupt()
