@@ -35,6 +35,7 @@ CODE = "@skill\ndef hello(turn, name: str = 'you'): ..."
             'cron: "0 7 * * *", webhook: "https://10.0.0.1/x"',
             "must have a public address, which 10.0.0.1 is not",
         ),
+        ('cron: "0 7 * * *", webhook: "https://10.1/x"', "must have a public address, which 10.1 is not"),
         ('cron: "0 7 * * *", webhook: "https://me:secret@example.com"', "no user name"),
         ('cron: "0 7 * * *", webhook: "https://example.com:99999/"', "is not a url"),
         ('cron: "0 7 * * *", webhook: ""', "must be https"),

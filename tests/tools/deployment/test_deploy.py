@@ -56,6 +56,7 @@ def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.
         ("https://localhost/hook", "must have a public address"),
         ("https://127.0.0.1:9/x", "must have a public address"),
         ("https://[::1]/", "must have a public address"),
+        ("https://127.1/", "must have a public address"),
         ("HTTPS://example.com/hook", ""),
     ],
 )

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from a2a_lambda.errors import KitError
@@ -50,8 +51,11 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
         raise Refused(NO_URL) from None
     if len(url) > WEBHOOK_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise Refused(NO_URL)
+    address = host
+    with suppress(OSError, UnicodeError):  # 127.1 and 0x7f000001 are addresses, too
+        address = socket.inet_ntoa(socket.inet_aton(host))
     try:
-        is_local, is_private = is_loopback(host), not is_public(host)
+        is_local, is_private = is_loopback(address), not is_public(address)
     except ValueError:  # a name, whose addresses only `resolve` knows
         is_local = is_private = f".{host.rstrip('.')}".endswith(".localhost")
     is_local = is_local and allow_loopback
