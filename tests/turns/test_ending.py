@@ -5,16 +5,20 @@ import json
 import threading
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from a2a_lambda.durable.engine import Suspended
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.protocol.model import Task, TaskState
+from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.head import LEASE_SECONDS
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place
+from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import Clock
@@ -75,6 +79,36 @@ def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
     monkeypatch.setattr(bench.store, "update_context", fail_first)
     assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
     assert steps == ["try", ending.END_RETRY_SECONDS, "try"]
+
+
+def test_a_suspension_is_stored_by_the_next_try(
+    store: Store, head: Head, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable_head = replace(head, place=Place.EXECUTION, execution=new_execution("https://a.example"))
+    durable_head = store.update_head(durable_head)
+    update_head, until = store.update_head, store.clock() + 600
+    results: list[Any] = [StoreError("throttled")]
+
+    def fail_first(newer: Head) -> Head:
+        if results:
+            raise results.pop()
+        return update_head(newer)
+
+    async def suspend() -> None:
+        lease_of_run = lease.Lease(store, durable_head)
+        events = journal.Journal(store, lambda: lease_of_run.head, durable_head.sequence)
+        claim: Any = SimpleNamespace(question_head=None)
+        builder: Any = None
+        await ending.Ending(store, claim, lease_of_run, events, builder).suspend(Suspended(until=until))
+
+    monkeypatch.setattr(store, "update_head", fail_first)
+    within(suspend())
+    stored_head = store.get_head(head.scope, head.task_id)
+    assert stored_head is not None
+    assert stored_head.is_suspended
+    assert not stored_head.holder
+    assert stored_head.execution is not None
+    assert stored_head.execution.until == until
 
 
 def test_a_table_that_stays_away_ends_the_tries_with_the_lease(
