@@ -5,7 +5,6 @@ import hashlib
 import os
 import tempfile
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -309,6 +308,8 @@ def draw(turn: Turn, size: int = 200_000, kind: str = "bytes", name: str = "draw
     yield "Here it is. ", File(name, content)
     if hasattr(content, "close"):
         content.close()  # what was put out is stored by now
+    if isinstance(content, Path):
+        content.unlink()
     yield Artifact("copy", File("again.pdf", content_of("bytes", size), media_type="application/pdf"))
 
 
@@ -319,18 +320,21 @@ async def draw_slowly(turn: Turn, size: int = 200_000, kind: str = "pieces") -> 
             await asyncio.sleep(0)
             yield piece
 
-    yield File("drawing.png", pieces() if kind == "pieces" else content_of(kind, size))
+    content = pieces() if kind == "pieces" else content_of(kind, size)
+    yield File("drawing.png", content)
+    if isinstance(content, Path):
+        content.unlink()
 
 
 @skill
 def examine(turn: Turn) -> list[Any]:
-    saved = Path(tempfile.gettempdir()) / f"saved-{uuid.uuid4()}"
     seen = []
     for file in turn.files:
         content = file.read()
         with file.open() as stream:
             assert stream.read() == content
-        assert file.save(saved).read_bytes() == content
+        with tempfile.TemporaryDirectory() as folder:
+            assert file.save(Path(folder) / "saved").read_bytes() == content
         seen.append([file.name, file.media_type, len(content), hashlib.sha256(content).hexdigest()])
     return seen
 

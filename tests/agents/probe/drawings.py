@@ -14,14 +14,19 @@ def drawing(size: int) -> bytes:
 
 
 def content_of(kind: str, size: int) -> Any:
-    """A file's content of a kind."""
+    """A file's content of a kind. A path is the caller's to delete."""
     content = drawing(size)
     if kind == "bytes":
         return content
-    path = Path(tempfile.gettempdir()) / f"drawing-{uuid.uuid4()}"
-    if kind in ("path", "stream"):
+    if kind == "path":
+        path = Path(tempfile.gettempdir()) / f"drawing-{uuid.uuid4()}"
         path.write_bytes(content)
-        return path if kind == "path" else path.open("rb")
+        return path
+    if kind == "stream":
+        stream = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+        stream.write(content)
+        stream.seek(0)
+        return stream
     if kind == "text":
         return "a text"
     return (content[start : start + 70_000] for start in range(0, size, 70_000))
