@@ -205,6 +205,26 @@ def test_a_question_that_was_answered_is_history() -> None:
     assert "history" not in task_of([status_event(WORKING, "Reading."), status_event(DONE)])
 
 
+def test_a_question_is_looked_up_in_the_history_and_not_searched_for() -> None:
+    """A task may have thousands of questions, and is read whole."""
+
+    class Identity(str):
+        comparisons = 0
+
+        def __eq__(self, other: object) -> bool:
+            Identity.comparisons += 1
+            return super().__eq__(other)
+
+        __hash__ = str.__hash__
+
+    log = [status_event(ASKING, "Which?") for _ in range(100)]
+    for event in log:
+        message = event["statusUpdate"]["status"]["message"]
+        message["messageId"] = Identity(message["messageId"])
+    assert len(task_of([*log, log[-1], status_event(WORKING)])["history"]) == 100
+    assert Identity.comparisons < 200
+
+
 def test_a_question_leaves_a_status_without_it() -> None:
     task = task_of([status_event(ASKING, "Which?"), Event(message=text_message("task", "context", "Rome"))])
     assert task["status"] == status(ASKING, NOW - 50)

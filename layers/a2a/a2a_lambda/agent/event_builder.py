@@ -312,11 +312,11 @@ class EventBuilder:
                 (events if is_last else closings).append(closing)
                 chunk = closing["artifactUpdate"]
             chunk["lastChunk"] = True
+        started_ids = set(self._artifacts.values())
         for identity in self._stale_ids:
-            if identity not in self._artifacts.values():
-                closings.append(
-                    self._update(Artifact(artifactId=identity, parts=[Part(text="")]), append=False)
-                )
+            if identity not in started_ids:
+                blank = Artifact(artifactId=identity, parts=[Part(text="")])
+                closings.append(self._update(blank, append=False))
                 closings[-1]["artifactUpdate"]["lastChunk"] = True
         events[:0] = closings
         return chunk

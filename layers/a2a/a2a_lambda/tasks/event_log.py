@@ -217,12 +217,14 @@ def apply(task: Task, events: Iterable[Event]) -> None:
     When the status changes, the question that it asked moves to the history.
     """
     chunks = {artifact["artifactId"]: [artifact] for artifact in task.get("artifacts", [])}
+    message_ids = {message["messageId"] for message in task.get("history", [])}
     for event in events:
         if "message" in event:
-            _move_question_to_history(task)
+            _move_question_to_history(task, message_ids)
             task.setdefault("history", []).append(event["message"])
+            message_ids.add(event["message"]["messageId"])
         elif "statusUpdate" in event:
-            _move_question_to_history(task)
+            _move_question_to_history(task, message_ids)
             task["status"] = event["statusUpdate"]["status"]
         elif "artifactUpdate" in event:
             update = event["artifactUpdate"]
@@ -254,12 +256,14 @@ def restate(task: Task) -> list[Event]:
     ]
 
 
-def _move_question_to_history(task: Task) -> None:
+def _move_question_to_history(task: Task, message_ids: set[str]) -> None:
+    """message_ids: those of the history, to which that of the question is added."""
     question: Message | None = task["status"].get("message")
     if question is not None and task["status"]["state"] in INTERRUPTED:
         # A turn that a timer woke asks the same question again.
-        if not any(message["messageId"] == question["messageId"] for message in task.get("history", [])):
+        if question["messageId"] not in message_ids:
             task.setdefault("history", []).append(question)
+            message_ids.add(question["messageId"])
         task["status"] = TaskStatus(state=task["status"]["state"], timestamp=task["status"]["timestamp"])
 
 
