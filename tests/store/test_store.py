@@ -20,6 +20,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
+from a2a_lambda.store import store as store_module
 from a2a_lambda.store import table as store_table
 from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
@@ -256,6 +257,28 @@ def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None
     for name in "abc":
         store.update_context(scope, "c", empty, adding(name))
     assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
+
+
+def test_turns_that_end_together_wait_longer_after_each_try(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try writes the whole context, and only one of them wins."""
+    pauses: list[float] = []
+    monkeypatch.setattr(store_module, "random", SimpleNamespace(uniform=lambda least, most: most))
+    monkeypatch.setattr(store_module, "time", SimpleNamespace(sleep=pauses.append))
+    others = iter(range(9))
+
+    def change(context: Context) -> Context:
+        if (other := next(others, None)) is not None:  # another turn is first
+            newest = store.get_context(scope, "c")
+            store.update_context(scope, "c", newest, lambda _: replace(newest, waiting=f"task {other}"))
+        return replace(context, memory={"a": 1})
+
+    store.update_context(scope, "c", Context(), change)
+    assert store.get_context(scope, "c").memory == {"a": 1}
+    assert pauses[:3] == [pauses[0], 2 * pauses[0], 4 * pauses[0]]
+    assert len(pauses) == 9
+    assert max(pauses) == pauses[-1] <= 0.5
 
 
 @pytest.mark.parametrize(

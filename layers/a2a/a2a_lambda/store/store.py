@@ -22,7 +22,9 @@ with the very same item counts as made. Expired items count as absent, because D
 late.
 """
 
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -45,6 +47,12 @@ if TYPE_CHECKING:
 
 CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
+
+MERGE_PAUSE_SECONDS = 0.02
+"""Most seconds before the next try to change a context. They double with each try, up to
+LONGEST_MERGE_PAUSE_SECONDS."""
+
+LONGEST_MERGE_PAUSE_SECONDS = 0.5
 
 OVER_OLD_EPOCH = "attribute_not_exists(pk) OR epoch < :over"
 """Condition of a put of an entry: there is none, or one of an epoch below `:over`."""
@@ -272,7 +280,8 @@ class Store:
         self, scope: Scope, context_id: str, context: Context, change: Callable[[Context], Context]
     ) -> None:
         """Store `change(context)`. If another turn was first, `change` gets the newer context. It returns its
-        argument if there is nothing to change."""
+        argument if there is nothing to change. Blocks."""
+        pause = MERGE_PAUSE_SECONDS
         for _ in range(CONTEXT_MERGES):
             newer = change(context)
             if newer is context:
@@ -287,6 +296,10 @@ class Store:
                     self._put(item, ABSENT_CONDITION, {":now": number(now)})
                 return
             except Conflict:
+                # Of turns that end together, one succeeds at a time, and each try costs a write of the whole
+                # context: without pauses, n turns would need about n² of them.
+                time.sleep(random.uniform(0.0, pause))  # noqa: S311  # no secret
+                pause = min(2 * pause, LONGEST_MERGE_PAUSE_SECONDS)
                 context = self.get_context(scope, context_id)
         raise StoreError("the context is changed by too many turns at once")
 
