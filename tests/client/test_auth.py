@@ -1,6 +1,7 @@
 """A client that signs in: with a token of an identity provider, or with its AWS role."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -86,6 +87,23 @@ def test_a_token_is_fetched_once_for_many_calls() -> None:
     form = parse_qs(asked.content.decode())
     assert form == {"grant_type": ["client_credentials"], "scope": ["agents.call"]}
     assert {call.headers["authorization"] for call in elsewhere.called} == {"Bearer one"}
+
+
+def test_what_is_shared_ends_with_its_event_loop() -> None:
+    """A synchronous skill that calls `asyncio.run` has a new loop in each turn."""
+    tokens = [{"access_token": str(number), "expires_in": 0} for number in range(6)]
+    elsewhere = Elsewhere(*tokens)
+    for _ in range(3):
+        send(elsewhere, 2)
+    [token] = client_auth._tokens.values()
+    gc.collect()
+    assert not token.locks
+
+
+def test_tokens_of_very_many_programs_are_forgotten() -> None:
+    for number in range(client_auth.MOST_TOKENS + 1):
+        ClientCredentials(TOKEN_URL, f"program {number}", "secret")
+    assert len(client_auth._tokens) == 1
 
 
 def test_an_identity_provider_that_is_away_is_named() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 import httpx2
 
@@ -25,6 +25,9 @@ renewed at half of its lifetime."""
 DEFAULT_LIFE_SECONDS = 300.0
 """Life of a token whose issuer does not say (RFC 6749 section 5.1 only recommends it)."""
 
+MOST_TOKENS = 1_000
+"""Tokens that a process remembers: an agent may sign in with other credentials for each of its users."""
+
 TOKEN_BYTES = 64_000
 """Most bytes of an answer with a token."""
 
@@ -38,12 +41,13 @@ class SignInFailed(KitError):
 
 @dataclass(slots=True)
 class _Token:
-    """A token of this process. until: when to renew it, on `time.monotonic`."""
+    """A token of this process. until: when to renew it, on `time.monotonic`. locks: of the event loops in
+    which it is being renewed. A lock may refer to its loop, so that the loop as a weak key would stay."""
 
     value: str = ""
     until: float = float("-inf")
-    locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = field(
-        default_factory=WeakKeyDictionary
+    locks: WeakValueDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary
     )
 
 
@@ -78,6 +82,8 @@ class ClientCredentials(httpx2.Auth):
             **{name: value for name, value in fields.items() if value},
         }
         identity = strictjson.dumps([token_url, client_id, client_secret, self._form])
+        if len(_tokens) >= MOST_TOKENS:
+            _tokens.clear()
         self._token = _tokens.setdefault(hashlib.sha256(identity).digest(), _Token())
 
     async def async_auth_flow(
