@@ -305,8 +305,8 @@ class StreamRecords:
         self._left: list[Json] = []
 
     def next(self) -> Found | None:
-        if not self._left:
-            self._left = [record for record in self._next() if self.wants(record)]
+        while not self._left and (records := self._next()):
+            self._left = [record for record in records if self.wants(record)]
         return ({"Records": self._left}, self._done) if self._left else None
 
     def _next(self) -> list[Json]:
