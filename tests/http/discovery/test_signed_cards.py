@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,8 +17,9 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.signed_card import signed_forms
 from a2a_lambda.settings import Settings
+from tests.agent.folders import CARD, write
 from tests.aws.fake_kms import Kms
-from tests.conftest import BASE_URL
+from tests.conftest import BASE_URL, new_key
 
 Json = Any
 
@@ -73,6 +75,19 @@ def test_a_signature_holds(signing: TestClient, kms: Kms, path: str) -> None:
     again = signing.get("/.well-known/agent-card.json", headers={"A2A-Version": "1.0"})
     assert again.json()["signatures"] == [signature, of_sdks]
     assert kms.signed == 2
+
+
+def test_the_extended_card_is_signed_too(settings: Settings, kms: Kms, tmp_path: Path) -> None:
+    write(tmp_path, "@skill\ndef hello(turn): return 'hi'", CARD + "extended: {{ description: In full. }}\n")
+    kit = Kit(settings.model_copy(update={"agents": tmp_path}))
+    kit.signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")
+    client = TestClient(create_app(kit), base_url=BASE_URL)
+    [jwk] = client.get("/.well-known/jwks.json").json()["keys"]
+    headers = {"X-API-Key": new_key(kit), "A2A-Version": "1.0"}
+    card = client.get("/extendedAgentCard", headers=headers).json()
+    signature, _ = card.pop("signatures")
+    assert card["description"] == "In full."
+    verify(card, signature, jwk)
 
 
 def test_no_key_is_no_signature(client: TestClient) -> None:
