@@ -41,6 +41,14 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
     assert all("artifacts" in task for task in whole["tasks"])
 
 
+def test_a_task_whose_last_turn_is_a_message_stays_in_the_list(rest: Rest) -> None:
+    """Its client knows it: it was asked in it."""
+    asked = rest.send("words", slots={"asks": "true"})
+    answered = rest.send("words", taskId=asked["id"])
+    assert answered["status"]["message"]["parts"] == [{"text": "Just words."}]
+    assert [task["id"] for task in rest.call("GET", "tasks")["tasks"]] == [asked["id"]]
+
+
 def test_pages(rest: Rest) -> None:
     ids = [rest.send(text=str(number))["id"] for number in range(5)]
     seen: list[str] = []

@@ -215,7 +215,9 @@ def bytes_of(turn: Turn) -> list[str]:
 
 
 @skill
-def words(turn: Turn, before: bool = False) -> Iterator[Any]:
+def words(turn: Turn, before: bool = False, asks: bool = False) -> Iterator[Any]:
+    if asks and not turn.answering:
+        yield Ask("Which?")
     if before:
         yield "work"
     yield Message("Just words.")

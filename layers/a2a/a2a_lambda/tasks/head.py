@@ -98,7 +98,7 @@ class Head:
     requests: the last requests that the task knows. A lost turn's request is not one of them.
     successor: the task that the same request made after its repeat window, or "".
     wire_name: name of the wire that the task was created over. push_config_ids: configs that count.
-    message_only: the client was answered with the status message, and has not heard of the task.
+    message_only: the client was answered with the status message, and has never heard of the task.
     place: where the current turn runs. After a turn has ended, the place is REQUEST.
     attempts: number of times that the turn was started; of a durable turn, since it was last suspended.
     execution: the durable execution of the turn, if that is its place; None = another place.

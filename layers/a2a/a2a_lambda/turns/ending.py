@@ -136,7 +136,9 @@ class Ending:
             await self._journal.flush()
             pairs = ()
         last = self._journal.sequence + len(pairs)
-        is_message_only = self._builder.message_only and self._claim.takes_message
+        # A client that knows the task, because it continues it, gets the task, and finds it in its list.
+        is_first_turn = self._claim.old_status is None
+        is_message_only = self._builder.message_only and self._claim.takes_message and is_first_turn
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.
