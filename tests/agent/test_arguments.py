@@ -200,6 +200,27 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
     assert isinstance(Skill(skill(ask)).arguments({"x": [text]}), Ask)
 
 
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Decimal, [1, 2, 3]),
+        (Decimal, [0, [1], 10**30]),
+        (Annotated[Decimal, Field(multiple_of=2)], "1e999999999"),
+        (Annotated[int, BeforeValidator(lambda value: value.strip())], 1.5),
+        (float, "NaN"),
+        (float, "Infinity"),
+        (Annotated[float, Field(multiple_of=0.1)], "-inf"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_asked_for_whatever_its_reading_raises(hint: Any, value: Any) -> None:
+    def ask(x: Any = None) -> None: ...
+
+    ask.__annotations__ = {"x": hint}
+    assert isinstance(Skill(skill(ask)).arguments({}, {"x": value}), AskArgument)
+    if isinstance(value, str):
+        assert isinstance(Skill(skill(ask)).arguments({"x": [value]}), AskArgument)
+
+
 class Size(Enum):
     A4 = (210, 297)
     A5 = (148, 210)
@@ -241,6 +262,7 @@ def test_digits_are_no_time(hint: Any, text: str) -> None:
     plan.__annotations__ = {"when": hint}
     assert isinstance(Skill(skill(plan)).arguments({"when": [text]}), AskArgument)
     assert isinstance(Skill(skill(plan)).arguments({}, {"when": text}), AskArgument)
+    assert isinstance(Skill(skill(plan)).arguments({}, {"when": float(text)}), AskArgument)
     plan.__annotations__ = {"when": hint | int}
     assert isinstance(Skill(skill(plan)).arguments({"when": ["18"]}), dict)
 

@@ -1,10 +1,11 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 from enum import EnumType
 from functools import cached_property
 from types import UnionType
@@ -36,7 +37,10 @@ LIMIT_TEXTS = {
 
 TIME_FORMATS = ("date", "date-time", "time")
 
-JSON_ERRORS = (ValidationError, AttributeError, TypeError)
+TEXT_ERRORS = (ValueError, OverflowError, DecimalException)
+"""What the reading of a text may raise. A ValidationError is a ValueError; the others come from `decimal`."""
+
+JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 """What the reading of JSON may raise: a validator of the agent may expect a text."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
@@ -108,18 +112,25 @@ class Parameter:
 
         value: the JSON value that `texts` has as a text; None = the client sent texts.
         """
+        for argument in self.readings(texts, value):
+            if not isinstance(argument, float) or math.isfinite(argument):  # JSON has no other numbers
+                return argument
+        raise ValueError(f"no text given for {self.name} fits its type")
+
+    def readings(self, texts: Sequence[str], value: Json = None) -> Iterator[Any]:
+        """Arguments that the value and the texts may be, the best first. See `read`."""
         # Models write a list or an object as a text, so such a text is read below.
         is_text = isinstance(value, str)
         if value is not None and not (
-            is_text and (value.lstrip()[:1] in ("{", "[") or self.is_seconds(value))
+            (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(slot_text(value))
         ):
             with suppress(*JSON_ERRORS):
-                return self._adapter.validate_json(strictjson.dumps(value))
+                yield self._adapter.validate_json(strictjson.dumps(value))
         for text in texts:
             if self.is_seconds(text):
                 continue
             reads: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
-                (self._adapter.validate_strings, (ValidationError,)),
+                (self._adapter.validate_strings, TEXT_ERRORS),
                 (self._adapter.validate_json, JSON_ERRORS),
             ]
             if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
@@ -127,11 +138,10 @@ class Parameter:
             for read, errors in reads:
                 for candidate in (text, text.strip()):
                     with suppress(*errors):
-                        return read(candidate)
+                        yield read(candidate)
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
                 with suppress(ValidationError):
-                    return self._adapter.validate_python(self._members[text.strip()])
-        raise ValueError(f"no text given for {self.name} fits its type")
+                    yield self._adapter.validate_python(self._members[text.strip()])
 
     def is_seconds(self, text: str) -> bool:
         """Whether a text is a number, where a date or a time is wanted: pydantic would take "18" for seconds
@@ -169,6 +179,8 @@ class Parameter:
                 # What a validator of the agent raises may not be for clients.
                 if detail["loc"] and detail["type"] in ERROR_TYPES:
                     return excerpt(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
+        except JSON_ERRORS:  # its text may have the client's
+            return ""
         return ""
 
 
