@@ -24,7 +24,8 @@ def test_values_come_back(value: Any) -> None:
         (r'["\ud800"]', "surrogate"),
         (r'["\uDC00\uD800"]', "surrogate"),
         ("[" * 65 + "]" * 65, "64 levels"),
-        ("1" * 4301, "4300 digits"),
+        ("[-" + "9" * 309 + "]", "out of range"),
+        ("1" * 4301, "out of range"),
         ("[1", "line 1, column"),
     ],
 )
@@ -36,5 +37,8 @@ def test_refused(text: str, what: str) -> None:
 def test_at_the_limits() -> None:
     deep = "[" * 64 + "]" * 64
     assert strictjson.dumps(strictjson.loads(deep.encode())) == deep.encode()
-    assert strictjson.loads(b"9" * 4300) == int("9" * 4300)
+    assert strictjson.loads(b"9" * 308) == int("9" * 308)
+    assert strictjson.dumps_verified(["9" * 400, 10**308]) == b'["%s",1%s]' % (b"9" * 400, b"0" * 308)
+    with pytest.raises(ValueError, match="out of range"):
+        strictjson.dumps_verified({"data": [10**320]})
     assert strictjson.loads(rb'"\ud83d\ude00 \\ud800"') == "😀 \\ud800"
