@@ -197,3 +197,11 @@ def test_an_event_that_no_gateway_sends_is_no_fault_either(doors: Doors, source:
     for _ in range(COUNT // len(SOURCES) // 2):
         changed = with_odd_field(event, chance)
         assert max(doors.statuses(changed)) < 500, changed
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_path_with_half_of_a_character_is_no_fault(doors: Doors, source: str) -> None:
+    event = load(source)
+    for holder in (event, event["requestContext"], event["requestContext"].get("http", {})):
+        holder |= {field: "/tasks/\ud800" for field in ("path", "rawPath") if field in holder}
+    assert doors.statuses(event) == [400, 400]

@@ -112,7 +112,9 @@ def test_an_upload_has_at_most_the_size_that_was_said(rest: Rest) -> None:
 def test_what_an_upload_must_say(rest: Rest, fields: Json, path: str) -> None:
     answer = rest.ask("POST", "uploads", fields)
     assert answer.status_code == 400
-    assert path in answer.json()["error"]["message"]
+    error = answer.json()["error"]
+    assert path in error["message"]
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT"), "as the OpenAPI description says"
 
 
 def test_an_upload_needs_a_key_and_a_post(rest: Rest, client: TestClient) -> None:

@@ -63,6 +63,7 @@ def test_a_list_of_1_0(params: Json, request_: Json) -> None:
         ({"pageToken": 7}, "params.pageToken"),
         ({"pageToken": "x" * (v1_0.PAGE_TOKEN_CHARACTERS + 1)}, "params.pageToken"),
         ({"status": "WORKING"}, "params.status"),
+        ({"status": False}, "params.status"),
         ({"historyLength": -1}, "params.historyLength"),
         ({"includeArtifacts": "yes"}, "params.includeArtifacts"),
         ({"statusTimestampAfter": "2026-01-02"}, "params.statusTimestampAfter"),

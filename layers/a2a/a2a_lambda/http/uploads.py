@@ -17,10 +17,11 @@ from a2a_lambda import strictjson, telemetry
 from a2a_lambda.errors import InvalidParams, ProtocolError, StoreError
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
-from a2a_lambda.http.error_responses import JSON, failure_response
+from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.wire.shared import fields
+from a2a_lambda.wire.shared.error_json import encode_failure
 
 
 async def handle(request: Request, name: str | None) -> Response:
@@ -39,7 +40,9 @@ async def handle(request: Request, name: str | None) -> Response:
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except (ProtocolError, StoreError) as cause:
-        return failure_response(cause)
+        error = to_protocol_error(cause)
+        status, failure = encode_failure(error)
+        return Response(strictjson.dumps(failure), status, error.headers, JSON)
     body = {
         "url": upload.reference,
         "form": {"url": upload.form.url, "fields": upload.form.fields},

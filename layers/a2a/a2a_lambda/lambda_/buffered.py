@@ -43,6 +43,7 @@ class Buffered:
         """
         try:
             handler = self._mangum.infer(_without_server(event), context)
+            handler.scope["path"].encode()  # an event of a direct call may have half of a character there
             return handler, handler.scope, handler.body
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             logger.warning("an event is not a gateway request: %s", type(error).__name__)

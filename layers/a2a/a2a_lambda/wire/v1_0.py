@@ -107,7 +107,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     names = [name for name in source if name in LIST_FIELDS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _check_page_token(result)
-    if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED"):
+    if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED") and result["status"] is not False:  # == 0
         del result["status"]
     if "status" in result:
         result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES_IN_ORDER)
