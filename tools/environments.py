@@ -120,6 +120,13 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
         stamp = venv / "synced"
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
+        # The lock does not match after an edit of pyproject.toml, or with a mirror of PyPI: in CI, an error.
+        if "CI" not in os.environ and _uv("lock", "--check", "-qq", "--project", str(folder), **variables):
+            print(
+                f"{folder}/uv.lock does not match pyproject.toml or your package index: locking",
+                flush=True,
+            )
+            _exit_if_failed(_lock(folder, "--quiet"))
         print(f"installing {venv}", flush=True)
         place = {"UV_PROJECT_ENVIRONMENT": str(venv.absolute())}
         _exit_if_failed(_uv("sync", "--locked", "--quiet", "--project", str(folder), **place, **variables))

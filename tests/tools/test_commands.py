@@ -222,6 +222,30 @@ def test_a_build_is_held_for_all_of_its_command(name: str, monkeypatch: pytest.M
     assert steps[-1] == "end"
 
 
+@pytest.mark.parametrize("is_ci", [False, True])
+def test_an_environment_is_locked_again_for_another_package_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ci: bool
+) -> None:
+    """uv refuses a lock that names another index than that of this machine, such as a mirror of PyPI."""
+    steps: list[tuple[object, ...]] = []
+
+    def run_uv(*arguments: str, **_: str) -> int:
+        steps.append(arguments[1:3])
+        return int("--check" in arguments)
+
+    monkeypatch.setattr("tools.environments.run", run_uv)
+    monkeypatch.setattr("tools.environments.VENVS", tmp_path / "venvs")
+    monkeypatch.setenv("CI", "true")
+    if not is_ci:
+        monkeypatch.delenv("CI")
+    for folder in ("sam", "venvs/sam"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "sam/uv.lock").write_text("")
+    environments.install("sam", projects=tmp_path)
+    again = [] if is_ci else [("lock", "--check"), ("lock", "--project")]
+    assert steps == [*again, ("sync", "--locked")]
+
+
 def test_what_the_environment_says_is_shown_without_its_secrets() -> None:
     done = run(*A2A, "doctor", "--url", "no", STACK="a2a-prod", OWNER="bob", TOKEN="ghp_1", KEY="", TEXT="")
     assert done.stderr.splitlines()[0] == "note: from the environment: TOKEN, STACK=a2a-prod"
