@@ -35,7 +35,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
-from tests.conftest import ROOT
+from tests.conftest import AGENTS, ROOT
 from tests.e2e.calls import Recorder
 from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped
@@ -351,7 +351,7 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     scope = Scope("alice", "assistant")
     said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
-    agents = Agents.of(Agent.load(ROOT / "functions" / "agents" / "assistant"))
+    agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
     request = SendMessageRequest(message=said, configuration={"returnImmediately": True})
     begun = asyncio.run(intake.start(call, request))

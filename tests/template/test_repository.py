@@ -4,6 +4,7 @@ import re
 import subprocess
 from typing import Any
 
+import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.settings import Settings
@@ -69,18 +70,22 @@ def test_the_dependencies_are_built_from_their_lock_alone() -> None:
     }
 
 
-def test_workflows_pin_what_they_use_and_keep_no_secret() -> None:
-    for name in ("check", "deploy", "aws"):
-        text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+def test_workflows_pin_what_they_use_and_keep_no_secret_of_aws() -> None:
+    """A fork may have deleted some of them, and its deploy.yml may have the secrets of a package index."""
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
         for used in re.findall(r"uses: (\S+)", text):
             assert used.startswith("./") or re.search(r"@[0-9a-f]{40}$", used), used
-        assert "secrets." not in text
+        assert "secrets.AWS" not in text
         assert "\npermissions:\n  contents: read\n" in text
 
 
 def test_a_fork_proves_nothing_on_aws_until_it_says_so() -> None:
     """And its nightly run is no failure. What a proof leaves is deleted in any case."""
-    job = yaml_parse((ROOT / ".github" / "workflows" / "aws.yml").read_text())["jobs"]["proof"]
+    workflow = ROOT / ".github" / "workflows" / "aws.yml"
+    if not workflow.exists():
+        pytest.skip("the fork has deleted it")
+    job = yaml_parse(workflow.read_text())["jobs"]["proof"]
     assert job["if"] == "vars.AWS_PROOF == 'true'"
     *_, last = job["steps"]
     assert (last["if"], "AWS=delete" in last["run"]) == ("always()", True)
