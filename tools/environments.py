@@ -121,11 +121,9 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
         # The lock does not match after an edit of pyproject.toml, or with a mirror of PyPI: in CI, an error.
-        if "CI" not in os.environ and _uv("lock", "--check", "-qq", "--project", str(folder), **variables):
-            print(
-                f"{folder}/uv.lock does not match pyproject.toml or your package index: locking",
-                flush=True,
-            )
+        is_ci = bool(os.environ.get("CI"))
+        if not is_ci and _uv("lock", "--check", "-qq", "--project", str(folder), **variables):
+            print(f"locking {folder} again: its lock does not match your package index", flush=True)
             _exit_if_failed(_lock(folder, "--quiet"))
         print(f"installing {venv}", flush=True)
         place = {"UV_PROJECT_ENVIRONMENT": str(venv.absolute())}
