@@ -120,7 +120,8 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
         stamp = venv / "synced"
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
-        # The lock does not match after an edit of pyproject.toml, or with a mirror of PyPI: in CI, an error.
+        # After an edit of pyproject.toml, or with a mirror of PyPI, the lock does not match. In CI, that is
+        # an error.
         is_ci = bool(os.environ.get("CI"))
         if not is_ci and _uv("lock", "--check", "-qq", "--project", str(folder), **variables):
             print(f"locking {folder} again: its lock does not match your package index", flush=True)

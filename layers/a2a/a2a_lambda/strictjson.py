@@ -14,7 +14,7 @@ from a2a_lambda.errors import ParseError, excerpt
 MAX_DEPTH = 64
 
 DOUBLE_DIGITS = 308
-"""Digits of an integer that a double can surely hold; with one more, it depends on the first of them."""
+"""Digits of an integer that a double can hold, whatever they are."""
 
 LARGE_NUMBER = re.compile(rb"[0-9]{%d}" % (DOUBLE_DIGITS + 1))
 
@@ -58,16 +58,13 @@ def dumps(value: Any) -> bytes:
 def dumps_verified(value: Any) -> bytes:
     """JSON text of a value, which `loads` can read. Raises ValueError or TypeError."""
     text = dumps(value)
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
-        try:
+    try:
+        if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
             _check(value, surrogates=False)
-        except ParseError as error:
-            raise ValueError(str(error)) from None
-    if LARGE_NUMBER.search(text):
-        try:
+        if LARGE_NUMBER.search(text):  # in a text, it is none
             loads(text)
-        except ParseError as error:
-            raise ValueError(str(error)) from None
+    except ParseError as error:
+        raise ValueError(str(error)) from None
     return text
 
 
@@ -95,7 +92,7 @@ def parse_float(digits: str) -> float:
 
 def parse_int(digits: str) -> int:
     if len(digits) > DOUBLE_DIGITS:
-        parse_float(digits)
+        parse_float(digits)  # refuses what a double cannot hold
     return int(digits)
 
 

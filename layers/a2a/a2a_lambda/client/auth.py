@@ -41,8 +41,11 @@ class SignInFailed(KitError):
 
 @dataclass(slots=True)
 class _Token:
-    """A token of this process. until: when to renew it, on `time.monotonic`. locks: of the event loops in
-    which it is being renewed. A lock may refer to its loop, so that the loop as a weak key would stay."""
+    """A token of this process.
+
+    until: when to renew it, a `time.monotonic()` value. locks: one for each event loop that is renewing the
+        token. The locks are held weakly, and not the loops, because a lock may refer to its loop.
+    """
 
     value: str = ""
     until: float = float("-inf")

@@ -122,7 +122,7 @@ class Parameter:
         # Models write a list or an object as a text, so such a text is read below.
         is_text = isinstance(value, str)
         if value is not None and not (
-            (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(slot_text(value))
+            (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(texts[0])
         ):
             with suppress(*JSON_ERRORS):
                 yield self._adapter.validate_json(strictjson.dumps(value))
@@ -179,8 +179,8 @@ class Parameter:
                 # What a validator of the agent raises may not be for clients.
                 if detail["loc"] and detail["type"] in ERROR_TYPES:
                     return excerpt(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
-        except JSON_ERRORS:  # its text may have the client's
-            return ""
+        except JSON_ERRORS:  # its words are not for clients
+            pass
         return ""
 
 
