@@ -1,4 +1,4 @@
-"""Cards of other agents, and a transport to an application in this process."""
+"""Cards of other agents, and transports that stand for them."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -53,5 +53,5 @@ class Answering(httpx2.AsyncBaseTransport):
         return self._response(request)
 
 
-async def collected(events: AsyncIterator[Event]) -> list[Event]:
+async def collect(events: AsyncIterator[Event]) -> list[Event]:
     return [event async for event in events]

@@ -9,7 +9,7 @@ import pytest
 from a2a_lambda.client import AgentError, Client
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import v0_3, v1_0
-from tests.client.served import Answering, collected
+from tests.client.served import Answering, collect
 from tests.conftest import BASE_URL
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_answer() -> None:
             with pytest.raises(AgentError):
                 await agent.send("hi")
             with pytest.raises(AgentError):
-                await collected(agent.stream("hi"))
+                await collect(agent.stream("hi"))
 
     for answer in answers:
         asyncio.run(go(answer))
@@ -79,11 +79,11 @@ def test_the_time_of_another_agent_may_lack_its_offset(version: str, time: str, 
     state = "TASK_STATE_COMPLETED" if version == "1.0" else "completed"
     task = {"id": "t", "contextId": "s", "sessionId": "s", "status": {"state": state, "timestamp": time}}
     results = {"0.1": task, "0.3": {"kind": "task", **task}, "1.0": {"task": task}}
-    answer: Json = asyncio.run(sent(version, results[version]))
+    answer: Json = asyncio.run(answer_to_hi(version, results[version]))
     assert answer["status"].get("timestamp") == read
 
 
-async def sent(version: str, result: Json) -> Json:
+async def answer_to_hi(version: str, result: Json) -> Json:
     """What a client reads of an agent's answer to a message."""
     interface = {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     card: Json = {"url": f"{BASE_URL}/"} if version != "1.0" else {"supportedInterfaces": [interface]}
@@ -107,7 +107,7 @@ def test_another_agents_answer_may_have_no_parts(version: str, parts: Json) -> N
     status = {"state": "TASK_STATE_COMPLETED" if is_new else "completed", "message": message}
     task = {"id": "t", "contextId": "s", "status": status, "history": [message]}
     task["artifacts"] = [{"artifactId": "a", **parts}]
-    answer: Json = asyncio.run(sent(version, {"task": task} if is_new else task))
+    answer: Json = asyncio.run(answer_to_hi(version, {"task": task} if is_new else task))
     assert answer["artifacts"] == [{"artifactId": "a", "parts": []}]
     assert [answer["history"][0]["parts"], answer["status"]["message"]["parts"]] == [[], []]
 

@@ -13,7 +13,7 @@ from a2a_lambda.client import AgentError, Client, Refused, discovery
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from tests.client.served import CARDS, Answering, Served, collected
+from tests.client.served import CARDS, Answering, Served, collect
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
@@ -65,7 +65,7 @@ def test_send_get_and_cancel(talk: Talk) -> None:
 
 def test_stream(talk: Talk) -> None:
     async def go(agent: Client) -> None:
-        found = await collected(agent.stream("hi", metadata=intent("pieces", count="3")))
+        found = await collect(agent.stream("hi", metadata=intent("pieces", count="3")))
         texts = [
             part["text"]
             for event in found
@@ -84,7 +84,7 @@ def test_an_agent_that_does_not_stream_answers_in_one_event(kit: Kit, key: str, 
 
     async def go() -> list[Event]:
         async with Client(BASE_URL, key=key, transport=Served(kit, card)) as agent:
-            return await collected(agent.stream("hi", metadata=intent(skill)))
+            return await collect(agent.stream("hi", metadata=intent(skill)))
 
     [event] = asyncio.run(go())
     state = TaskState.COMPLETED if skill == "echo" else TaskState.INPUT_REQUIRED
@@ -108,7 +108,7 @@ def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
         asked: Any = await agent.send("hi", metadata=skill)
         await agent.cancel(asked["id"])
         with pytest.raises(AgentError) as told:
-            await collected(agent.stream("again", taskId=asked["id"]))
+            await collect(agent.stream("again", taskId=asked["id"]))
         assert told.value.code == -32004
 
     talk(go)
@@ -236,7 +236,7 @@ def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
 
     async def go() -> list[Any]:
         async with Client(BASE_URL, transport=Answering(respond)) as agent:
-            return await collected(agent.stream("hi"))
+            return await collect(agent.stream("hi"))
 
     if is_last:
         assert len(asyncio.run(go())) == 2
@@ -265,6 +265,6 @@ def test_a_stream_by_whatever_spelling_of_its_type() -> None:
 
     async def go() -> list[Any]:
         async with Client(BASE_URL, transport=Answering(respond)) as agent:
-            return await collected(agent.stream("hi"))
+            return await collect(agent.stream("hi"))
 
     assert len(asyncio.run(go())) == 1

@@ -68,6 +68,11 @@ class DevServer:
             assert time.monotonic() < give_up, self.output.read_text()
             time.sleep(0.1)
 
+    def serves(self, agent: str = "") -> bool:
+        """Whether it answers with the card of an agent; "" = the default one."""
+        path = f"/a2a/{agent}" if agent else ""
+        return httpx2.get(f"{self.url}{path}/.well-known/agent.json").status_code < 500
+
     def interrupt(self) -> int:
         """Ctrl-C, which reaches the whole foreground group."""
         os.killpg(self.process.pid, signal.SIGINT)

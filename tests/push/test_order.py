@@ -88,7 +88,7 @@ def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(store: 
     for late in (Cursor(2, 5, TaskState.COMPLETED), Cursor(3, 0, TaskState.COMPLETED)):
         store.advance_push(scope, head.task_id, "a", late)
         assert store.get_push_config(scope, head.task_id, "a") == push
-    # Set again: the cursor stays, because the webhook has not been told what follows it.
+    # The client sets it again. Its cursor stays, because the webhook still has to get what comes after it.
     newer = PushRegistration(config | {"url": "https://example.com/new"}, "0.3", cursor)
     store.put_push_config(head, newer._replace(cursor=Cursor(9, 0, TaskState.COMPLETED)))
     assert store.get_push_config(scope, head.task_id, "a") == newer
@@ -113,18 +113,18 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     pushes = {
         name: PushRegistration(config, name, Cursor(0, 0, TaskState.WORKING)) for name in ("1.0", "0.3")
     }
-    told: dict[str, list[Json]] = {name: [] for name in pushes}
-    wanted: list[str] = []
+    posts: dict[str, list[Json]] = {name: [] for name in pushes}
+    expected_texts: list[str] = []
 
     def look(head: Head, share: float = 0.5) -> None:
         for name, push in pushes.items():
             if chance.random() < share:
-                found = updates_of(store, negotiation.wire_named(name), head, push)
-                reached = chance.randint(1, len(found)) if found and share < 1 else len(found)
-                for body, cursor in found[:reached]:  # the next call fails
-                    told[name].append(body)
+                updates = updates_of(store, negotiation.wire_named(name), head, push)
+                count = chance.randint(1, len(updates)) if updates and share < 1 else len(updates)
+                for body, cursor in updates[:count]:  # the next call fails
+                    posts[name].append(body)
                     pushes[name] = push._replace(cursor=cursor)
-                chunks = [body.get("artifactUpdate", {}).get("artifact") for body, _ in found]
+                chunks = [body.get("artifactUpdate", {}).get("artifact") for body, _ in updates]
                 for before, after in pairwise(chunks):
                     assert not (before and after) or before["artifactId"] != after["artifactId"], "one"
 
@@ -143,28 +143,28 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
                 )
                 for _ in range(chance.choice((1, 2, 20)))
             ]
-            wanted += [text_of(event) for event in events]
+            expected_texts += [text_of(event) for event in events]
             last = store.append(head, events, after=last)
             look(head)
         closing = status(end, 10 + turn, message=words(f"{end} {turn}"))
         head = store.update_head(replace(head, status=closing, sequence=last + 1))
-        wanted.append(text_of(head.closing_event()))
+        expected_texts.append(text_of(head.closing_event()))
         look(head)
     look(head, 1)
     look(head, 1)
-    # A turn's first status has no text, and is told only if the webhook is called while it counts.
-    assert "".join(text_of(body) for body in told["1.0"]) == "".join(wanted)
-    statuses = [body["statusUpdate"]["status"] for body in told["1.0"] if "statusUpdate" in body]
+    # A turn's first status has no text. It is sent only if the webhook is called before the next status.
+    assert "".join(text_of(body) for body in posts["1.0"]) == "".join(expected_texts)
+    statuses = [body["statusUpdate"]["status"] for body in posts["1.0"] if "statusUpdate" in body]
     for before, after in pairwise(statuses):
         assert before["state"] != after["state"] or text_of_status(after), "a state is no news twice"
-    for earlier, body in pairwise(told["1.0"]):
+    for earlier, body in pairwise(posts["1.0"]):
         if "statusUpdate" in body and not text_of(body):
             assert "INPUT_REQUIRED" in str(earlier), "a turn's first status comes before its events"
-    states = [body["status"] for body in told["0.3"]]
+    states = [body["status"] for body in posts["0.3"]]
     questions = [each["message"]["parts"][0]["text"] for each in states if each["state"] == "input-required"]
     assert questions == [f"{TaskState.INPUT_REQUIRED} 0", f"{TaskState.INPUT_REQUIRED} 1"]
     assert [each["state"] for each in states].count("completed") == 1
-    assert len({str(body) for body in told["0.3"]}) == len(told["0.3"]), "no body twice"
+    assert len({str(body) for body in posts["0.3"]}) == len(posts["0.3"]), "no body twice"
 
 
 def words(text: str, role: Role = Role.AGENT) -> Message:
@@ -191,5 +191,5 @@ def text_of(body: Json) -> str:
     return text_of_status(body["statusUpdate"]["status"])
 
 
-def text_of_status(found: Json) -> str:
-    return "".join(part["text"] for part in found.get("message", {"parts": []})["parts"])
+def text_of_status(task_status: Json) -> str:
+    return "".join(part["text"] for part in task_status.get("message", {"parts": []})["parts"])

@@ -14,7 +14,7 @@ def drawing(size: int) -> bytes:
 
 
 def content_of(kind: str, size: int) -> Any:
-    """A file's content of a kind. A path is the caller's to delete."""
+    """A file's content of a kind. The caller deletes a path."""
     content = drawing(size)
     if kind == "bytes":
         return content

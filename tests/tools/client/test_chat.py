@@ -14,7 +14,6 @@ import pytest
 from tests.agents.probe.drawings import drawing
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
-from tests.processes.servers import answers
 from tools.callers.a2a import VERSIONS
 
 pytestmark = pytest.mark.slow
@@ -26,7 +25,7 @@ ASKED = "Which sport should I coach"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     made = DevServer(copy_kit(tmp_path_factory.mktemp("chat"), agents=("assistant", "probe")))
-    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    made.until(made.serves)
     yield made
     made.interrupt()
 

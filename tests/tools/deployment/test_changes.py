@@ -13,8 +13,8 @@ from tools.deployment.versions import Versions
 
 def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"DomainName": "a.example", "Release": "1"})
-    said = list(changes.parameter_changes("s", {"DomainName": "", "Release": "2"}))
-    assert said == ["DomainName changes from a.example to nothing"]
+    lines = list(changes.parameter_changes("s", {"DomainName": "", "Release": "2"}))
+    assert lines == ["DomainName changes from a.example to nothing"]
 
 
 def test_a_permissions_boundary_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:

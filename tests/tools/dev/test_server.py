@@ -18,7 +18,6 @@ import pytest
 from tests.helpers.dev_server import PATIENCE, DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
-from tests.processes.servers import answers
 from tests.push.courier import Webhook
 from tools.dev.server import NOT_RELOADED
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.slow(seconds=40)
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[DevServer]:
     made = DevServer(folder)
-    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    made.until(made.serves)
     yield made
     made.interrupt()
 
@@ -170,7 +169,7 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
         answered = waiting.result(PATIENCE)
     assert answered.status_code == 503
     assert "send the message again" in answered.json()["error"]["message"]
-    server.until(lambda: answers(f"{server.url}/.well-known/agent.json"))
+    server.until(server.serves)
     assert "Traceback" not in server.output.read_text()[before:]
 
 

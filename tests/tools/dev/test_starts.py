@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import ROOT
 from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rpc import Rpc, message, request, texts
-from tests.processes.servers import answers
 from tools.state import state_file
 
 pytestmark = pytest.mark.slow(seconds=80)
@@ -28,7 +27,7 @@ def test_two_that_race_for_a_port(folder: Path) -> None:
     first = DevServer(folder)
     second = DevServer(folder, PORT=str(first.port))
     second.url = first.url
-    first.until(lambda: None not in (first.process.poll(), second.process.poll()) or answers_card(first.url))
+    first.until(lambda: None not in (first.process.poll(), second.process.poll()) or first.serves())
     first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
     [ended, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
     assert ended.process.returncode == 1
@@ -37,13 +36,9 @@ def test_two_that_race_for_a_port(folder: Path) -> None:
     serving.interrupt()
 
 
-def answers_card(url: str) -> bool:
-    return answers(f"{url}/.well-known/agent.json")
-
-
 def test_ctrl_c_ends_everything(folder: Path) -> None:
     made = DevServer(folder, LOCAL_KEY="another")
-    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    made.until(made.serves)
     assert made.rpc("another").send("hi")["status"]["state"] == "completed"
     emulator = int(json.loads((folder / state_file(made.port)).read_text())["emulator"].rsplit(":", 1)[1])
     assert listening(emulator)
@@ -55,17 +50,17 @@ def test_ctrl_c_ends_everything(folder: Path) -> None:
 
 def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
     card = folder / "functions/agents/assistant/card.yaml"
-    whole = card.read_text()
-    card.write_text(whole + "colour: red\n")
+    text = card.read_text()
+    card.write_text(text + "colour: red\n")
     try:
         made = DevServer(folder)
-        made.until(lambda: answers(f"{made.url}/a2a/noisy/.well-known/agent.json"))
-        said = f"card.yaml:{whole.count(chr(10)) + 1}: colour is not a field of a card."
-        made.until(lambda: said in made.output.read_text())
-        assert said in refusal(made.rpc()), "no other agent answers in its place"
+        made.until(lambda: made.serves("noisy"))
+        problem = f"card.yaml:{text.count(chr(10)) + 1}: colour is not a field of a card."
+        made.until(lambda: problem in made.output.read_text())
+        assert problem in refusal(made.rpc()), "no other agent answers in its place"
         made.interrupt()
     finally:
-        card.write_text(whole)
+        card.write_text(text)
 
 
 @pytest.mark.parametrize("code", ["while True:\n    pass\n", "import threading\nthreading.Event().wait()\n"])
@@ -117,12 +112,12 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
     reports.path = "/a2a/nightly"
     server.until(lambda: "error" not in reports.post(request("ListTasks", {})).json())  # a key takes seconds
 
-    def list_ended() -> list[str]:
+    def texts_at_the_end() -> list[str]:
         tasks = reports.call("ListTasks", {"includeArtifacts": True})["tasks"]
         return [texts(task) for task in tasks if task["status"]["state"] == "TASK_STATE_COMPLETED"]
 
-    server.until(lambda: len(list_ended()) >= 2)  # by hand, and at the next minute
-    assert all("all was quiet" in text for text in list_ended())
+    server.until(lambda: len(texts_at_the_end()) >= 2)  # by hand, and at the next minute
+    assert all("all was quiet" in text for text in texts_at_the_end())
     shutil.rmtree(folder / "functions/agents/nightly")
     server.until(lambda: "no agent has a schedule" in fire())
     server.interrupt()

@@ -82,8 +82,10 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert evaluate(cases.replace("asks", "new")) == 1
     assert "no recorded answer" in capsys.readouterr().out
     assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
-    plain = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
-    assert evaluate(cases.replace("asks", "plain"), plain) == 0, "what calls nothing needs no recording"
+    code_without_model = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
+    assert evaluate(cases.replace("asks", "plain"), code_without_model) == 0, (
+        "what calls nothing needs no recording"
+    )
 
 
 def test_the_text_of_an_arn_is_in_no_recording(

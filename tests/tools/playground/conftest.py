@@ -10,7 +10,6 @@ import pytest
 
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
-from tests.processes.servers import answers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -42,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[DevServer]:
     made = DevServer(folder, LONGEST_PAUSE="1")
-    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
+    made.until(made.serves)
     yield made
     made.interrupt()
 
