@@ -98,6 +98,12 @@ def default_stage(stages: Mapping[str, Any]) -> str:
     return "dev" if "dev" in stages else next(iter(stages), "")
 
 
+def deploy_command(stage: str = "") -> str:
+    """The make command that deploys a stage, or else the default one. Raises ConfigurationError."""
+    stage = stage or default_stage(read_stages())
+    return f"make deploy STAGE={shlex.quote(stage)}" if stage else "make deploy"
+
+
 def check_agent_names(names: Iterable[str], choices: Collection[str]) -> None:
     """Raises ConfigurationError if AgentNames has an agent that is not there."""
     for name in names:

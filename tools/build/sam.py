@@ -15,7 +15,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LOCK, lock_for
-from tools.agents.stages import architectures_of_stages, values_of_stages
+from tools.agents.stages import architectures_of_stages, deploy_command, values_of_stages
 from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, find_python, for_python, read_architecture, read_python
 from tools.command import reports_errors, split_names
@@ -52,7 +52,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status
     if command == "build":
-        print("Next: make e2e" if agents else "Next: make e2e, then make deploy STAGE=dev")
+        print("Next: make e2e" if agents else f"Next: make e2e, then {deploy_command()}")
     if not is_image:
         return 0
     image.write(folder, version)

@@ -10,7 +10,7 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, lab
 from tools.agents import imports
-from tools.agents.stages import agents_of_stages, check_agent_names, default_stage
+from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.command import reports_errors, split_words
 from tools.deployment.deploy import named_parameters
@@ -77,7 +77,7 @@ def e2e(environ: Mapping[str, str]) -> int:
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
     status = _run(*tests, E2E_STAGE=stage)
     if not status:
-        print(f"Next: make deploy STAGE={stage}")
+        print(f"Next: {deploy_command(stage)}")
     return status
 
 

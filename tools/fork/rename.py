@@ -12,7 +12,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.locks import LOCK, versions_of
-from tools.agents.stages import read_stages, stages_in
+from tools.agents.stages import default_stage, deploy_command, read_stages, stages_in
 from tools.command import reports_errors
 from tools.fork.owned import README_MARK
 
@@ -52,9 +52,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         new_text = change(text, name)
         path.write_text(new_text, "utf-8")
         print(f"{path}: {'changed' if new_text != text else 'already has that name'}")
-    print(
-        f"\nNext: make deploy STAGE=dev makes the stack {name}-dev. Stacks with other names stay as they are."
-    )
+    new_stages = read_stages()
+    if stage := default_stage(new_stages):
+        stack = new_stages[stage]["stack_name"]
+        print(
+            f"\nNext: {deploy_command()} makes the stack {stack}. Stacks with other names stay as they are."
+        )
     return 0
 
 

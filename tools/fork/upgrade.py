@@ -19,6 +19,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools import lab
+from tools.agents.stages import deploy_command
 from tools.command import reports_errors
 from tools.fork.owned import LOCKS, TEMPLATE, TEMPLATE_PART, is_own
 
@@ -94,7 +95,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     print(f"merged {target}. CHANGELOG.md says what is new.")
     if _run("git", "symbolic-ref", "--quiet", "HEAD").returncode:
         print("HEAD is detached, so the merge is on no branch: git switch -c upgrade gives it one.")
-    print("\nNext: make test, then make deploy STAGE=dev")
+    print(f"\nNext: make test, then {deploy_command()}")
     return 0
 
 

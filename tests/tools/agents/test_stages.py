@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from tools.agents.stages import agents_of_stages, overrides_of, read_stages, stage_of, values_of_stages
+from tools.agents.stages import (
+    agents_of_stages,
+    deploy_command,
+    overrides_of,
+    read_stages,
+    stage_of,
+    values_of_stages,
+)
 from tools.command import split_names
 
 TWO = """
@@ -36,6 +43,15 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
     assert read_stages(folder)["all"]["region"] == "eu-west-1"
     assert overrides_of(read_stages()["all"]) == ["LogDays=7"]
     assert agents_of_stages() == {"small": ["a", "b"], "all": []}
+
+
+def test_the_next_step_names_a_stage_that_is_there(folder: Path) -> None:
+    assert deploy_command() == "make deploy"
+    (folder / "samconfig.toml").write_text(TWO)
+    assert deploy_command() == "make deploy STAGE=small"
+    (folder / "samconfig.toml").write_text(TWO.replace("[all.", "[dev."))
+    assert deploy_command() == "make deploy STAGE=dev"
+    assert deploy_command("my stage") == "make deploy STAGE='my stage'"
 
 
 def test_a_stack_may_be_named_for_all_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

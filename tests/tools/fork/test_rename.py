@@ -68,9 +68,10 @@ tags = ["project=my shop"]
 """
 
 
-def test_other_forms_of_samconfig_are_understood(fork: Path) -> None:
+def test_other_forms_of_samconfig_are_understood(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (fork / "samconfig.toml").write_text(ODD)
     assert rename.main({"NAME": "acme"}) == 0
+    assert "Next: make deploy STAGE=prod.eu makes the stack acme-prod-eu." in capsys.readouterr().out
     stages = {
         name: each["deploy"]["parameters"]
         for name, each in tomllib.loads((fork / "samconfig.toml").read_text()).items()
