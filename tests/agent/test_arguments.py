@@ -210,6 +210,12 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         (float, "NaN"),
         (float, "Infinity"),
         (Annotated[float, Field(multiple_of=0.1)], "-inf"),
+        (list[float], "[1, NaN]"),
+        (dict[str, float], '{"a": "inf"}'),
+        (float | None, "inf"),
+        (Annotated[str, BeforeValidator({"a": "b"}.__getitem__)], "c"),
+        (Annotated[str, BeforeValidator(lambda value: value.split(",")[1])], "c"),
+        (Annotated[float, BeforeValidator(lambda value: 1 / int(value))], "0"),
     ],
 )
 def test_a_value_that_does_not_fit_is_asked_for_whatever_its_reading_raises(hint: Any, value: Any) -> None:
@@ -219,6 +225,12 @@ def test_a_value_that_does_not_fit_is_asked_for_whatever_its_reading_raises(hint
     assert isinstance(Skill(skill(ask)).arguments({}, {"x": value}), AskArgument)
     if isinstance(value, str):
         assert isinstance(Skill(skill(ask)).arguments({"x": [value]}), AskArgument)
+
+
+def test_nan_is_a_text_where_a_parameter_may_be_one() -> None:
+    def ask(x: float | str) -> None: ...
+
+    assert Skill(skill(ask)).arguments({"x": ["nan"]}) == {"x": "nan"}
 
 
 class Size(Enum):

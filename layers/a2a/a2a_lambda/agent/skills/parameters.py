@@ -1,17 +1,16 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
 
 import inspect
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
@@ -37,11 +36,12 @@ LIMIT_TEXTS = {
 
 TIME_FORMATS = ("date", "date-time", "time")
 
-TEXT_ERRORS = (ValueError, OverflowError, DecimalException)
-"""What the reading of a text may raise. A ValidationError is a ValueError; the others come from `decimal`."""
+TEXT_ERRORS = (ArithmeticError, LookupError, ValueError)
+"""What the reading of a text that does not fit may raise. A ValidationError is a ValueError, `decimal` raises
+ArithmeticError, and a validator of the agent may raise any of them. Other errors are the agent's mistakes."""
 
 JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
-"""What the reading of JSON may raise: a validator of the agent may expect a text."""
+"""The same for JSON: a validator of the agent may expect a text."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -88,7 +88,10 @@ class Parameter:
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.hint)
+        try:
+            return TypeAdapter(self.hint, config=ConfigDict(allow_inf_nan=False))
+        except PydanticUserError:  # a class has its own configuration
+            return TypeAdapter(self.hint)
 
     @cached_property
     def _members(self) -> dict[str, Any]:
@@ -112,20 +115,13 @@ class Parameter:
 
         value: the JSON value that `texts` has as a text; None = the client sent texts.
         """
-        for argument in self.readings(texts, value):
-            if not isinstance(argument, float) or math.isfinite(argument):  # JSON has no other numbers
-                return argument
-        raise ValueError(f"no text given for {self.name} fits its type")
-
-    def readings(self, texts: Sequence[str], value: Json = None) -> Iterator[Any]:
-        """Arguments that the value and the texts may be, the best first. See `read`."""
         # Models write a list or an object as a text, so such a text is read below.
         is_text = isinstance(value, str)
         if value is not None and not (
             (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(texts[0])
         ):
             with suppress(*JSON_ERRORS):
-                yield self._adapter.validate_json(strictjson.dumps(value))
+                return self._adapter.validate_json(strictjson.dumps(value))
         for text in texts:
             if self.is_seconds(text):
                 continue
@@ -138,10 +134,11 @@ class Parameter:
             for read, errors in reads:
                 for candidate in (text, text.strip()):
                     with suppress(*errors):
-                        yield read(candidate)
+                        return read(candidate)
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
-                with suppress(ValidationError):
-                    yield self._adapter.validate_python(self._members[text.strip()])
+                with suppress(*TEXT_ERRORS):
+                    return self._adapter.validate_python(self._members[text.strip()])
+        raise ValueError(f"no text given for {self.name} fits its type")
 
     def is_seconds(self, text: str) -> bool:
         """Whether a text is a number, where a date or a time is wanted: pydantic would take "18" for seconds
