@@ -1,6 +1,7 @@
 """Branches of a durable turn, and task groups that are suspended."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,21 @@ async def run(turn):
     assert run(agent, replies=replies).data == [{"all": [["a", "A"], ["b", "B"]]}]
     waiting = run(agent)
     assert waiting.state == "working"
+
+
+def test_a_reply_that_is_nested_as_deep_as_json_may_be_reaches_its_branch(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    async def ask():
+        return (await turn.wait_for("ask", Ask("Which?"))).data
+    [data] = await turn.parallel(ask)
+    return repr(data)
+"""
+    data: Any = "in here"
+    for _ in range(61):
+        data = [data]
+    assert "in here" in run(written(tmp_path, body), replies={"parallel/0/ask": data}).text
 
 
 def test_a_reply_to_a_branch_has_its_place_in_its_name(tmp_path: Path) -> None:

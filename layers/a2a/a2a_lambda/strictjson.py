@@ -16,7 +16,8 @@ MAX_DEPTH = 64
 DOUBLE_DIGITS = 308
 """Digits of an integer that a double can hold, whatever they are."""
 
-LARGE_NUMBER = re.compile(rb"[0-9]{%d}" % (DOUBLE_DIGITS + 1))
+LARGE_NUMBER = re.compile(rb"(?<![0-9])[0-9]{%d}" % (DOUBLE_DIGITS + 1))
+"""Looks at a run of digits once: without the assertion, it would begin at each digit again."""
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 """`json.dumps` with options would make one for every call."""
@@ -42,11 +43,13 @@ def loads(body: bytes) -> Any:
             parse_float=parse_float,
             parse_int=parse_int,
         )
+        _check(value, surrogates="\\ud" in text or "\\uD" in text)
     except json.JSONDecodeError as error:
         raise ParseError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
-    _check(value, surrogates="\\ud" in text or "\\uD" in text)
+    except ValueError as error:
+        raise ParseError(str(error)) from None
     return value
 
 
@@ -56,15 +59,12 @@ def dumps(value: Any) -> bytes:
 
 
 def dumps_verified(value: Any) -> bytes:
-    """JSON text of a value, which `loads` can read. Raises ValueError or TypeError."""
+    """JSON text of a value, whose depth and numbers `loads` accepts. Raises ValueError or TypeError."""
     text = dumps(value)
-    try:
-        if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
-            _check(value, surrogates=False)
-        if LARGE_NUMBER.search(text):  # in a text, it is none
-            loads(text)
-    except ParseError as error:
-        raise ValueError(str(error)) from None
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
+        _check(value, surrogates=False)
+    if LARGE_NUMBER.search(text):  # in a text, it is none
+        json.loads(text, parse_int=parse_int)
     return text
 
 
@@ -74,19 +74,19 @@ def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys: set[str] = set()
         for key, _ in pairs:
             if key in keys:
-                raise ParseError(f"duplicate key {json.dumps(excerpt(key))}")
+                raise ValueError(f"duplicate key {json.dumps(excerpt(key))}")
             keys.add(key)
     return result
 
 
 def refuse_constant(name: str) -> NoReturn:
-    raise ParseError(f"{name} is not a JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def parse_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise ParseError("number out of range")
+        raise ValueError("a number is beyond the range of a double")
     return number
 
 
@@ -105,14 +105,14 @@ def _check(value: Any, *, surrogates: bool) -> None:
                 children.extend(item.values())
                 if surrogates:
                     children.extend(item)
-            elif isinstance(item, list):
+            elif isinstance(item, list | tuple):
                 children.extend(item)
             elif surrogates and isinstance(item, str):
                 try:
                     item.encode()
                 except UnicodeEncodeError:
-                    raise ParseError("a string holds a lone surrogate") from None
+                    raise ValueError("a string holds a lone surrogate") from None
         if not children:
             return
         level = children
-    raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
+    raise ValueError(f"nested deeper than {MAX_DEPTH} levels")

@@ -7,6 +7,7 @@ A durable skill may run for hours or days. docs/long-running.md explains it.
 import asyncio
 import contextvars
 import inspect
+import json
 import logging
 import math
 import re
@@ -206,7 +207,7 @@ class Steps:
         with engine.keys.hold(name):
             runs = [partial(_run_branch, branch) for branch in branches]
             results = await engine.parallel(name, runs, labels_of(branches))
-        values = [strictjson.loads(result) for result in results]
+        values = [json.loads(result) for result in results]
         for index, value in enumerate(values):
             if isinstance(value, dict) and value.keys() == {EXCHANGES, "result"}:
                 for question, reply in value[EXCHANGES]:

@@ -111,7 +111,7 @@ class StepOutcome:
     @staticmethod
     def value_of(result: bytes) -> Json:
         """The value as plain JSON. Raises SkillError."""
-        outcome = strictjson.loads(result)
+        outcome = json.loads(result)
         if "refused" in outcome:
             raise SkillError(outcome["refused"])
         return outcome["value"]
