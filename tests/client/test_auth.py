@@ -100,10 +100,16 @@ def test_what_is_shared_ends_with_its_event_loop() -> None:
     assert not token.locks
 
 
-def test_tokens_of_very_many_programs_are_forgotten() -> None:
-    for number in range(client_auth.MOST_TOKENS + 1):
+def test_of_very_many_programs_the_oldest_token_is_forgotten() -> None:
+    for number in range(client_auth.MOST_TOKENS):
         ClientCredentials(TOKEN_URL, f"program {number}", "secret")
-    assert len(client_auth._tokens) == 1
+    oldest, second, *_ = client_auth._tokens
+    ClientCredentials(TOKEN_URL, "program 0", "secret")
+    assert oldest in client_auth._tokens, "one that is there makes no room"
+    ClientCredentials(TOKEN_URL, "another", "secret")
+    assert oldest not in client_auth._tokens
+    assert second in client_auth._tokens
+    assert len(client_auth._tokens) == client_auth.MOST_TOKENS
 
 
 def test_an_identity_provider_that_is_away_is_named() -> None:
@@ -149,6 +155,33 @@ def test_one_that_was_withdrawn_is_replaced_at_the_next_call() -> None:
     assert first.status == 401
     [second] = send(elsewhere)
     assert second["id"] == "t"
+
+
+def test_a_late_refusal_of_the_old_token_leaves_the_new_one() -> None:
+    elsewhere = Elsewhere({"access_token": "one"}, {"access_token": "two"})
+
+    async def go() -> None:
+        calls = [sign_in().async_auth_flow(httpx2.Request("POST", BASE_URL)) for _ in range(3)]
+
+        async def authorize(call: Any) -> str:
+            request = await anext(call)
+            if str(request.url) == TOKEN_URL:
+                request = await call.asend(await elsewhere.handle_async_request(request))
+            return str(request.headers["authorization"])
+
+        async def refuse(call: Any) -> None:
+            with pytest.raises(StopAsyncIteration):
+                await call.asend(httpx2.Response(401))
+
+        slow, fast, last = calls
+        assert [await authorize(slow), await authorize(fast)] == ["Bearer one"] * 2
+        await refuse(fast)
+        renewed = sign_in().async_auth_flow(httpx2.Request("POST", BASE_URL))
+        assert await authorize(renewed) == "Bearer two"
+        await refuse(slow)
+        assert await authorize(last) == "Bearer two"
+
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,11 @@ class ClientCredentials(httpx2.Auth):
             **{name: value for name, value in fields.items() if value},
         }
         identity = strictjson.dumps([token_url, client_id, client_secret, self._form])
-        if len(_tokens) >= MOST_TOKENS:
-            _tokens.clear()
-        self._token = _tokens.setdefault(hashlib.sha256(identity).digest(), _Token())
+        digest = hashlib.sha256(identity).digest()
+        if digest not in _tokens and len(_tokens) >= MOST_TOKENS:
+            oldest, *_ = _tokens
+            _tokens.pop(oldest, None)  # clients that have it keep it
+        self._token = _tokens.setdefault(digest, _Token())
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -101,9 +103,10 @@ class ClientCredentials(httpx2.Auth):
                     question = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
                     answer = yield next(self._basic.auth_flow(question))
                     self._keep(await answer.aread(), answer.status_code)
-        request.headers["Authorization"] = f"Bearer {token.value}"
+        value = token.value
+        request.headers["Authorization"] = f"Bearer {value}"
         answer = yield request
-        if answer.status_code == 401:  # it was withdrawn: the next call asks for another
+        if answer.status_code == 401 and token.value == value:  # withdrawn: the next call asks for another
             token.until = float("-inf")
 
     def _keep(self, body: bytes, status: int) -> None:
