@@ -124,8 +124,11 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
         # an error.
         is_ci = bool(os.environ.get("CI"))
         if not is_ci and _uv("lock", "--check", "-qq", "--project", str(folder), **variables):
-            print(f"locking {folder} again: its lock does not match your package index", flush=True)
-            _exit_if_failed(_lock(folder, "--quiet"))
+            print(
+                f"locking {folder}: its lock does not match its pyproject.toml or your package index",
+                flush=True,
+            )
+            _exit_if_failed(_lock(folder, "--quiet", **variables))
         print(f"installing {venv}", flush=True)
         place = {"UV_PROJECT_ENVIRONMENT": str(venv.absolute())}
         _exit_if_failed(_uv("sync", "--locked", "--quiet", "--project", str(folder), **place, **variables))
@@ -218,13 +221,13 @@ def main(argv: list[str] = sys.argv) -> int:
     return 0
 
 
-def _lock(folder: Path, *options: str) -> int:
-    """Lock a project. Returns the exit status.
+def _lock(folder: Path, *options: str, **variables: str) -> int:
+    """Lock a project. Returns the exit status. variables: see `run`.
 
     Some package indexes give the size of every file. The lock leaves it out, so that it is the same whatever
     index made it, and a tenth shorter: the hashes say all that matters.
     """
-    status = _uv("lock", "--project", str(folder), *options)
+    status = _uv("lock", "--project", str(folder), *options, **variables)
     path = folder / "uv.lock"
     if not status:
         path.write_text(re.sub(r", size = \d+", "", path.read_text("utf-8")), "utf-8", newline="\n")

@@ -229,7 +229,8 @@ def test_an_environment_is_locked_again_for_another_package_index(
     """uv refuses a lock that names another index than that of this machine, such as a mirror of PyPI."""
     steps: list[tuple[object, ...]] = []
 
-    def run_uv(*arguments: str, **_: str) -> int:
+    def run_uv(*arguments: str, **variables: str) -> int:
+        assert variables["UV_PYTHON"] == "3.13", "the same Python locks, checks and installs"
         steps.append(arguments[1:3])
         return int("--check" in arguments)
 
@@ -241,7 +242,7 @@ def test_an_environment_is_locked_again_for_another_package_index(
     for folder in ("sam", "venvs/sam"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "sam/uv.lock").write_text("")
-    environments.install("sam", projects=tmp_path)
+    environments.install("sam", projects=tmp_path, UV_PYTHON="3.13")
     again = [] if is_ci else [("lock", "--check"), ("lock", "--project")]
     assert steps == [*again, ("sync", "--locked")]
 

@@ -305,8 +305,11 @@ class StreamRecords:
         self._left: list[Json] = []
 
     def next(self) -> Found | None:
-        while not self._left and (records := self._next()):
+        while not self._left:
+            records = self._next()
             self._left = [record for record in records if self.wants(record)]
+            if not records or not self._iterator:  # at the end of what there is, or of the shard
+                break
         return ({"Records": self._left}, self._done) if self._left else None
 
     def _next(self) -> list[Json]:

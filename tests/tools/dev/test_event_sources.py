@@ -16,19 +16,30 @@ def record(sort_key: str, **image: Any) -> dict[str, Any]:
     return {"dynamodb": {**change, "NewImage": {"sk": {"S": sort_key}, **image}}}
 
 
-def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an edit, the stream is read from its beginning, and few of its records are for webhooks."""
-    pages = [[record("context")], [record("head")], [record("head", pushes={"N": "1"})], []]
+def stream(monkeypatch: pytest.MonkeyPatch, pages: list[Any], *, is_closed: bool = False) -> list[int]:
+    """A stream with one shard. Returns the numbers of the pages that are read, as they are."""
+    reads: list[int] = []
+
+    def get_records(ShardIterator: str) -> dict[str, Any]:  # AWS's name
+        number = int(ShardIterator)
+        reads.append(number)
+        next_iterator = {} if is_closed else {"NextShardIterator": str(number + 1)}
+        return {"Records": pages[number], **next_iterator}
+
     client = SimpleNamespace(
         list_streams=lambda **_: {"Streams": [{"StreamArn": "arn"}]},
         describe_stream=lambda **_: {"StreamDescription": {"Shards": [{"ShardId": "one"}]}},
         get_shard_iterator=lambda **_: {"ShardIterator": "0"},
-        get_records=lambda ShardIterator: {  # AWS's name
-            "Records": pages[int(ShardIterator)],
-            "NextShardIterator": str(int(ShardIterator) + 1),
-        },
+        get_records=get_records,
     )
     monkeypatch.setattr(clients, "streams", lambda _: client)
+    return reads
+
+
+def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an edit, the stream is read from its beginning, and few of its records are for webhooks."""
+    pages = [[record("context")], [record("head")], [record("head", pushes={"N": "1"})], []]
+    stream(monkeypatch, pages)
     records = StreamRecords(kit)
     delivery = records.next()
     assert delivery is not None
@@ -36,3 +47,9 @@ def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.Mo
     assert [each["dynamodb"]["NewImage"]["pushes"] for each in event["Records"]] == [{"N": "1"}]
     done({})
     assert records.next() is None
+
+
+def test_a_closed_shard_is_read_once_in_a_poll(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = stream(monkeypatch, [[record("context")]], is_closed=True)
+    assert StreamRecords(kit).next() is None
+    assert reads == [0]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, telemetry
-from a2a_lambda.errors import InvalidParams, ProtocolError, StoreError
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
@@ -39,7 +39,7 @@ async def handle(request: Request, name: str | None) -> Response:
             raise InvalidParams(f"body.size must be from 1 to {most_bytes} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
-    except (ProtocolError, StoreError) as cause:
+    except Exception as cause:
         error = to_protocol_error(cause)
         status, failure = encode_failure(error)
         return Response(strictjson.dumps(failure), status, error.headers, JSON)
