@@ -216,6 +216,17 @@ def test_an_upload_has_a_form_that_nobody_keeps(client: TestClient, key: str) ->
     assert client.post("/a2a/nobody/uploads", json=wish, headers={"X-API-Key": key}).status_code == 404
 
 
+def test_an_upload_that_the_kit_fails_has_an_error_in_the_form_of_the_others(
+    client: TestClient, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app: Any = client.app
+    monkeypatch.setattr(app.state.kit.files, "new_upload", None)
+    wish = {"size": 5, "mediaType": "image/png"}
+    answer = client.post("/a2a/probe/uploads", json=wish, headers={"X-API-Key": key})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["status"]) == (500, 500, "INTERNAL")
+
+
 def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) -> None:
     small = deploy(upload_megabytes=1)
     app: Any = small.app
