@@ -217,6 +217,22 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
     assert waiting() == ""
 
 
+def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunBench) -> None:
+    """It asked, stored the context and died; the second attempt answers."""
+    context_id = str(uuid.uuid4())
+
+    async def run_second() -> None:
+        claim = await bench.messages.intake.start(*bench.sent("echo", contextId=context_id))
+        assert isinstance(claim, Claim)
+        claim.turn.attempt = 2
+        left = Context(turns=(claim.turn.id,), requests=claim.head.requests[-1:], waiting=claim.head.task_id)
+        bench.store.update_context(bench.scope, context_id, Context(), lambda _: left)
+        await bench.messages.make_run(claim).run_to_end()
+
+    within(run_second())
+    assert bench.store.get_context(bench.scope, context_id).waiting == ""
+
+
 def test_a_flush_that_has_begun_is_waited_for(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
