@@ -42,7 +42,7 @@ WRONG = {
     "yield asyncio.sleep(0)": "a coroutine is not an output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is not an output: write `raise SkillError(…)`",
     "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, but not both",
-    "return File('a', b'1', 'text/csv')": "not both: write media_type='text/csv'",
+    "return File('a', b'1', 'text/csv')": "not both: write its media type as media_type=…",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }
 

@@ -57,6 +57,13 @@ class ConfigurationError(KitError):
     safe_to_log = True
 
 
+class ImportFailed(ConfigurationError):
+    """An agent's module raised an error when it was imported. The text has that of the error, which may hold
+    a secret, such as the URL of a database."""
+
+    safe_to_log = False
+
+
 class SkillError(KitError):
     """Raise it in a skill to end the task as failed, with a text that the client may read."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import ConfigurationError, ImportFailed, error_text, is_safe_to_log
 
 hints = logging.getLogger("a2a_lambda.hints")
 """What an author should know of an agent that works. `make run` shows it as warnings."""
@@ -52,10 +52,12 @@ def source_of(function: Callable[..., Any]) -> str:
     return f"{short_path(code.co_filename)}:{line if text else code.co_firstlineno}"
 
 
-def of_import(error: BaseException, folder: Path) -> str:
-    """What an agent's module raised when it was imported."""
+def of_import(error: BaseException, folder: Path) -> ConfigurationError:
+    """What to raise for what an agent's module raised when it was imported."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
-        return f"{short_path(error.filename)}:{error.lineno}: {error.msg}{_quote(error.text)}"
+        return ConfigurationError(
+            f"{short_path(error.filename)}:{error.lineno}: {error.msg}{_quote(error.text)}"
+        )
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -65,10 +67,11 @@ def of_import(error: BaseException, folder: Path) -> str:
     if frames:
         location = f"{short_path(frames[-1].filename)}:{frames[-1].lineno}"
         line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0)
-    if isinstance(error, KitError):
-        return f"{location}: {error}"
+    if is_safe_to_log(error):
+        return ConfigurationError(f"{location}: {error}")
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"{location}: there is no module {error.name!r}. {_missing_module(error.name, folder)}"
+        advice = _missing_module(error.name, folder)
+        return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
     if isinstance(error, ImportError) and error.name == "a2a_lambda":
         name = re.sub(r"cannot import name '(\w+)'.*", r"\1", str(error))
         kit = importlib.import_module("a2a_lambda")
@@ -76,11 +79,9 @@ def of_import(error: BaseException, folder: Path) -> str:
         advice = did_you_mean(name, kit.__all__)
         if name in client.__all__:
             advice = f": write `from a2a_lambda.client import {name}`"
-        return f"{location}: a2a_lambda has no {name}{advice}{_quote(line)}"
-    try:
-        return f"{location}: {type(error).__name__}: {error}{_quote(line)}"
-    except Exception:  # the text of an agent's exception may raise, too
-        return f"{location}: {type(error).__name__}{_quote(line)}"
+        return ConfigurationError(f"{location}: a2a_lambda has no {name}{advice}{_quote(line)}")
+    text = error_text(error)
+    return ImportFailed(f"{location}: {type(error).__name__}{text and f': {text}'}{_quote(line)}")
 
 
 def _missing_module(name: str, folder: Path) -> str:

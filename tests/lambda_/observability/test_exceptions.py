@@ -4,12 +4,15 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.client import AgentError
-from a2a_lambda.errors import SkillError
+from a2a_lambda.errors import SkillError, Unavailable
 from a2a_lambda.lambda_ import json_logs
+from tests.agent.folders import write
 from tests.lambda_.conftest import logging_kept
 
 TEXT = "what the client said in confidence"
@@ -56,6 +59,27 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
         assert type(error).__name__ in line["exception"]
     assert lines[3]["message"] == "agent.py:1: UserWarning"
     assert "test_exceptions.py" in lines[0]["exception"]
+
+
+def test_what_an_agents_module_raises_is_logged_without_its_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may hold a secret, such as the URL of a database. What imports and syntax are wrong stays."""
+    secret = "from os import environ\nraise ValueError('postgres://app:' + 'hunter2')"
+    write(tmp_path, secret, name="database")
+    write(tmp_path, "import pandaz", name="pandas")
+    with logging_kept():
+        json_logs.install("my-stack", "INFO", debug=False)
+        catalog = Agents.of_folder(tmp_path)
+        for name in ("database", "pandas"):
+            with pytest.raises(Unavailable):
+                catalog.load(name)
+    database, pandas = map(json.loads, capsys.readouterr().out.splitlines()[-2:])
+    assert database["message"] == "agent database cannot be imported"
+    assert "app:hunter2" not in json.dumps(database)
+    assert "database/agent.py" in database["exception"]
+    assert database["exception"].endswith("ValueError")
+    assert "there is no module 'pandaz'" in pandas["message"]
 
 
 def holding(error: BaseException) -> Iterator[None]:

@@ -88,7 +88,7 @@ class Agent:
         except ConfigurationError:
             raise
         except Exception as error:  # a member of the module, such as a lazy proxy, may raise anything
-            raise ConfigurationError(mistakes.of_import(error, path)) from error
+            raise mistakes.of_import(error, path) from error
 
     @cached_property
     def profile(self) -> Profile:
@@ -341,5 +341,5 @@ def _import(folder: Path) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit, too: an agent's module must not end the process
-        raise ConfigurationError(mistakes.of_import(error, folder)) from error
+        raise mistakes.of_import(error, folder) from error
     return module

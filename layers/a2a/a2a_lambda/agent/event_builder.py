@@ -329,7 +329,7 @@ def part_of(value: Any) -> Part:
             part = Part(text=str.__str__(value))  # the value of an Enum of texts, and not its name
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
-                hint = f": write media_type={url!r}" if url is not None and "://" not in url else ""
+                hint = ": write its media type as media_type=…" if url and "://" not in url else ""
                 raise AgentMistake(f"a File needs content or url, but not both{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.manifest import read_manifest
-from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable, excerpt
+from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable, excerpt, is_safe_to_log
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.profile import Profile
 
@@ -196,7 +196,10 @@ class Agents(Mapping[str, Profile]):
                     self._failed.pop(name, None)
                 loading.set_result(agent)
         except ConfigurationError as error:
-            logger.error("%s", error)
+            if self._shows_reasons or is_safe_to_log(error):
+                logger.error("%s", error)
+            else:
+                logger.error("agent %s cannot be imported", name, exc_info=error.__cause__)
             self._fail(name, loading, str(error))
         except BaseException as error:  # a turn waits for the future: it must end, whatever happens
             logger.exception("agent %s cannot be loaded", name)
