@@ -48,14 +48,19 @@ class Redrive:
     def turns(self) -> tuple[int, int]:
         return self._each("DeadTurns", self._send_to("Turns"))
 
-    def hidden_turns(self) -> str:
-        """What to do for the letters that the worker has, which is their reader, too; "" if it has none."""
+    def advice_on_hidden(self, queue: str) -> str:
+        """What to do for the letters that another reader of a dead-letter queue has; "" if there are none."""
         answer = self._sqs.get_queue_attributes(
-            QueueUrl=self._resources["DeadTurns"], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
+            QueueUrl=self._resources[queue], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
         )
         count = int(answer["Attributes"]["ApproximateNumberOfMessagesNotVisible"])
         if not count:
             return ""
+        if queue != "DeadTurns":
+            return (
+                f"{count} more were hidden, because another make redrive reads them, or was killed: run this"
+                f" command again in {HIDDEN_SECONDS // 60} minutes"
+            )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         return (
             f"{count} more were hidden, because the worker tries to mark them as failed: they can be read"
@@ -109,31 +114,41 @@ class Redrive:
 
     def _each(self, queue: str, act: Callable[[Letter], bool]) -> tuple[int, int]:
         """Act on each letter, and delete it; returns how many were sent, and how many were dropped."""
+        url = self._resources[queue]
         deliveries = drops = 0
-        for letter in self._letters(self._resources[queue]):
-            if act(letter):
-                deliveries += 1
-            else:
-                drops += 1
-            self._sqs.delete_message(QueueUrl=self._resources[queue], ReceiptHandle=letter["ReceiptHandle"])
+        while letters := self._receive(url):
+            try:
+                while letters:
+                    if act(letters[0]):
+                        deliveries += 1
+                    else:
+                        drops += 1
+                    self._sqs.delete_message(QueueUrl=url, ReceiptHandle=letters[0]["ReceiptHandle"])
+                    letters.pop(0)
+            finally:
+                for letter in letters:  # after an error, or Ctrl-C: the next run finds them at once
+                    self._sqs.change_message_visibility(
+                        QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"], VisibilityTimeout=0
+                    )
         return deliveries, drops
 
-    def _letters(self, url: str) -> Iterator[Letter]:
-        while letters := self._sqs.receive_message(
+    def _receive(self, url: str) -> list[Letter]:
+        answer = self._sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=10,
             VisibilityTimeout=HIDDEN_SECONDS,
             WaitTimeSeconds=1,
             MessageSystemAttributeNames=["MessageGroupId"],
-        ).get("Messages"):
-            yield from letters
+        )
+        return list(answer.get("Messages", []))
 
 
-QUEUES: Mapping[str, Callable[[Redrive], tuple[int, int]]] = {
-    "notices": Redrive.notices,
-    "turns": Redrive.turns,
-    "records": Redrive.records,
+QUEUES: Mapping[str, tuple[str, Callable[[Redrive], tuple[int, int]]]] = {
+    "notices": ("DeadNotices", Redrive.notices),
+    "turns": ("DeadTurns", Redrive.turns),
+    "records": ("DeadRecords", Redrive.records),
 }
+"""The resource of each dead-letter queue, and what sends its letters again."""
 
 
 def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -191,9 +206,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 2
     with aws_errors(f"redriving {queue}"):
         redrive = Redrive(resources_of(stack))
-        # Before it hides letters itself.
-        hidden = redrive.hidden_turns() if queue == "turns" else ""
-        deliveries, drops = QUEUES[queue](redrive)
+        dead_letters, send_again = QUEUES[queue]
+        hidden = redrive.advice_on_hidden(dead_letters)  # before it hides letters itself
+        deliveries, drops = send_again(redrive)
     print(f"{deliveries} sent again")
     if drops:
         print(f"{drops} dropped: their records have expired, or they name no records")

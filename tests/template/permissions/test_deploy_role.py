@@ -66,6 +66,21 @@ def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
     assert found["DeployAs"]["Condition"] == passed
 
 
+def test_the_workflow_reads_what_the_account_logs_with_and_no_key_of_an_api() -> None:
+    own = statements_of(render_roles(), "DeployRole")
+    assert is_allowed(own, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/account")
+    assert not is_allowed(own, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/apikeys")
+
+
+def test_operators_may_stop_the_worker_as_make_redrive_says() -> None:
+    roles = render_roles()
+    operators = roles.resources["OperatorPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    mapping = "arn:aws:lambda:eu-central-1:123456789012:event-source-mapping:7f3c"
+    for function, is_own in ((f"{STACK}-WorkerFunction-X", True), ("other-WorkerFunction-X", False)):
+        context = {"lambda:FunctionArn": f"arn:aws:lambda:eu-central-1:123456789012:function:{function}"}
+        assert is_allowed(operators, "lambda:UpdateEventSourceMapping", mapping, context) is is_own
+
+
 def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
     found = statements(resources, "ExecutionRole")
     grows = {

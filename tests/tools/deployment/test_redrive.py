@@ -35,6 +35,7 @@ class Aws:
         self.pages = pages
         self.letters = [{"Body": body, "ReceiptHandle": str(at)} for at, body in enumerate(letters)]
         self.deleted: list[str] = []
+        self.shown: list[str] = []
         self.told: list[list[int]] = []
         self.fails = False
 
@@ -47,6 +48,10 @@ class Aws:
 
     def delete_message(self, *, ReceiptHandle: str, **_: Any) -> None:  # AWS's name
         self.deleted.append(ReceiptHandle)
+
+    def change_message_visibility(self, *, ReceiptHandle: str, VisibilityTimeout: int, **_: Any) -> None:
+        assert VisibilityTimeout == 0
+        self.shown.append(ReceiptHandle)
 
     def get_shard_iterator(self, *, ShardId: str, **_: Any) -> dict[str, Any]:
         if ShardId == "trimmed":
@@ -100,12 +105,15 @@ def test_only_what_webhooks_hear_of_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(len(some) <= RECORDS_AT_ONCE for some in fake.told)
 
 
-def test_a_letter_the_notifier_fails_for_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = Aws([[record(1)]], [letter(1, 1)])
+def test_letters_the_notifier_fails_for_again_are_kept_for_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hidden, they would be missed by it."""
+    fake = Aws([[record(1)]], ["no json", letter(1, 1), letter(1, 1)])
     fake.fails = True
     with pytest.raises(ConfigurationError, match="failed again"):
         redriven(monkeypatch, fake)
-    assert fake.deleted == []
+    assert (fake.deleted, fake.shown) == (["0"], ["1", "2"])
 
 
 def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +124,7 @@ def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_turns_that_the_worker_has_are_named(
+def test_letters_that_another_reader_has_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: int
 ) -> None:
     """They are hidden then, and "0 sent again" would say that there are none."""
@@ -126,10 +134,13 @@ def test_turns_that_the_worker_has_are_named(
             return {"Attributes": {"ApproximateNumberOfMessagesNotVisible": str(count)}}
 
     queue = Queue([], [])
-    resources = {"DeadTurns": "dead", "Turns": "turns", "WorkerDeadTurns": "7f3c"}
+    resources = {"DeadTurns": "dead", "Turns": "turns", "DeadNotices": "dead", "Notices": "notices"}
+    resources["WorkerDeadTurns"] = "7f3c"
     monkeypatch.setattr(clients, "session", lambda: queue)
     monkeypatch.setattr(redrive, "resources_of", lambda _: resources)
     assert redrive.main({"QUEUE": "turns", "STACK": "s"}) == bool(count)
     output = capsys.readouterr()
     assert output.out == "0 sent again\n"
     assert ("2 more were hidden" in output.err and "--uuid 7f3c --no-enabled" in output.err) is bool(count)
+    assert redrive.main({"QUEUE": "notices", "STACK": "s"}) == bool(count)
+    assert ("run this command again in 5 minutes" in capsys.readouterr().err) is bool(count)
