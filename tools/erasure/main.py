@@ -10,6 +10,7 @@ It reads the whole table, except for a task. If it is interrupted, the same comm
 where it stopped. It asks before it begins, unless YES=1. docs/operations.md says what backups still have.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -35,11 +36,9 @@ from tools.state import BUCKET, TABLE, read_state
 
 OWNER = re.compile(r"[^#\s]{1,512}")
 
-CURSOR = Path(".erase.json")
-"""Where an erasure that was interrupted continues."""
-
 CURSOR_SECONDS = 86_400
-"""Seconds for which it does. Later, much may have been written before the cursor, so it begins again."""
+"""Seconds for which an interrupted erasure continues where it stopped. Later, much may have been written
+before the cursor, so it begins again."""
 
 
 def run(
@@ -59,28 +58,36 @@ def run(
             )
         return
     table, total = erasure.table()
-    work = {"selection": asdict(selection), "table": table}
-    state = _read_cursor(work)
+    path = cursor_path(selection, table)
+    state = _read_cursor(path)
     erasure.counts = Counts(**state["counts"]) if state else erasure.counts
     reads = state["reads"] if state else 0
     for count, cursor in erasure.pages(selection, state["cursor"] if state else None):
         reads += count
         report(reads, total)
         progress = {"cursor": cursor, "reads": reads, "counts": asdict(erasure.counts)}
-        new_cursor = CURSOR.with_suffix(".new")
-        new_cursor.write_text(json.dumps({**work, **progress}))
-        new_cursor.replace(CURSOR)  # all of it or nothing, whenever it is interrupted
+        new_path = path.with_suffix(f".{os.getpid()}")
+        new_path.write_text(json.dumps(progress))
+        new_path.replace(path)  # all of it or nothing, whenever it is interrupted
     if not selection.context:
         erasure.files(selection)
-    CURSOR.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
-def _read_cursor(work: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Where an erasure of the same selection in the same table stopped. None = it begins."""
-    if not CURSOR.exists() or time.time() - CURSOR.stat().st_mtime > CURSOR_SECONDS:
+def cursor_path(selection: Selection, table: str) -> Path:
+    """Where an erasure that was interrupted continues: a file for each selection and table."""
+    work = json.dumps([asdict(selection), table])
+    return Path(f".erase-{hashlib.sha256(work.encode()).hexdigest()[:12]}.json")
+
+
+def _read_cursor(path: Path) -> dict[str, Any] | None:
+    """Where an erasure stopped. None = it begins, also if the file is damaged."""
+    try:
+        is_recent = time.time() - path.stat().st_mtime <= CURSOR_SECONDS
+        state: dict[str, Any] = json.loads(path.read_text())
+        return state if is_recent and state["cursor"] else None
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    state: dict[str, Any] = json.loads(CURSOR.read_text())
-    return state if state["cursor"] and work.items() <= state.items() else None
 
 
 def erasure_of(environ: Mapping[str, str]) -> Erasure:
@@ -138,7 +145,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             except KeyboardInterrupt:
                 raise ConfigurationError("interrupted; the same command continues") from None
     if erasure.counts == Counts():
-        print(f"nothing was found; make key{' STACK=…' if environ.get('STACK') else ''} lists the owners")
+        place = f" with the agent {selection.agent}" if selection.agent else ""
+        stack = " STACK=…" if environ.get("STACK") else ""
+        print(f"nothing was found{place}; make key{stack} lists the owners")
         return 0
     print(f"erased: {erasure.counts}")
     if erasure.counts.running:

@@ -203,7 +203,12 @@ def interrupt(alice: Owner, settings: Settings) -> Json:
         alice.talk()
     with pytest.raises(KeyboardInterrupt):
         run(erasure_on(Interrupted(settings, "scan", 2), settings), Selection(alice.name))
-    return json.loads(erase.CURSOR.read_text())["cursor"]
+    return json.loads(cursor_of(alice, settings).read_text())["cursor"]
+
+
+def cursor_of(alice: Owner, settings: Settings) -> Path:
+    table, _ = erasure_on(Interrupted(settings, "scan", 1000), settings).table()
+    return erase.cursor_path(Selection(alice.name), table)
 
 
 def test_an_erasure_continues_where_it_stopped(alice: Owner, bob: Owner, settings: Settings) -> None:
@@ -213,25 +218,31 @@ def test_an_erasure_continues_where_it_stopped(alice: Owner, bob: Owner, setting
     assert client.starts[0] == cursor
     assert not alice.rows()
     assert not alice.objects()
-    assert not erase.CURSOR.exists()
+    assert not cursor_of(alice, settings).exists()
 
 
-@pytest.mark.parametrize("change", ["selection", "table", "age"])
-def test_another_erasure_begins_at_the_beginning(
-    alice: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+@pytest.mark.parametrize("change", ["selection", "age", "damage"])
+def test_another_erasure_begins_at_the_beginning(alice: Owner, settings: Settings, change: str) -> None:
     interrupt(alice, settings)
+    path = cursor_of(alice, settings)
     selection, client = Selection(alice.name), Interrupted(settings, "scan", 1000)
     if change == "selection":
         selection = Selection("nobody")
     elif change == "age":
         day_ago = time.time() - erase.CURSOR_SECONDS - 60
-        os.utime(erase.CURSOR, (day_ago, day_ago))
+        os.utime(path, (day_ago, day_ago))
     else:
-        state = json.loads(erase.CURSOR.read_text())
-        erase.CURSOR.write_text(json.dumps({**state, "table": "another"}))
+        path.write_text("[]")
     run(erasure_on(client, settings), selection)
     assert client.starts[0] is None
+    assert path.exists() is (change == "selection"), "another erasure's is its own"
+
+
+def test_each_erasure_has_a_cursor_of_its_own() -> None:
+    """Two may run at once."""
+    selections = [Selection("a"), Selection("b"), Selection("a", "weather"), Selection("a", context="c")]
+    paths = {erase.cursor_path(selection, table) for selection in selections for table in ("t", "u")}
+    assert len(paths) == 8
 
 
 def test_a_conversation_that_was_erased_in_part_is_found_again(alice: Owner, settings: Settings) -> None:
@@ -290,6 +301,8 @@ def test_it_says_that_there_was_nothing(
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
     assert erase.main({"OWNER": "nobody", "YES": "1"}) == 0
     assert "nothing was found; make key lists the owners" in capsys.readouterr().out
+    assert erase.main({"OWNER": "nobody", "AGENT": "nope", "YES": "1"}) == 0
+    assert "nothing was found with the agent nope; make key" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("stdin", [io.StringIO(), None])
