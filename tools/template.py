@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
 
@@ -60,6 +61,34 @@ def _read(template: Path, *names: str) -> dict[str, Any]:
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{template}: no {'.'.join(names)}: {error!r}") from None
     return node
+
+
+def broken_rule(template: Path, values: Mapping[str, str]) -> str:
+    """What the first of the template's rules that parameters break says; "" if they break none.
+
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
+    """
+    # This parser keeps the intrinsic functions.
+    for rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).values():
+        if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
+            continue
+        for assertion in rule["Assertions"]:
+            if not _holds(assertion["Assert"], values):
+                return str(assertion["AssertDescription"])
+    return ""
+
+
+def _holds(condition: Any, values: Mapping[str, str]) -> bool:
+    [(function, operands)] = condition.items()
+    match function:
+        case "Fn::Equals":
+            first, second = (values[each["Ref"]] if isinstance(each, dict) else each for each in operands)
+            return str(first) == str(second)
+        case "Fn::Not":
+            return not _holds(operands[0], values)
+        case "Fn::And":
+            return all(_holds(operand, values) for operand in operands)
+    return True  # CloudFormation knows more functions: it refuses what breaks such a rule
 
 
 def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ nothing. If AWS denies a check, that is a row of its own.
 """
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,7 +182,9 @@ class Checkup:
 
     def _keys(self) -> Iterator[Row]:
         client, path = clients.ssm(Settings()), f"/a2a/{self.stack}/keys"
-        keys, issuers = KeyRegister(client, path).list(), IssuerRegister(client, path).list()
+        now = time.time()
+        keys = [key for key in KeyRegister(client, path).list() if key.expires is None or key.expires > now]
+        issuers = IssuerRegister(client, path).list()
         hint = f"make key NAME=… STACK={self.stack}"
         yield (
             "callers have a way in",

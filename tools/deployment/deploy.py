@@ -85,6 +85,8 @@ def parameters_for(
     has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
+    if problem := template.broken_rule(TEMPLATE, parameters):
+        raise ConfigurationError(problem)
     return parameters
 
 
@@ -235,10 +237,10 @@ def release(build: Path, parameters: Mapping[str, str]) -> str:
 
 
 def fresh_release(release: str, name: str) -> str:
-    """The release. If the stack was rolled back from it, or a rollback of it was cut off, another one: else
-    the deployment would change nothing.
+    """The release. If the stack was rolled back from it, or a rollback of it was cut off, another one,
+    because otherwise the deployment would change nothing.
 
-    name: name of the stack. Raises ConfigurationError, also during a rollout.
+    name: name of the stack. Raises ConfigurationError, and during a rollout too.
     """
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")

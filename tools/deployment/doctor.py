@@ -18,7 +18,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
-from a2a_lambda.client.keys import card_headers
+from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import KitError
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, TaskState, state_word
@@ -289,7 +289,9 @@ def main() -> int:
         own_url, failures = inspect(stack)
         url = url or own_url
     key = key_for(url, os.environ)
-    if not key:
+    if key:
+        check_key(key)  # before each check fails for it
+    else:
         print("no KEY=… and no TOKEN=…: the agent will refuse every call\n")
     failures += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT))
     print("all checks passed" if not failures else f"checks that failed: {failures}")

@@ -40,10 +40,11 @@ def copy_missing(
         raise ConfigurationError(f"table {source} is the stack's own table: write FROM=<the restored table>")
     with aws_errors(f"table {source}"):
         keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
-        if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
-            raise ConfigurationError(
-                f"table {source} is not a table of this kit: write FROM=<a table restored from the stack's>"
-            )
+    foreign = ConfigurationError(
+        f"table {source} is not a table of this kit: write FROM=<a table restored from the stack's>"
+    )
+    if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
+        raise foreign
     reads = copies = 0
 
     def copy(item: dict[str, Any]) -> bool:
@@ -55,6 +56,8 @@ def copy_missing(
 
     with ThreadPoolExecutor(WRITERS) as pool:
         for page in client.get_paginator("scan").paginate(TableName=source, ConsistentRead=True):
+            if not all("expires" in item for item in page["Items"]):
+                raise foreign
             items = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
             reads += len(page["Items"])
             copies += sum(pool.map(copy, items))

@@ -14,6 +14,7 @@ import getpass
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import boto3
@@ -121,7 +122,8 @@ def _value(kind: ValueKind, name: str, environ: Mapping[str, str]) -> str:
             "VALUE would stay in the history of your shell. Leave it out: the command asks for the value"
         )
     if not value and sys.stdin is not None:  # a job of cron may have closed it
-        value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
+        with suppress(EOFError):  # Ctrl-D
+            value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
     if not (value := value.strip()):
         advice = "add VALUE=…" if kind == "setting" else "write the value, or pipe it in"
         raise ConfigurationError(f"the value of {name} is empty: {advice}, or REMOVE=1 to delete it")

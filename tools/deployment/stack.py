@@ -62,10 +62,10 @@ def status_to_deploy(stack: str) -> str:
 
 def outputs_of(stack: str) -> dict[str, str]:
     """Outputs of a stack. Raises ConfigurationError if there is no such stack, or it is not of this kit."""
-    entries = _describe(stack).get("Outputs", [])
-    outputs = {output["OutputKey"]: str(output["OutputValue"]) for output in entries}
+    description = _describe(stack)
+    outputs = {item["OutputKey"]: str(item["OutputValue"]) for item in description.get("Outputs", [])}
     if "TableName" not in outputs:
-        raise ConfigurationError(f"stack {stack} has no output TableName: it is not a stack of this kit")
+        raise _foreign(stack, description["StackStatus"])
     return outputs
 
 
@@ -90,7 +90,7 @@ def parameters_of(stack: str) -> dict[str, str]:
 
 def resources_of(stack: str) -> dict[str, str]:
     """Physical ids of a stack's resources, by logical id. Raises ConfigurationError as `outputs_of`."""
-    _describe(stack)
+    description = _describe(stack)
     with aws_errors(f"stack {stack}"):
         pages = _cloudformation().get_paginator("list_stack_resources").paginate(StackName=stack)
         resources = {
@@ -100,7 +100,7 @@ def resources_of(stack: str) -> dict[str, str]:
             if item.get("ResourceStatus") not in GONE_STATUSES
         }
     if not {"Table", "RpcFunction"} <= set(resources):
-        raise ConfigurationError(f"stack {stack} is not a stack of this kit")
+        raise _foreign(stack, description["StackStatus"])
     if missing := [name for name in FUNCTIONS if name not in resources]:
         raise ConfigurationError(
             f"stack {stack} has no {missing[0]} yet: wait until its deployment has ended"
@@ -120,6 +120,20 @@ def _describe(stack: str) -> dict[str, Any]:
         region = clients.session().get_config_variable("region")
         raise ConfigurationError(f"there is no stack {stack} in {region}: check its name, and AWS_REGION")
     return description
+
+
+def _foreign(stack: str, status: str) -> ConfigurationError:
+    """The error for a stack that does not have what those of this kit have."""
+    if status.endswith("_IN_PROGRESS"):
+        return ConfigurationError(f"stack {stack} is {status}: run the command again when that has ended")
+    if status in BROKEN_STATUSES:
+        return ConfigurationError(
+            f"stack {stack} is {status}: its first deployment failed, or its deletion did. Deploy it again:"
+            " make deploy says how to delete it first"
+        )
+    return ConfigurationError(
+        f"stack {stack} is not a stack of this kit: set STACK to one that make deploy has made"
+    )
 
 
 def _find(stack: str) -> dict[str, Any] | None:

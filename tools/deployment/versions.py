@@ -173,8 +173,12 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         ]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
-        choices = ", ".join(digest[:12] for digest in order) or "none"
-        raise ConfigurationError(f"no such release is in every function. Choose one of these: {choices}")
+        choices = ", ".join(digest[:12] for digest in order)
+        advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
+        problem = (
+            f"release {release} is not in every function" if release else "no release is before the live one"
+        )
+        raise ConfigurationError(f"{problem}. {advice}")
     if release and len(matches := dict.fromkeys(candidates)) > 1:
         raise ConfigurationError(
             f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."

@@ -129,12 +129,12 @@ def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     written = r"""
         [guided.deploy.parameters]
         stack_name = "mine"
-        parameter_overrides = "LogDays=\"7\" DomainName=\"agents.example.com\" WebAclArn=\"\""
+        parameter_overrides = "LogDays=\"7\" BaseUrl=\"https://agents.example.com\" WebAclArn=\"\""
         [odd]
         deploy = 3
     """
     stages.SAMCONFIG.write_text(written)
-    assert parameters(STAGE="guided")["DomainName"] == "agents.example.com"
+    assert parameters(STAGE="guided")["BaseUrl"] == "https://agents.example.com"
     stages.SAMCONFIG.write_text("version = 0.1")
     with pytest.raises(ConfigurationError, match="no stage"):
         parameters()
@@ -219,6 +219,22 @@ def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, st
         deploy.parameters_for(USUAL_ACCOUNT, values, {})
     with pytest.raises(ConfigurationError, match="of the account's 10 concurrent executions"):
         deploy.parameters_for(NEW_ACCOUNT, {"RpcConcurrency": "1"}, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"DomainName": "a.example.com"}, "DomainName needs a CertificateArn"),
+        ({"SnapStart": "true", "RpcProvisioned": "2"}, "RpcProvisioned and SnapStart cannot be combined"),
+        ({"ExtraLayerWrapper": "/opt/x"}, "ExtraLayerWrapper needs the ExtraLayerArn"),
+        ({"ExtraLayerArn": "a", "ExtraLayerArn2": "b", "OtlpEndpoint": "https://x"}, "and no OtlpEndpoint"),
+    ],
+)
+def test_what_cloudformations_rules_refuse_is_refused_before_the_build(
+    values: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        deploy.parameters_for(USUAL_ACCOUNT, values, {})
 
 
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:

@@ -4,7 +4,10 @@ import asyncio
 import uuid
 from dataclasses import replace
 
+import pytest
+
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -14,6 +17,16 @@ from tests.conftest import DAY, ROOT
 from tests.store.calls import Counted
 from tools import template
 from tools.deployment import restore
+
+
+def test_another_applications_table_is_refused(settings: Settings) -> None:
+    client = clients.dynamodb(settings)
+    source, target = f"orders-{uuid.uuid4().hex[:8]}", f"restore-{uuid.uuid4().hex[:8]}"
+    for name in (source, target):
+        template.create_table(client, name, template.properties(ROOT / "template.yaml"))
+    client.put_item(TableName=source, Item={"pk": {"S": "order"}, "sk": {"S": "1"}})
+    with pytest.raises(ConfigurationError, match=f"table {source} is not a table of this kit"):
+        restore.copy_missing(client, source, target, lambda *_: None)
 
 
 def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:
