@@ -62,7 +62,8 @@ def read_port(value: str) -> int:
 def read_url(value: str) -> str:
     """Raises ConfigurationError."""
     with suppress(ValueError):
-        if value.startswith(("http://", "https://")) and urlsplit(value).hostname:
+        parts = urlsplit(value)
+        if value.startswith(("http://", "https://")) and parts.hostname and parts.port != 0:  # 70000 raises
             return value
     raise ConfigurationError(f"URL={value}: write the whole URL, such as https://agents.example.com")
 

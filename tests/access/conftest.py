@@ -36,6 +36,11 @@ class Ssm:
             raise self.fault
         return self._client.get_parameters_by_path(**arguments)
 
+    def put_parameter(self, **arguments: Any) -> Any:
+        if self.fault is not None:
+            raise self.fault
+        return self._client.put_parameter(**arguments)
+
     def __getattr__(self, operation: str) -> Any:
         return getattr(self._client, operation)
 

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from a2a_lambda.access.credentials import KEY_FORM
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_register import MOST_DAYS, KeyRegister
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from tests.access.conftest import THROTTLED, Ssm
 from tests.helpers.clock import Clock
 
@@ -36,6 +37,13 @@ def test_a_name_is_taken_once(register: KeyRegister) -> None:
         register.create("alice")
     with pytest.raises(ConfigurationError, match="no key"):
         register.revoke("bob")
+
+
+def test_a_refusal_says_who_may_not_do_what(register: KeyRegister, ssm: Ssm) -> None:
+    text = "not authorized to perform: ssm:PutParameter on x"
+    ssm.fault = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "PutParameter")
+    with pytest.raises(KeysUnavailable, match=r"AccessDeniedException.*not authorized to perform: ssm:Put"):
+        register.create("alice")
 
 
 def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Clock) -> None:

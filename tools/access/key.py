@@ -49,9 +49,12 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
 
 
 def _line(key: Key) -> str:
-    expiry = time.strftime("%Y-%m-%d", time.gmtime(key.expires)) if key.expires else "never"
+    end = "expires never"
+    if key.expires is not None:
+        verb = "expires" if key.expires > time.time() else "expired"
+        end = f"{verb} {time.strftime('%Y-%m-%d', time.gmtime(key.expires))}"
     agents = ", ".join(key.agents) or "all"
-    return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} expires {expiry}"
+    return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} {end}"
 
 
 if __name__ == "__main__":

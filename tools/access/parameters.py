@@ -17,7 +17,7 @@ def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
     ConfigurationError."""
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
-        return clients.ssm(Settings()), f"/a2a/{stack}/keys"
+        return clients.session().create_client("ssm"), f"/a2a/{stack}/keys"  # which tries several times
     state = read_state(environ)
     if not state and "AWS_ENDPOINT_URL_SSM" not in environ:
         raise ConfigurationError("no development server is running: start make run, or add STACK=…")

@@ -48,6 +48,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     agents = read_cards(Settings.of(environ).agents)[0]
     default = default_of(agents) or next(iter(agents), "")
     event = with_agent(event, agents, default)
+    read_state(environ)  # raises for a wrong PORT, before anything is built
     folder_of_build = HOST_BUILDS / (agent_in(event) or default)
     if status := _build(folder_of_build):
         return status

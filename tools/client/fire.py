@@ -35,7 +35,10 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
             f"http://127.0.0.1:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
         )
         answer.raise_for_status()
-        return answer.json()
+        content = answer.json()
+        if not isinstance(content, dict):
+            raise ValueError("its answer is no object")
+        return content
     except (httpx2.HTTPError, ValueError) as error:
         raise ConfigurationError(
             f"port {port} does not answer as make run does ({error}): start make run, name its PORT, or name"

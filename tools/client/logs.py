@@ -74,7 +74,10 @@ def _identity(event: Mapping[str, Any]) -> str:
 
 
 def entry_of(line: str, at: int) -> LogEntry | None:
-    """A line of CloudWatch; None for Lambda's own lines about a start or an end. at: Unix time, ms."""
+    """A line of CloudWatch; None for metrics, and for Lambda's own lines about a start or an end.
+
+    at: Unix time, ms.
+    """
     try:
         value = json.loads(line)
     except ValueError:
@@ -83,7 +86,7 @@ def entry_of(line: str, at: int) -> LogEntry | None:
         value = {"message": line.rstrip()}
     if str(value.get("type", "")).startswith("platform."):
         return None
-    if line.startswith(("START ", "END ", "REPORT ", "INIT_START ")):
+    if line.startswith(("START ", "END ", "REPORT ", "INIT_START ")) or "_aws" in value:
         return None
     entry = LogEntry(
         at=at,

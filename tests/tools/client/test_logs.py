@@ -75,6 +75,7 @@ def test_lines_are_read() -> None:
         "task": "t",
         "trace": "KeyError",
     }
+    assert entry_of(json.dumps({"_aws": {"CloudWatchMetrics": []}, "turns": 1}), 5) is None, "metrics"
     plain = entry_of("Runtime exited\n", 5)
     assert plain is not None
     assert plain["message"] == "Runtime exited"

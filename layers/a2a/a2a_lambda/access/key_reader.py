@@ -101,12 +101,13 @@ class KeyReader:
                 load.rows.append(parse(name, parameter["Value"]).row())
             except (ValueError, TypeError, KeyError):
                 logger.error(
-                    "the parameter %s/%s is ignored, because it is not a valid %s: make it again with"
-                    " make %s",
+                    "the parameter %s/%s is ignored, because it is not a valid %s: delete it with make %s"
+                    " NAME=%s, and REVOKE=1 for a key or REMOVE=1 for an issuer, and make it again",
                     path,
                     name,
                     noun,
                     noun,
+                    name,
                 )
         load.pages += 1
         load.token = page.get("NextToken", "")

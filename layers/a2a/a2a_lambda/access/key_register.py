@@ -83,11 +83,12 @@ class KeyRegister:
 @contextmanager
 def operator_errors(**texts: str) -> Iterator[None]:
     """Refusals of Parameter Store become ConfigurationError with the text for their code; all others, and its
-    silence, KeysUnavailable."""
+    silence, KeysUnavailable. For an operator, because AWS's text names the role, the action and the resource.
+    """
     try:
         with parameter_errors():
             yield
     except ParameterRefused as error:
         if error.code in texts:
             raise ConfigurationError(texts[error.code]) from None
-        raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
+        raise KeysUnavailable(str(error.__cause__)) from error
