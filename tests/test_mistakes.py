@@ -78,7 +78,13 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ),
         (
             "@skill\ndef helo(turn): ...",
-            "hello/agent.py: card.yaml has the skill 'hello', but no function implements it",
+            "hello/agent.py: card.yaml has the skill 'hello', but no function at the top level of agent.py"
+            " has that id; did you mean helo? It has: helo. Correct the id in card.yaml, or write @skill(",
+        ),
+        ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
+        (
+            "@skill\ndef hello(turn: str): ...",
+            "parameter turn gets the turn, and not a str: write `turn: Turn`, and turn.text for the message",
         ),
     ],
 )
@@ -123,6 +129,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ),
         ("iconUrl:\nprovider: x", "provider must have fields, each on a line below it"),
         ("defaultInputModes: text/plain", "defaultInputModes must be a list: write [text/plain]"),
+        ("defaultInputModes: text", "defaultInputModes must be a list: write [text/plain]"),
         (
             "documentationUrl: a: b",
             "mapping values are not allowed here; put the text of this line in quotes",

@@ -67,6 +67,13 @@ def port_argument(environ: Mapping[str, str]) -> str:
     return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 
+def server_port(environ: Mapping[str, str]) -> int:
+    """PORT, or the port of the running server, or the default one. Raises ConfigurationError."""
+    return (
+        read_port(environ["PORT"]) if environ.get("PORT") else read_state(environ).get("port", DEFAULT_PORT)
+    )
+
+
 def local_key() -> str:
     """The key that it takes."""
     return os.environ.get("LOCAL_KEY") or "local-key"

@@ -230,6 +230,13 @@ def test_a_router_chooses_where_no_intent_is_named(tmp_path: Path) -> None:
     assert asyncio.run(talk()) == ["other", "hello", "hello"]
 
 
+def test_a_test_replaces_what_an_agent_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "from json import dumps\n@skill\ndef hello(turn): return dumps([])"
+    agent = Agent.load(write(tmp_path, code))
+    monkeypatch.setattr("agents.hello.agent.dumps", lambda value: "replaced")
+    assert asyncio.run(agent.run("x")).text == "replaced"
+
+
 def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
     folder = write(tmp_path, "from . import words\n@skill\ndef hello(turn): return words.GREETING")
     (folder / "words.py").write_text("GREETING = 'Good day'")
@@ -239,7 +246,7 @@ def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "card", "what"),
     [
-        ("", CARD, "no function implements it"),
+        ("", CARD, "no function has @skill: write it above"),
         ("@skill\ndef bye(turn): ...\n@skill\ndef hello(turn): ...", CARD, "'bye' is not in card.yaml"),
         ("@skill\ndef hello(turn, *rest): ...", CARD, "parameter rest"),
         ("@skill\ndef hello(turn): ...", "name: x", "description is missing"),

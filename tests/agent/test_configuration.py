@@ -62,9 +62,13 @@ def test_variables_come_before_the_file(agent: Agent, monkeypatch: pytest.Monkey
 
 
 def test_a_missing_one_says_how_to_set_it(agent: Agent) -> None:
-    with pytest.raises(ConfigurationError, match=r"no secret 'api-key'. Set it: make secret NAME=api-key$"):
+    with pytest.raises(
+        ConfigurationError, match=r"no secret 'api-key'. Set it: make secret NAME=api-key; in a test"
+    ):
         run(agent)
-    with pytest.raises(ConfigurationError, match=r"make setting NAME=model VALUE=…$"):
+    with pytest.raises(
+        ConfigurationError, match=r"VALUE=…; in a test, write agent.run\(…, settings=\{.model.: .….\}\)$"
+    ):
         Configuration().setting("model")
     for name in ("API KEY", "", "-x", "x/y", "x_y"):
         with pytest.raises(ConfigurationError, match="cannot be the name of a secret"):

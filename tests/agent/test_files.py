@@ -163,7 +163,8 @@ def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
         ["a.png", "image/png", 200_000],
     ]
     drawn = asyncio.run(agent.run(skill="draw", slots={"kind": "stream"}))
-    assert len(base64.b64decode(drawn.artifacts[0]["parts"][1]["raw"])) == 200_000
+    assert drawn.files[0].content is not None
+    assert len(drawn.files[0].content) == 200_000
 
 
 @pytest.mark.parametrize("file", ["sums.csv", b"1,2", None])

@@ -122,3 +122,44 @@ def test_the_fields_of_an_event_show_its_kind(kind: str) -> None:
         "artifact-update": {**ids, "artifact": {"artifactId": "a"}, "lastChunk": True},
     }
     assert v0_3.WIRE.decode_event(events[kind]) == v0_3.WIRE.decode_event({**events[kind], "kind": kind})
+
+
+COMPLETED, ASKING = "TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED"
+
+
+def task_of(state: str, *texts: str, says: str = "") -> Json:
+    status: Json = {"state": state}
+    if says:
+        status["message"] = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": says}]}
+    artifacts = [{"artifactId": text, "parts": [{"text": text}]} for text in texts]
+    return {"task": {"id": "t", "contextId": "c", "status": status, "artifacts": artifacts}}
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (task_of(COMPLETED, "one", "two"), "one\ntwo"),
+        (task_of(COMPLETED, says="done"), "done"),
+        ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}, "hi"),
+        (task_of(ASKING, "half", says="Which?"), "the agent's task is input-required: Which?"),
+        (task_of("TASK_STATE_FAILED"), "the agent's task is failed: "),
+    ],
+)
+def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str) -> None:
+    card = {
+        "supportedInterfaces": [
+            {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ]
+    }
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json=card if request.method == "GET" else {"result": result})
+
+    async def ask() -> str:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            try:
+                return await agent.ask("hi")
+            except AgentError as error:
+                return str(error)
+
+    assert asyncio.run(ask()) == text

@@ -22,9 +22,9 @@ from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
 from tools.callers.records import make_http
 from tools.client.conversation import Chat
-from tools.command import is_loopback, read_port, reports_errors, split_words
+from tools.command import is_loopback, reports_errors, split_words
 from tools.deployment.stack import url_of
-from tools.state import DEFAULT_PORT, key_for
+from tools.state import key_for, server_port
 
 
 def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
@@ -42,7 +42,7 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
-    url = url_of(environ) or f"http://127.0.0.1:{read_port(environ.get('PORT') or str(DEFAULT_PORT))}"
+    url = url_of(environ) or f"http://127.0.0.1:{server_port(environ)}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = make_http(url)

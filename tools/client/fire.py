@@ -21,9 +21,9 @@ from rich.table import Table
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.command import read_port, reports_errors
+from tools.command import reports_errors
 from tools.deployment.stack import ask_worker
-from tools.state import DEFAULT_PORT
+from tools.state import server_port
 
 SECONDS = 30.0
 
@@ -79,7 +79,7 @@ def main() -> int:
     answer = (
         ask_worker(stack, {"schedules": selection})
         if stack
-        else ask_server(read_port(os.environ.get("PORT") or str(DEFAULT_PORT)), selection)
+        else ask_server(server_port(os.environ), selection)
     )
     if "error" in answer:
         raise ConfigurationError(answer["error"])

@@ -1,5 +1,4 @@
 import asyncio
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ def agent() -> Agent:
     return Agent.load(Path(__file__).parents[1])
 
 
-def content_of(answer: Any) -> bytes:
-    [raw] = [part["raw"] for artifact in answer.artifacts for part in artifact["parts"] if "raw" in part]
-    return base64.b64decode(raw)
+def content_of(answer: Any) -> bytes | None:
+    [file] = answer.files
+    return file.content
 
 
 def test_a_file_is_added_up(agent: Agent) -> None:

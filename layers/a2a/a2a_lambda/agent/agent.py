@@ -250,6 +250,10 @@ class Agent:
 
     def _check(self, location: str) -> None:
         ids = {skill.id for skill in self.card.all_skills}
+        if ids and not self.skills:
+            raise ConfigurationError(
+                f"{location}: no function has @skill: write it above the `def` of each skill in card.yaml"
+            )
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
             hyphenated_id = missing_ids[0].replace("_", "-")
@@ -259,9 +263,10 @@ class Agent:
                     f" {hyphenated_id!r}: write `id: {hyphenated_id}`, or @skill({missing_ids[0]!r})"
                 )
             raise ConfigurationError(
-                f"{location}: card.yaml has the skill {missing_ids[0]!r}, but no function implements it:"
-                f" add @skill to `def {missing_ids[0].replace('-', '_')}(turn)`"
-                f"{mistakes.did_you_mean(missing_ids[0], candidates)}"
+                f"{location}: card.yaml has the skill {missing_ids[0]!r}, but no function at the top level of"
+                f" agent.py has that id{mistakes.did_you_mean(missing_ids[0], candidates)} It has:"
+                f" {', '.join(self.skills)}. Correct the id in card.yaml, or write @skill("
+                f'"{missing_ids[0]}") above a function'
             )
         if unlisted_ids := sorted(self.skills.keys() - ids):
             raise ConfigurationError(
@@ -342,4 +347,5 @@ def _import(folder: Path) -> ModuleType:
         raise
     except BaseException as error:  # SystemExit, too: an agent's module must not end the process
         raise mistakes.of_import(error, folder) from error
+    vars(sys.modules[f"agents.{folder.name}"])["agent"] = module  # for tests that replace what it imports
     return module

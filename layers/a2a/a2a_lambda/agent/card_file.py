@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean, short_path
@@ -208,8 +209,7 @@ def _card_mistakes(
     for detail in sorted(errors, key=lambda detail: detail["type"] == "missing"):
         loc, name = detail["loc"], ".".join(map(str, detail["loc"])) or "the file"
         line, node = _place(root, loc)
-        is_empty_list = detail["type"] == "list_type" and isinstance(node, yaml.ScalarNode) and not node.value
-        match "too_short" if is_empty_list else detail["type"]:
+        match detail["type"]:
             case "missing":
                 if loc not in missing_places:  # a misspelling of it is already in the list
                     continue
@@ -225,37 +225,44 @@ def _card_mistakes(
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
                 advice = ": remove it, because the kit fills it in" if name in OF_DEPLOYMENTS else hint
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{advice}"
-            case "string_type" if node is not None:
-                kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
-                is_scalar = isinstance(node, yaml.ScalarNode)
-                # The third step of a webhook and of its token, which may be secrets.
-                is_secret = loc[0] == "schedules" and loc[2:] in (("webhook",), ("token",))
-                value = node.value if is_scalar and not is_secret else "…"
-                as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
-                advice = f'"{value}"' if is_scalar else as_json
-                problem = f"must be text, but YAML reads {value} as {kind}: write {advice}"
-                mistake = f"{name} {problem if node.value else 'is empty'}"
-            case "string_pattern_mismatch" if loc[-1] == "token":
-                mistake = f"{name} cannot be sent in a header: write it in printable ASCII"
-            case "list_type":
-                advice = (
-                    f"write [{node.value}]"
-                    if isinstance(node, yaml.ScalarNode)
-                    else "begin each entry with `- `"
-                )
-                mistake = f"{name} must be a list: {advice}"
-            case "too_short":
-                rest = "" if loc == ("skills",) else ", or leave it out"
-                mistake = f"{name} is empty: write at least one{rest}"
-            case "invalid_key":
-                mistake = f"{loc[-1]} is not the name of a field."
             case _:
-                mistake = f"{name} {WORDS.get(detail['type'], 'is wrong: ' + detail['msg'])}"
+                mistake = _mistake_of_value(detail, node, name)
         mistakes.append((line, mistake))
     if len(mistakes) == 1:
         return f"{short_path(path)}:{mistakes[0][0]}: {mistakes[0][1]}"
     lines = "".join(f"\n  line {line}: {mistake}" for line, mistake in sorted(mistakes))
     return f"{short_path(path)}: {len(mistakes)} mistakes:{lines}"
+
+
+def _mistake_of_value(detail: ErrorDetails, node: Any, name: str) -> str:
+    """What is wrong with a field's value. node: its YAML node, or None. name: name of the field."""
+    loc = detail["loc"]
+    is_scalar = isinstance(node, yaml.ScalarNode)
+    is_empty_list = detail["type"] == "list_type" and is_scalar and not node.value
+    match "too_short" if is_empty_list else detail["type"]:
+        case "string_type" if node is not None:
+            kind = YAML_KINDS.get(node.tag.rpartition(":")[2], "something else")
+            # The third step of a webhook and of its token, which may be secrets.
+            is_secret = loc[0] == "schedules" and loc[2:] in (("webhook",), ("token",))
+            value = node.value if is_scalar and not is_secret else "…"
+            as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
+            advice = f'"{value}"' if is_scalar else as_json
+            problem = f"must be text, but YAML reads {value} as {kind}: write {advice}"
+            return f"{name} {problem if node.value else 'is empty'}"
+        case "string_pattern_mismatch" if loc[-1] == "token":
+            return f"{name} cannot be sent in a header: write it in printable ASCII"
+        case "list_type":
+            advice = "begin each entry with `- `"
+            if is_scalar:
+                is_kind = name.endswith("Modes") and "/" not in node.value  # such as "text"
+                advice = f"write [{'text/plain' if is_kind else node.value}]"
+            return f"{name} must be a list: {advice}"
+        case "too_short":
+            rest = "" if loc == ("skills",) else ", or leave it out"
+            return f"{name} is empty: write at least one{rest}"
+        case "invalid_key":
+            return f"{loc[-1]} is not the name of a field."
+    return f"{name} {WORDS.get(detail['type'], 'is wrong: ' + detail['msg'])}"
 
 
 def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:

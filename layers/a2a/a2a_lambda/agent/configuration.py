@@ -58,6 +58,7 @@ class Configuration:
         if value is None:
             raise ConfigurationError(
                 f"there is no secret {name!r}. Set it: make secret NAME={name}{self._stack}"
+                f"{self._in_test('secrets', name)}"
             )
         if not SECRET_ARN.fullmatch(value):
             return value
@@ -80,8 +81,12 @@ class Configuration:
         if value is None:
             raise ConfigurationError(
                 f"there is no setting {name!r}. Set it: make setting NAME={name} VALUE=…{self._stack}"
+                f"{self._in_test('settings', name)}"
             )
         return value
+
+    def _in_test(self, argument: str, name: str) -> str:
+        return "" if self._path else f'; in a test, write agent.run(…, {argument}={{"{name}": "…"}})'
 
     def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from a2a_lambda import mistakes
 from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.agent.event_builder import EventBuilder, part_of
+from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.agent.files.sent import read
 from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skills.skill import Skill
@@ -97,6 +98,12 @@ class Answer:
         """Structured values of the reply, and of the message that ends the turn."""
         parts = [*self._reply, *(self._message["parts"] if self._message else ())]
         return [part["data"] for part in parts if "data" in part]
+
+    @property
+    def files(self) -> list[ReceivedFile]:
+        """Files of the reply and of the artifacts, with `name`, `media_type` and `content`."""
+        parts = [part for artifact in self.artifacts for part in artifact["parts"]]
+        return [ReceivedFile(part) for part in parts if "raw" in part or "url" in part]
 
     @property
     def commands(self) -> list[Json]:

@@ -25,6 +25,9 @@ from a2a_lambda.protocol.profile import Profile
 IMPORT_RETRY_SECONDS = 30.0
 """Seconds after which a failed import is tried again. A service that the import needs may have been down."""
 
+LOCAL_RETRY_SECONDS = 1.0
+"""The same in `make run`: an author who has just run make add does not wait."""
+
 WARM_UP_START_SECONDS = 2.0
 """Seconds of Lambda's initialization in which imports may begin. An import that begins later would make
 every cold start slow, also those for other agents."""
@@ -163,7 +166,8 @@ class Agents(Mapping[str, Profile]):
             loading = self._loading.get(name)
             # A failed import is tried again after a while: it may have failed because of a service that was
             # down.
-            is_stale = name in self._failed and time.monotonic() - self._failed[name] > IMPORT_RETRY_SECONDS
+            pause = LOCAL_RETRY_SECONDS if self._shows_reasons else IMPORT_RETRY_SECONDS
+            is_stale = name in self._failed and time.monotonic() - self._failed[name] > pause
             if loading is not None and not is_stale:
                 return loading
             self._failed.pop(name, None)

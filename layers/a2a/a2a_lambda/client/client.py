@@ -24,9 +24,12 @@ from a2a_lambda.protocol.model import (
     Part,
     Role,
     Task,
+    TaskState,
     ends_task,
     object_in,
     plain_media_type,
+    state_word,
+    text_of,
 )
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
 from a2a_lambda.wire.interface import Wire
@@ -152,6 +155,28 @@ class Client:
         if result is None:
             raise AgentError("the agent answered with neither a task nor a message")
         return result
+
+    async def ask(
+        self,
+        message: str | Sequence[Part] | Message,
+        *,
+        configuration: SendMessageConfiguration | None = None,
+        **fields: Any,
+    ) -> str:
+        """Send a message; returns the text of the answer.
+
+        fields: see `send`. Raises AgentError, with the agent's own words, if its task did not complete, for
+        example because it asks a question; and what `send` raises.
+        """
+        answer: Any = await self.send(message, configuration=configuration, **fields)
+        if "status" not in answer:
+            return text_of(answer["parts"])
+        words = text_of(answer["status"].get("message", {}).get("parts", []))
+        state = answer["status"]["state"]
+        if state != TaskState.COMPLETED:
+            raise AgentError(f"the agent's task is {state_word(state)}: {words}")
+        parts = [part for artifact in answer.get("artifacts", []) for part in artifact["parts"]]
+        return text_of(parts) or words
 
     async def stream(
         self,

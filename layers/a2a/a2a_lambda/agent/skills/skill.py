@@ -112,6 +112,12 @@ class Skill:
                         f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
                     )
                 self.turn_name = name
+                hint = hints.get(name, Turn)
+                if isinstance(hint, type) and hint not in Turn.__mro__:
+                    raise ConfigurationError(
+                        f"{location}: parameter turn gets the turn, and not a {hint.__name__}: write"
+                        " `turn: Turn`, and turn.text for the message's text, or give it another name"
+                    )
             elif name not in hints:
                 raise ConfigurationError(
                     f"{location}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
