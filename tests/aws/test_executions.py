@@ -43,7 +43,11 @@ def test_the_turn_of_an_execution_is_asked_for_with_its_data(stub: Any, executio
 
 
 @pytest.mark.parametrize(
-    ("status", "is_running"), [("RUNNING", True), ("SUCCEEDED", False), ("FAILED", False), ("STOPPED", False)]
+    ("status", "is_running"),
+    [
+        *(("RUNNING", True), ("PAUSING", True), ("PAUSED", True)),
+        *(("SUCCEEDED", False), ("FAILED", False), ("STOPPED", False)),
+    ],
 )
 def test_whether_an_execution_runs_is_asked_for_without_its_data(
     stub: Any, executions: LambdaExecutions, status: str, is_running: bool

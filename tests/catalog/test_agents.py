@@ -30,11 +30,11 @@ def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="one")
     assert Agents.of_folder(tmp_path).default == "one"
     write(tmp_path, GOOD, DEFAULT, name="two")
-    for found in (Agents.of_folder(tmp_path), build_agents(tmp_path)):
-        assert list(found) == ["two", "one"]
-        assert found.find(None).name == "two"
+    for catalog in (Agents.of_folder(tmp_path), build_agents(tmp_path)):
+        assert list(catalog) == ["two", "one"]
+        assert catalog.find(None).name == "two"
         with pytest.raises(RouteNotFound):
-            found.find("three")
+            catalog.find("three")
 
 
 @pytest.mark.parametrize("card", [CARD, DEFAULT])
@@ -56,12 +56,12 @@ def test_agents_without_a_clear_default_are_served_by_their_names(
         check_all(tmp_path)
 
 
-def test_some_of_the_agents_are_build_agents(tmp_path: Path) -> None:
+def test_only_the_named_agents_are_served(tmp_path: Path) -> None:
     for name, card in (("one", CARD), ("two", DEFAULT), ("three", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    for found in (Agents.of_folder(tmp_path, ["one"]), build_agents(tmp_path, "one")):
-        assert list(found) == ["one"]
-        assert found.default == "one", "a single agent is the default"
+    for catalog in (Agents.of_folder(tmp_path, ["one"]), build_agents(tmp_path, "one")):
+        assert list(catalog) == ["one"]
+        assert catalog.default == "one", "a single agent is the default"
     with pytest.raises(ConfigurationError, match=r"no agent 'four' in .*one, three, two"):
         Agents.of_folder(tmp_path, ["four"])
 
@@ -86,29 +86,29 @@ def test_the_first_agent_of_a_stack_is_its_default(tmp_path: Path) -> None:
     """If the one that says so is in another stack."""
     for name, card in (("one", DEFAULT), ("two", CARD), ("three", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    for found in (Agents.of_folder(tmp_path, ["two", "three"]), build_agents(tmp_path, "two", "three")):
-        assert (found.default, set(found)) == ("two", {"two", "three"})
+    for catalog in (Agents.of_folder(tmp_path, ["two", "three"]), build_agents(tmp_path, "two", "three")):
+        assert (catalog.default, set(catalog)) == ("two", {"two", "three"})
 
 
 def test_a_member_that_raises_when_it_is_looked_at_is_the_agents_mistake(tmp_path: Path) -> None:
     """As a proxy does that has no request yet."""
     write(tmp_path, GOOD)
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     proxy = (
         "class Proxy:\n    def __getattr__(self, name): raise RuntimeError('no request')\nproxy = Proxy()\n"
     )
     (tmp_path / "hello" / "agent.py").write_text(proxy)
     with pytest.raises(Unavailable):
-        found.load("hello")
+        catalog.load("hello")
     with pytest.raises(ConfigurationError, match="no request"):
         Agent.load(tmp_path / "hello")
 
 
 def test_profiles_need_no_code(tmp_path: Path) -> None:
     folder = write(tmp_path, GOOD)
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     (folder / "agent.py").write_text("raise RuntimeError")
-    assert found.find("hello").card.name == "hello"
+    assert catalog.find("hello").card.name == "hello"
 
 
 @pytest.mark.parametrize("code", ["raise RuntimeError('no service')", "def (", "import sys; sys.exit()"])
@@ -116,9 +116,9 @@ def test_an_agent_that_cannot_be_imported_fails_alone(
     tmp_path: Path, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, GOOD, name="good")
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     write(tmp_path, code, DEFAULT, name="bad")
-    for each in (found, Agents.of_folder(tmp_path)):
+    for each in (catalog, Agents.of_folder(tmp_path)):
         assert each.load("good").name == "good"
         with pytest.raises(Unavailable, match="'bad' cannot be loaded"):
             each.load("bad")
@@ -155,26 +155,26 @@ def test_code_without_a_card_is_named(tmp_path: Path, caplog: pytest.LogCaptureF
 def test_no_agent_takes_the_place_of_one_whose_card_is_wrong(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="good")
     write(tmp_path, GOOD, "name: [", name="bad")
-    found = Agents.of_folder(tmp_path)
-    assert found.find("good")
+    catalog = Agents.of_folder(tmp_path)
+    assert catalog.find("good")
     for name in (None, "bad"):
         with pytest.raises(Unavailable):
-            found.find(name)
+            catalog.find(name)
     write(tmp_path, GOOD, DEFAULT, name="sure")
     assert Agents.of_folder(tmp_path).find(None).name == "sure"
 
 
 def test_a_failed_import_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path, GOOD)
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     whole = (folder / "agent.py").read_text()
     (folder / "agent.py").write_text("raise RuntimeError")
     for _ in range(2):
         with pytest.raises(Unavailable):
-            found.load("hello")
+            catalog.load("hello")
         (folder / "agent.py").write_text(whole)
     monkeypatch.setattr(agents, "IMPORT_RETRY_SECONDS", -1.0)
-    assert found.load("hello").name == "hello"
+    assert catalog.load("hello").name == "hello"
 
 
 def test_in_development_a_failed_import_is_tried_again_soon(
@@ -195,14 +195,14 @@ def test_a_caller_never_waits_for_an_import_that_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, GOOD)
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
 
     def die(folder: Path) -> None:
         raise RuntimeError("a fault of the kit")
 
     monkeypatch.setattr(Agent, "load", die)
     with pytest.raises(Unavailable):
-        agents.agent_of(found.start("hello"))
+        agents.agent_of(catalog.start("hello"))
 
 
 def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
@@ -210,18 +210,21 @@ def test_agents_are_imported_side_by_side(tmp_path: Path) -> None:
     vars(threading)["barrier"] = threading.Barrier(2, timeout=60)
     for name, card in (("one", DEFAULT), ("two", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    found = build_agents(tmp_path)
-    for name in found:
+    catalog = build_agents(tmp_path)
+    for name in catalog:
         path = tmp_path / name / "agent.py"
         path.write_text(f"import threading\nthreading.barrier.wait()\n{path.read_text()}")
-    assert [agents.agent_of(each).name for each in [found.start(name) for name in found]] == ["one", "two"]
+    assert [agents.agent_of(each).name for each in [catalog.start(name) for name in catalog]] == [
+        "one",
+        "two",
+    ]
 
 
 def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:
     write(tmp_path, "import threading\nthreading.imports = getattr(threading, 'imports', 0) + 1\n" + GOOD)
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     before = vars(threading)["imports"]
-    loading = [found.start("hello") for _ in range(20)]
+    loading = [catalog.start("hello") for _ in range(20)]
     assert len({id(each.result()) for each in loading}) == 1
     assert vars(threading)["imports"] == before + 1
 
@@ -230,18 +233,17 @@ def test_a_slow_import_delays_no_other_agent(tmp_path: Path, monkeypatch: pytest
     gate = threading.Event()
     monkeypatch.setattr(threading, "gate", gate, raising=False)
     write(tmp_path, GOOD, name="fast")
-    found = build_agents(tmp_path)
     slow = write(tmp_path, GOOD, DEFAULT, name="slow")
-    found = build_agents(tmp_path)
+    catalog = build_agents(tmp_path)
     source = (slow / "agent.py").read_text()
     (slow / "agent.py").write_text(f"import threading\nthreading.gate.wait(60)\n{source}")
     monkeypatch.setattr(agents, "WARM_UP_SECONDS", 0.1)
     monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 60.0)
-    found.warm_up()
-    assert not found.start("slow").done()
-    assert found.load("fast").name == "fast"
+    catalog.warm_up()
+    assert not catalog.start("slow").done()
+    assert catalog.load("fast").name == "fast"
     gate.set()
-    assert found.load("slow").name == "slow"
+    assert catalog.load("slow").name == "slow"
 
 
 def test_the_warm_up_leaves_late_imports_to_their_turns(
@@ -250,6 +252,6 @@ def test_the_warm_up_leaves_late_imports_to_their_turns(
     for name, card in (("one", DEFAULT), ("two", CARD)):
         write(tmp_path, GOOD, card, name=name)
     monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.0)
-    found = build_agents(tmp_path)
-    found.warm_up()
-    assert set(found._loading) <= {"one"}
+    catalog = build_agents(tmp_path)
+    catalog.warm_up()
+    assert set(catalog._loading) <= {"one"}

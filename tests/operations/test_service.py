@@ -56,7 +56,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
 def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its version's subscriptions outlive a question."""
+    """Even where its version's subscriptions wait for an answer."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
     task = within(bench.send("question"))
 
@@ -157,10 +157,9 @@ def test_a_cancel_of_a_task_that_changes_meanwhile(bench: RunBench, monkeypatch:
 
     bench.calls.before = change
     assert within(bench.cancel(head.task_id))["status"]["state"] == TaskState.CANCELED
-    other, changes = bench.run_elsewhere(), 3
-    head = other
+    head, changes = bench.run_elsewhere(), 3
     with pytest.raises(StoreError, match="faster"):
-        within(bench.cancel(other.task_id))
+        within(bench.cancel(head.task_id))
 
 
 def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:

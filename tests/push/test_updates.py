@@ -30,10 +30,10 @@ def kind_of(body: Json) -> str:
     return str(body["statusUpdate"]["status"]["state"].removeprefix("TASK_STATE_").lower())
 
 
-def test_a_delivery_may_break_off_at_each_event_of_an_entry(
+def test_a_slow_webhook_gets_each_event_from_the_next_delivery(
     rest: Rest, webhook: Webhook, courier: Courier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a slow webhook, of which one delivery after another has no time for a second call."""
+    """Also the events within an entry of the log: no delivery has time for a second call."""
     monkeypatch.setattr("a2a_lambda.push.delivery.DELIVERY_SECONDS", 0.0)
     config = {"taskPushNotificationConfig": {"url": webhook.url}}
     rest.send("shelf", slots={"count": "20"}, configuration=config)
@@ -146,17 +146,6 @@ def test_a_config_that_is_sent_again_keeps_its_place(
         assert kinds(webhook) == ["input_required", "thanks", "completed"]
     else:
         assert [body["status"]["state"] for body in bodies] == ["input-required", "completed"]
-
-
-def test_a_slow_webhook_gets_the_rest_from_the_next_delivery(
-    rest: Rest, webhook: Webhook, courier: Courier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("a2a_lambda.push.delivery.DELIVERY_SECONDS", 0.0)
-    slots = {"count": 4}
-    rest.send("shelf", slots=slots, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
-    courier.relay()
-    assert courier.deliver().count(True) >= 5
-    assert kinds(webhook) == [*(f"text {number}" for number in range(4)), "completed"]
 
 
 def test_a_config_that_was_set_on_an_ended_task_is_told_nothing(

@@ -127,7 +127,7 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
     def late(table: Table, query: Any) -> Any:
         answer = page(table, query)
         records = answer["Items"]
-        moved = {**records[-1], "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[5]}"}}
+        moved = {**records[-1], "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[2]}"}}
         return {**answer, "Items": [moved, *records]}
 
     monkeypatch.setattr(Table, "query_page", late)

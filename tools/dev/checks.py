@@ -82,7 +82,7 @@ def e2e(environ: Mapping[str, str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """The agents' tests, and those of the kit that take less than two minutes together. With arguments of
+    """The agents' tests, and those of the kit that are not marked slow. With arguments of
     pytest, exactly those. Returns the exit status. Raises ConfigurationError if there is no such path."""
     is_path = re.compile(r"(\./)?\w+/").match
     # The first argument is a path, unless it is an option.

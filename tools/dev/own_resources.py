@@ -39,7 +39,10 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     # A bucket's name has no capitals and at least three characters. A logical id may have others.
     buckets = [name.lower() if len(name) > 2 else f"{name.lower()}-bucket" for name in declared]
     if not tables and not buckets:
-        raise ConfigurationError(f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours")
+        raise ConfigurationError(
+            f"EMULATE={path}: it declares no {TABLE} and no {BUCKET} of yours: declare one, or leave out"
+            " EMULATE"
+        )
     session = Session()
     region = session.get_config_variable("region")
     options: Any = {"endpoint_url": settings.emulator} | {

@@ -69,7 +69,7 @@ class SkillError(KitError):
 
 
 class LimitExceeded(SkillError):
-    """A turn outputs more than the kit stores, or waits for more. The client gets the text, as of every
+    """A turn outputs more than the kit stores, or waits for more. The client gets the text, as with every
     SkillError."""
 
 
@@ -97,8 +97,8 @@ class CodeChanged(SkillError):
 
 
 class StepFailed(KitError):
-    """A step of a durable turn failed, and is not tried again; or a branch did. name: the step's name, or
-    that of the branch, such as parallel/0. kind: name of the exception's type. text: the exception's text."""
+    """A step of a durable turn, or a branch, failed for good. name: the step's name, or that of the branch,
+    such as parallel/0. kind: name of the exception's type. text: the exception's text."""
 
     def __init__(self, name: str, kind: str, text: str) -> None:
         part = "branch" if "/" in name else "step"
@@ -334,7 +334,7 @@ class TooManyRequests(ProtocolError):
 
 
 class NotWaiting(ProtocolError):
-    """A durable turn does not wait for this reply now: it has not come so far, or waited no longer."""
+    """The durable turn is not waiting for this reply: it has not got that far, or has stopped waiting."""
 
     status, title = 409, "Not waiting"
 
@@ -344,7 +344,7 @@ class NotWaiting(ProtocolError):
 
 
 class WaitIsOver(InvalidRequest):
-    """The wait of a durable turn has its reply."""
+    """The wait has already had its reply."""
 
     status, title = 410, "Gone"
 

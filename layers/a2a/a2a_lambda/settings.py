@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from a2a_lambda.errors import ConfigurationError
 
 EMULATOR_REGION = "us-east-1"
-"""The emulator's region for all its callers, also the built functions. It keeps regions apart."""
+"""The region that every caller of the emulator uses, including the built functions, because the emulator
+keeps each region's data apart."""
 
 
 def split_words(value: object) -> object:
@@ -25,8 +26,8 @@ class Settings(BaseModel):
     """The variables are the names of the fields in capitals, after `A2A_`.
 
     table: name of the DynamoDB table. keys_path: path of the API keys in Parameter Store.
-    base_url: public URL of the deployment, if it has a custom domain, with its base path. Else it is the
-        API's own URL.
+    base_url: public URL of the deployment, if it has a custom domain, with its base path. Otherwise it
+        is the API's own URL.
     agents: folder of the agents. agent_names: agents that are served; empty = all.
     origin_digests: SHA-256, hex, of secrets. Every request must have one of the secrets as X-Origin-Secret.
         Empty = any caller.

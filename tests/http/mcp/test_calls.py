@@ -187,6 +187,9 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
     for wrong_name in (name, "", "x" * 256):
         error = error_of(mcp.post(other, **{"Idempotency-Key": wrong_name}), 400)
         assert (error["code"], "Idempotency-Key" in error["message"]) == (-32602, True)
+    arguments = {"name": "echo", "arguments": {"message": "hi"}}
+    elsewhere = mcp.body("tools/call", arguments, meta={CONTEXT_KEY: "another-conversation"})
+    assert "Idempotency-Key" in error_of(mcp.post(elsewhere, **{"Idempotency-Key": name}), 400)["message"]
 
 
 def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:

@@ -29,7 +29,7 @@ COLD_START_MODULES = 5
 """Modules that the streaming runtime imports beside what the same code imports under AWS's own."""
 
 MOST_MODULES = {"rpc": 506, "api": 472}
-"""Modules that a function imports. a2a-sdk's hello world imports 544."""
+"""Modules that a function imports. For comparison with a2a-sdk: docs/performance.md."""
 
 
 @contextmanager

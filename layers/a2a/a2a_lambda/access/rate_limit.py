@@ -22,7 +22,7 @@ FIRST_SHARES = (2, 4)
 """Numbers of requests after which a count is shared early."""
 
 SHARE_STEP_REQUESTS = 8
-"""Requests that a container counts before it shares them. To share is a write to DynamoDB."""
+"""Requests that a container counts before it shares them. Sharing costs a write to DynamoDB."""
 
 ITEM_LIMIT = 500
 """Requests a second that one item counts. If each container makes one a second, that is 150 writes."""

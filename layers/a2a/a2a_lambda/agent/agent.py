@@ -74,8 +74,8 @@ class Agent:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], card: Card | None = None) -> "Agent":
-        """The agent in a folder. card: if it is known, card.yaml is not read. Raises ConfigurationError, also
-        if agent.py raises anything."""
+        """The agent in a folder. card: if it is known, card.yaml is not read. Raises ConfigurationError,
+        including for whatever agent.py raises."""
         path = Path(folder).resolve()
         if card is None:
             from a2a_lambda.agent.card_file import read_card

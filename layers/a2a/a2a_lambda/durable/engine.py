@@ -128,10 +128,9 @@ class Suspended(BaseException):
 
 
 def error_beside_end(error: BaseException) -> BaseException | None:
-    """What an error is, or has in its group, besides that which suspends, cancels or closes the code.
+    """What an error is, or has in its group, besides what suspends, cancels or closes the code.
 
-    Of code that is suspended, it should be logged: it comes again when the turn continues, and would never be
-    seen if it does not.
+    If suspended code raised it, log it now: it is raised again only if the turn continues.
     """
     ends = (Suspended, asyncio.CancelledError, GeneratorExit)
     if isinstance(error, BaseExceptionGroup):  # a TaskGroup makes one
@@ -141,7 +140,7 @@ def error_beside_end(error: BaseException) -> BaseException | None:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What an operation does now, for clients that show it. A replay does not say it again.
+    """What an operation does now, for clients that show it. A replay does not repeat it.
 
     kind: step, sleep or wait. state: started, ended or failed. until: Unix time at which a pause or a wait
     ends by itself, or 0.

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 
 def content_of(body: Any, size: int, read_from: Callable[[int], Any]) -> BinaryIO:
-    """A stream of a content that `body` has. size: bytes of it. read_from: called with a position, returns
+    """A seekable stream of `body`, which holds `size` bytes. read_from: called with a position, returns
     the content from there on."""
     return cast(BinaryIO, io.BufferedReader(_Content(body, size, read_from), CHUNK_BYTES))
 

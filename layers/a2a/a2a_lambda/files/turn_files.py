@@ -32,8 +32,8 @@ class TurnFiles:
         """What takes the content of a file that the turn outputs. number: counts such files, from 1.
         is_replayed: the skill is durable, so that each of its runs outputs the same.
 
-        Another attempt of the worker at the turn writes to the same keys, and its artifacts replace the
-        earlier ones. Of a skill that is replayed, a file that is there is not written again. A request
+        A later attempt of the worker writes to the same keys, and its artifacts replace the earlier ones. A
+        replayed skill does not write a file again that is already there. A request
         that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys have the epoch.
         Raises FilesUnavailable.
         """

@@ -80,7 +80,7 @@ def _iam_caller(request: Request) -> Caller | None:
 
 
 async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
-    """What a secret allows that is no JWT, and that `find_cached` did not find. Raises Unauthenticated,
+    """What a secret allows, if it is not a JWT and `find_cached` did not find it. Raises Unauthenticated,
     InsufficientScope, KeysUnavailable."""
     # It may be an opaque token, which its issuer is asked about. A mistyped key must not reach an issuer.
     is_opaque = not request.headers.get("x-api-key") and not secret.startswith(KEY_PREFIX)

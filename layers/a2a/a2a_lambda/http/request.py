@@ -29,7 +29,7 @@ ANSWER_MARGIN_SECONDS = 2.0
 def base_url(request: Request) -> str:
     """URL of the deployment's root, without a slash at the end.
 
-    It is the setting, if there is one. Else it is the domain and the stage in the event's requestContext
+    It is the setting, if there is one. Otherwise it is the domain and the stage in the event's requestContext
     (https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-mapping-template-reference.html).
     """
     setting: str = request.app.state.kit.settings.base_url

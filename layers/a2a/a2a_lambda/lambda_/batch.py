@@ -93,7 +93,8 @@ class TurnHandler:
                 else:
                     asyncio.run(self._worker.run_turn(turn, deadline))
             except Exception:
-                # Else the message comes again only when its visibility timeout ends, in an hour and a half.
+                # Otherwise the message comes again only when its visibility timeout ends, in an hour and a
+                # half.
                 attempt = int(record["attributes"]["ApproximateReceiveCount"])
                 self._queue.postpone(record["eventSourceARN"], record["receiptHandle"], attempt)
                 raise

@@ -76,7 +76,7 @@ logging.getLogger("aws_durable_execution_sdk_python.operation.step").setLevel(lo
 
 
 class OutOfTime(Exception):
-    """The run has too little time left for a step, or has ended: another run makes it."""
+    """The run has too little time left for a step, or has ended; the next run does the step."""
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ class Unresolved(KitError):
 
 def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
     """Host and port of a webhook, for as much as its URL alone shows. allow_loopback: this machine's own
-    addresses are allowed, also by http. Raises Refused."""
+    addresses are allowed, even over http. Raises Refused."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 443

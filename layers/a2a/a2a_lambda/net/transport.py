@@ -19,12 +19,12 @@ CONNECT_SECONDS = 3.0
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """What every connection checks certificates with. To load the authorities takes some 30 ms."""
+    """What every connection checks certificates with. Loading the authorities takes about 30 ms."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """allow_loopback: this machine's own addresses are allowed, also by http. private: every address is."""
+    """allow_loopback: this machine's own addresses are allowed, even over http. private: every address is."""
 
     def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
         self._allow_loopback = allow_loopback

@@ -126,7 +126,7 @@ class Intake:
         return await self._create_task(call, request, context_id, context)
 
     async def _find_working_task(self, call: CallContext, context_id: str) -> Head | None:
-        """What a message repeats or answers whose client can name no task. Raises UnsupportedOperation."""
+        """The task that a message of a client without task ids is for. Raises UnsupportedOperation."""
         if call.names_tasks or not self._placement.may_suspend(call.scope.agent):
             return None
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
@@ -147,7 +147,8 @@ class Intake:
         # A client of 0.1 may name a new session with each message: the task stays in its own.
         is_elsewhere = request["message"].get("contextId", head.context_id) != head.context_id
         if is_elsewhere and not request.get("creates_task"):
-            raise InvalidParams("the task belongs to another context", path="params.message.contextId")
+            reason = "the task belongs to another context: leave contextId out"
+            raise InvalidParams(reason, path="params.message.contextId")
         if self.repeats(call, head.requests):
             return head
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
@@ -345,11 +346,8 @@ class Intake:
         context: Context,
         old_head: Head | None = None,
     ) -> Claim | Handover:
-        """A turn that is stored, with its message.
-
-        task: the task with the message in it. context: the context as the turn sees it. old_head: head of the
-        task before this turn; None = it is the first turn.
-        """
+        """A turn that is stored, with its message. task: the task with the message in it. context: the
+        context as the turn sees it. old_head: head of the task before this turn; None = the first turn."""
         if head.place is not Place.REQUEST:
             return Handover(head, head.sequence)
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
@@ -362,8 +360,8 @@ class Intake:
             deadline=call.deadline,
         )
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
-        stale = [each["artifactId"] for each in task.get("artifacts", [])[head.artifact_count :]]
-        return Claim(head, head.sequence, turn, task, call.takes_message, old_status, stale)
+        stale_ids = [artifact["artifactId"] for artifact in task.get("artifacts", [])[head.artifact_count :]]
+        return Claim(head, head.sequence, turn, task, call.takes_message, old_status, stale_ids)
 
     def repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
         """See `RequestIdentity.repeats`."""

@@ -41,7 +41,7 @@ def with_ids(
         raise InvalidParams(f"the id of a push notification config may have at most {CONFIG_ID_BYTES} bytes")
     ids = head.push_config_ids
     if config_id not in ids and len(ids) >= MAX_CONFIGS:
-        raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs")
+        raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs: delete one")
     full_config = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})
     return full_config, replace(head, push_config_ids=ids if config_id in ids else (*ids, config_id))
 

@@ -89,7 +89,7 @@ def change_parts(holder: Holder, change: PartChange) -> Holder:
     """
     fields = cast(dict[str, Json], holder)
     new_fields: dict[str, Json] = {}
-    # Of a message and an artifact nothing else is looked at: a client may write anything into other fields.
+    # Nothing else in a message or an artifact is looked at: a client may write anything into other fields.
     if "parts" in fields:
         new_fields["parts"] = [change(part) for part in fields["parts"]]
         images: Json = fields.get("metadata", {}).get("images") if "role" in fields else None

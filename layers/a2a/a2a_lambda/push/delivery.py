@@ -131,8 +131,8 @@ class PushNotifications:
         if head is None or name not in head.push_config_ids:
             return
         if push is None:
-            # `start` stores a config moments after the head that names it. One that is still absent later was
-            # deleted, by a process that died before it changed the head.
+            # `store_push_config` stores a config moments after the head that names it. One that is still
+            # absent later was deleted, by a process that died before it changed the head.
             if self._store.clock() - unix_time(head.status["timestamp"]) > CONFIG_SECONDS:
                 return
             raise Undelivered("a webhook's config is not stored yet")

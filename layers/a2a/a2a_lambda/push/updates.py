@@ -20,7 +20,7 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.wire.interface import Wire
 
 MAX_EVENTS = 100
-"""Events that a webhook gets one by one. Of more than that it gets the questions, and then the task."""
+"""Events that a webhook gets one by one. If there are more, it gets the questions, and then the task."""
 
 
 class Update(NamedTuple):

@@ -18,7 +18,7 @@ MAX_CONFIG_BYTES = 8_192
 
 @dataclass(frozen=True, slots=True)
 class WebhookPolicy:
-    """allow_loopback: this machine's own addresses are allowed, also by http. signs: there is a key for
+    """allow_loopback: this machine's own addresses are allowed, even over http. signs: there is a key for
     JWTs."""
 
     allow_loopback: bool = False
@@ -46,7 +46,10 @@ async def check(config: TaskPushNotificationConfig, policy: WebhookPolicy) -> No
         if not HEADER.fullmatch(value):
             raise InvalidParams(f"{name} of a push notification config is not a valid header value")
     if wants_jwt(config) and not policy.signs:
-        raise InvalidParams("the webhook wants a JWT, but this deployment has no signing key")
+        raise InvalidParams(
+            "the webhook wants a JWT, but this deployment has no signing key: use another scheme, such as"
+            " Bearer"
+        )
     try:
         await resolve(host, port, allow_loopback=policy.allow_loopback)
     except Unresolved:

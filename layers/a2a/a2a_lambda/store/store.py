@@ -241,8 +241,8 @@ class Store:
 
     def take_over(self, head: Head) -> Head:
         """The head for a run that takes the task from a dead run. What the dead run stored stays, and it
-        can store no more. Of a reply that died nothing stays. The head is not stored yet. Raises what `seal`
-        raises."""
+        can store no more. Nothing remains of a reply whose process died. The head is not stored yet. Raises
+        what `seal` raises."""
         if head.is_replying:
             return head.with_new_epoch()
         last = self._put_seal(head)
@@ -296,7 +296,7 @@ class Store:
                     self._put(item, ABSENT_CONDITION, {":now": number(now)})
                 return
             except Conflict:
-                # Of turns that end together, one succeeds at a time, and each try costs a write of the whole
+                # When turns end together, one succeeds at a time, and each try costs a write of the whole
                 # context: without pauses, n turns would need about n² of them.
                 time.sleep(random.uniform(0.0, pause))  # noqa: S311  # no secret
                 pause = min(2 * pause, LONGEST_MERGE_PAUSE_SECONDS)

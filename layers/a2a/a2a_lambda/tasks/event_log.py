@@ -3,7 +3,7 @@
     events --coalesce--> fewer events --split--> entries (bytes, one for each sequence number)
     entries --Fence--> those that count --join--> (sequence, event) --apply--> Task
 
-One write stores one entry. Of many chunks that are stored at once, an entry holds as many as fit. An event
+One write stores one entry. When many chunks are stored at once, an entry holds as many as fit. An event
 that does not fit is in several entries. An event is a StreamResponse of A2A 1.0. The user's messages are in
 the log as `message` events.
 """
@@ -151,8 +151,8 @@ def join(inline: Iterable[Numbered], entries: Iterable[Entry], *, after: int) ->
 
 def publish(pairs: Sequence[Numbered]) -> Iterator[Published]:
     """What clients get of a log: artifacts, statuses of running turns, and questions that were answered since
-    (`past`). Of the events of one entry only the last has the number, because a client that has the number
-    must have all of them."""
+    (`past`). Only the last event of an entry has the number, because a client that has the number must have
+    all of them."""
     for (sequence, event), (next_sequence, _) in zip(pairs, [*pairs[1:], (None, None)], strict=False):
         number = None if sequence == next_sequence else sequence
         if "artifactUpdate" in event:

@@ -39,7 +39,7 @@ LEASE_SECONDS = 30.0
 """Seconds for which a run holds its task without a renewal."""
 
 REPLYING = "reply"
-"""Holder of a task while a reply to its durable turn is stored that the head cannot hold."""
+"""Holder of a task while a reply that does not fit into the head is being stored."""
 
 DOCUMENT_BYTES = 3_300
 """JSON bytes of a head up to which it has events inline. With the other attributes the item is then within
@@ -200,8 +200,8 @@ class Head:
 
     @property
     def is_replying(self) -> bool:
-        """Whether a reply is being stored that the head cannot hold. Its entries count once a head answers
-        the wait."""
+        """Whether a reply that does not fit into the head is being stored. Its entries count once a head
+        answers the wait."""
         return self.holder == REPLYING
 
     @property

@@ -94,7 +94,7 @@ class RequestIdentity:
     def check_body(self, known_request: "KnownRequest") -> None:
         """Raises InvalidParams for an Idempotency-Key that came with another body."""
         if known_request["body"] != self.body:
-            raise InvalidParams("this Idempotency-Key was used with another request")
+            raise InvalidParams("this Idempotency-Key was used with another request: use a new one for each")
 
     def task_id(self, previous: str = "") -> str:
         """Id of the task that this request makes. It is the same for every retry.

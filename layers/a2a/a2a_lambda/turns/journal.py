@@ -97,8 +97,8 @@ class Journal:
         """Store the events that are pending now. Those that come during a write wait for the next flush: with
         slow writes and a fast agent, one write would follow another.
 
-        Raises Conflict if the run's lease is over, WriteRefused, also for events that were refused before,
-        StoreError.
+        Raises Conflict if the run's lease is over, WriteRefused, including for events that were refused
+        before, StoreError.
         """
         if self._writing:
             await self._write()

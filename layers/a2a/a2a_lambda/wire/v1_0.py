@@ -138,7 +138,9 @@ def _check_page_token(source: Object) -> None:
 def _page_size(source: Object) -> int | None:
     size = fields.count(source, "pageSize", "params")
     if size is not None and size not in PAGE_SIZES:
-        raise InvalidParams("params.pageSize must be from 1 to 100", path="params.pageSize")
+        raise InvalidParams(
+            f"params.pageSize must be from {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}", path="params.pageSize"
+        )
     return size
 
 

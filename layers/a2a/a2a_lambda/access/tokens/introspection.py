@@ -92,8 +92,8 @@ async def ask_issuer(
         raise TokenRefused("issuer", "its issuer is another one")
     if text_in(claims, "token_type").lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
-    # Of a program's own token many issuers say no subject (RFC 7662 section 2.2). Of a person's without one,
-    # all people of its client would be one owner.
+    # Many issuers give a program's own token no subject (RFC 7662 section 2.2). If a person's token without
+    # one were accepted, all people of its client would be one owner.
     if "sub" not in claims and not PERSON_CLAIMS & {name.lower() for name in claims}:
         claims["sub"] = client_of(claims)
     return claims

@@ -292,7 +292,7 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"
                 continue
             # Some issuers write null, or an empty list, for what they do not say.
             fields = {name: value for name, value in entry.items() if value not in (None, [])}
-            # Of a private key, or of a symmetric one, nothing is imported.
+            # Private and symmetric keys are not imported.
             if fields.get("kty") not in ("RSA", "EC", "OKP") or "d" in fields:
                 continue
             if fields.get("use", "sig") != "sig" or "verify" not in fields.get("key_ops", ["verify"]):

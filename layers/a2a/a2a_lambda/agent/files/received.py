@@ -53,8 +53,8 @@ class ReceivedFile:
         return f"The file {self.name}" if self.name else "The file"
 
     def open(self) -> BinaryIO:
-        """The content as a binary file that is open for reading. Close it, or use it in `with`. Of a file in
-        the bucket, each jump with `seek` is a request to S3.
+        """The content as a binary file that is open for reading. Close it, or use it in `with`. For a file
+        in the bucket, each `seek` may be a request to S3.
 
         Raises SkillError, which ends the task with a text for the client, if the file has expired, or its URL
         cannot be read. A URL outside the deployment must be public, answer within a minute, and have at most

@@ -289,7 +289,7 @@ class Skill:
             strictjson.dumps_verified(schema)  # a default may be infinite
             return schema
         except Exception as error:
-            # Of a wrong pattern, the last line says what is wrong.
+            # If a pattern is wrong, the last line says why.
             lines = re.split(r"\n\s*|\. Set `", str(error))
             reason = lines[-1 if lines[0].endswith(":") else 0].removesuffix(".")
             raise ConfigurationError(

@@ -63,8 +63,8 @@ class McpCall:
             another.
         """
         key = idempotency_key(self.request)
-        # With a key, a call of other parameters is a mistake. Of `_meta`, only the conversation counts: a
-        # trace or a progress token is new in each try.
+        # With a key, other parameters are a mistake. In `_meta`, only the conversation counts: a trace or a
+        # progress token is new in each try.
         body = message_id.encode()
         if key is not None:
             body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})

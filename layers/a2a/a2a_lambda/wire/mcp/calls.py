@@ -34,9 +34,9 @@ def message_of(tool: Tool, arguments: Mapping[str, Json]) -> str:
 
 
 def only_asks(tool: Tool, arguments: Mapping[str, Json], task: Task) -> bool:
-    """Whether a call with a task only asks how that is. A model may send null for each argument that it does
-    not use, an empty message, and again the arguments that the tool requires. Among those, only the parameter
-    that the task asks for is an answer. Raises InvalidParams."""
+    """Whether a call with a task only asks for its status. A model may send null for each argument that it
+    does not use, an empty message, and again the arguments that the tool requires. Among those, only the
+    parameter that the task asks for is an answer. Raises InvalidParams."""
     name = filled_parameter(task) if task["status"]["state"] in INTERRUPTED else None
     has_answer = name in tool.parameters and arguments.get(str(name)) is not None
     return not message_of(tool, arguments) and not has_answer

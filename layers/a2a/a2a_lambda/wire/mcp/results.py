@@ -118,7 +118,7 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
         return f"{question}\nTo answer, {call} and {name}=<the answer>."
     if tool is not None and tool.message_argument in tool.input_schema.get("required", ()):
         call += f" and {tool.message_argument}=''"  # a client may hold the model to the schema
-    return f"This takes longer than a call may. The task is still running: {call} to see how far it is."
+    return f"This takes longer than a call may. The task is still running: {call} to see its progress."
 
 
 def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:

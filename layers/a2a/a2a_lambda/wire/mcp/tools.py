@@ -70,7 +70,7 @@ class Tool:
             properties[self.message_argument] = {"type": "string", "description": "What the user says."}
             if not self.parameters:
                 required.append(self.message_argument)
-        text = "Only to answer a task's question, or to see how far a task is: the task's id."
+        text = "Only to answer a task's question, or to see a task's progress: the task's id."
         properties[self.task_argument] = {"type": "string", "description": text}
         schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})
@@ -114,7 +114,7 @@ def page_of(profile: Profile, cursor: Json) -> tuple[list[dict[str, Json]], str 
     start = 0
     if cursor is not None:
         if not isinstance(cursor, str) or not re.fullmatch("[0-9]{1,6}", cursor):
-            raise InvalidParams("the cursor is not from this server", path="params.cursor")
+            raise InvalidParams("the cursor is not from this server: begin without one", path="params.cursor")
         start = int(cursor)
     tools = [*tools_of(profile)]
     end = start + PAGE_TOOLS

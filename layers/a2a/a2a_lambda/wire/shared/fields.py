@@ -94,8 +94,8 @@ def optional(
     objects: Collection[str] = (),
     lists: Collection[str] = (),
 ) -> Object:
-    """All fields of `source` in their order, the named ones checked. Of these a null, an empty id and an
-    empty list are left out. lists: lists of strings. Raises InvalidParams."""
+    """All fields of `source` in their order, the named ones checked; a null, an empty id and an empty
+    list among them are left out. lists: lists of strings. Raises InvalidParams."""
     result: Object = {}
     for key, value in source.items():
         if key in texts or key in ids:
@@ -147,7 +147,7 @@ def base64_text(source: Object, key: str, path: str) -> str:
     try:
         result = base64.b64encode(decode_raw(value)).decode()
     except ValueError:
-        raise InvalidParams(f"{path}.{key} is not base64", path=f"{path}.{key}") from None
+        raise InvalidParams(f"{path}.{key} must be base64", path=f"{path}.{key}") from None
     return result
 
 
@@ -161,7 +161,10 @@ def instant(source: Object, key: str, path: str) -> str | None:
     if source.get(key) in (None, ""):
         return None
     if (moment := _moment(text(source, key, path), "")) is None:
-        raise InvalidParams(f"{path}.{key} is not an RFC 3339 time with its offset", path=f"{path}.{key}")
+        raise InvalidParams(
+            f"{path}.{key} must be an RFC 3339 time with its offset, such as 2026-01-31T12:00:00Z",
+            path=f"{path}.{key}",
+        )
     return moment
 
 
