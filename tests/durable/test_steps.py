@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda import Agent, Retry, SkillError, StepFailed
-from a2a_lambda.durable.engine import Notice
+from a2a_lambda.durable.engine import OperationNotice
 from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.durable.outcomes import ERROR_BYTES
 from a2a_lambda.errors import ConfigurationError
@@ -82,11 +82,11 @@ def test_a_router_may_have_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """The notice of its step is no answer of the router."""
 
     class TellingEngine(MemoryEngine):
-        def observe(self, observer: Callable[[Notice], None]) -> None:
-            self.tell = observer
+        def observe(self, observer: Callable[[OperationNotice], None]) -> None:
+            self.observer = observer
 
         async def step(self, name: str, *args: Any, **options: Any) -> bytes:
-            self.tell(Notice("step", name, "started"))
+            self.observer(OperationNotice("step", name, "started"))
             return await super().step(name, *args, **options)
 
     monkeypatch.setattr("a2a_lambda.agent.trial.MemoryEngine", TellingEngine)

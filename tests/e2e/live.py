@@ -103,9 +103,9 @@ class Live:
 
 async def _until(agent: Client, sent: Any, holds: Callable[[Task], bool]) -> Task:
     """The task, as soon as something holds for it."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
     while not holds(task := await agent.get(sent["id"])):
-        assert time.monotonic() < give_up, f"task {task['id']} is {state_word(task['status']['state'])}"
+        assert time.monotonic() < give_up_at, f"task {task['id']} is {state_word(task['status']['state'])}"
         await asyncio.sleep(POLL_SECONDS)
     return task
 

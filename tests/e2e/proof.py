@@ -102,14 +102,14 @@ class Proof:
         return Live(self.stack.outputs["BaseUrl"], self._key)
 
     def see_doctor(self) -> str:
-        give_up = time.monotonic() + READY_SECONDS
+        give_up_at = time.monotonic() + READY_SECONDS
         while True:
             try:
                 output = self.stack.run(
                     "make", "--silent", "doctor", f"STACK={self.stack.name}", f"KEY={self._key}"
                 )
             except CommandFailed:
-                if time.monotonic() > give_up:
+                if time.monotonic() > give_up_at:
                     raise
                 time.sleep(POLL_SECONDS)
             else:

@@ -77,10 +77,10 @@ class Deployment:
         port = free_port()
         url = f"http://127.0.0.1:{port}"
         with self._running("serve", str(port), *death) as child:
-            give_up = time.monotonic() + PATIENCE
+            give_up_at = time.monotonic() + PATIENCE
             while not answers(f"{url}/.well-known/agent.json"):
                 assert child.is_alive(), f"the server ended with {child.exitcode}"
-                assert time.monotonic() < give_up, f"{url} does not answer"
+                assert time.monotonic() < give_up_at, f"{url} does not answer"
                 time.sleep(0.02)
             yield url
 
@@ -113,8 +113,8 @@ class Deployment:
 
     def wait_until_stopped(self, task_id: str) -> Any:
         """The head, after its task stopped. It must stop, whichever process died."""
-        give_up = time.monotonic() + PATIENCE
-        while time.monotonic() < give_up:
+        give_up_at = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up_at:
             head = self.head(task_id)
             if head is None or head.state in STOPPED:
                 return head

@@ -207,15 +207,15 @@ def test_a_push(deployment: Deployment) -> None:
             first = send(url, deployment.key, asked)
         assert first.finished
         with deployment.working(when, number) as worker:
-            give_up = time.monotonic() + PATIENCE
-            while worker.is_alive() and time.monotonic() < give_up and not told(webhook, first.task_id):
+            give_up_at = time.monotonic() + PATIENCE
+            while worker.is_alive() and time.monotonic() < give_up_at and not told(webhook, first.task_id):
                 time.sleep(0.1)
             worker.join(3.0)  # it may yet die of what follows the last call
             died = not worker.is_alive()
         with deployment.working():
             head = deployment.wait_until_stopped(first.task_id)
-            give_up = time.monotonic() + PATIENCE
-            while time.monotonic() < give_up and not told(webhook, first.task_id):
+            give_up_at = time.monotonic() + PATIENCE
+            while time.monotonic() < give_up_at and not told(webhook, first.task_id):
                 time.sleep(0.1)
         assert head.state == "TASK_STATE_COMPLETED"
         assert told(webhook, first.task_id), (when, number)

@@ -60,12 +60,12 @@ class DevServer:
 
     def until(self, what: Callable[[], bool]) -> None:
         """Wait until something is so. A restart of the server may cut a request: it is asked again."""
-        give_up = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE
         while True:
             with suppress(httpx2.TransportError):
                 if what():
                     return
-            assert time.monotonic() < give_up, self.output.read_text()
+            assert time.monotonic() < give_up_at, self.output.read_text()
             time.sleep(0.1)
 
     def serves(self, agent: str = "") -> bool:

@@ -46,10 +46,10 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        give_up = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE
         while not answers(url):
             assert child.poll() is None, f"{command[0]} ended with {child.returncode}"
-            assert time.monotonic() < give_up, f"{url} does not answer"
+            assert time.monotonic() < give_up_at, f"{url} does not answer"
             time.sleep(0.05)
         yield
     finally:

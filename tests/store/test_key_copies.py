@@ -110,11 +110,11 @@ def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> N
 def test_a_load_without_issuers_says_how_old_they_are(copies: Copies, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    load.issuers_loaded = clock.now - 120
+    load.issuers_loaded_at = clock.now - 120
     copies.finish_load(load)
     copy = copies.read_copy()
     assert copy is not None
-    assert (copy.loaded, copy.issuers_loaded) == (clock.now, clock.now - 120)
+    assert (copy.loaded_at, copy.issuers_loaded_at) == (clock.now, clock.now - 120)
 
 
 def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> None:
@@ -125,7 +125,7 @@ def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> Non
     began = load_all(copies)
     copy = copies.read_copy()
     assert copy is not None
-    assert copy.loaded == began
+    assert copy.loaded_at == began
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.suspension import held_for_reply
+from a2a_lambda.tasks.suspension import replying_head
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import ended, read, running, said
@@ -341,7 +341,7 @@ def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store
 def replying(store: Store, head: Head) -> Head:
     """A suspended turn whose reply was appended, and then its process died."""
     suspended = store.update_head(replace(head, holder="", lease=0.0))
-    reply_head = store.update_head(held_for_reply(suspended, store.clock()))
+    reply_head = store.update_head(replying_head(suspended, store.clock()))
     store.append(reply_head, [chunk("never answered")], after=reply_head.committed)
     return reply_head
 

@@ -161,7 +161,7 @@ def test_a_conversation_that_begins_with_the_agent_is_kept() -> None:
 
 def test_what_a_durable_turn_saw_is_restored() -> None:
     context = Context().after(record("a", changes=[Put("k", [1])]))
-    seen = Context.of_seen(context.seen())
+    seen = Context.of_turn_document(context.turn_document())
     assert (seen.memory, seen.conversation) == (context.memory, context.conversation)
 
 
@@ -216,7 +216,7 @@ def test_a_reply_stays_one_in_the_table() -> None:
     context = Context().after(record("a", exchanges=exchanges(1)))
     stored = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))
     assert stored.conversation == context.conversation
-    assert Context.of_seen(context.seen()).conversation == context.conversation
+    assert Context.of_turn_document(context.turn_document()).conversation == context.conversation
 
 
 def test_the_bytes_of_files_are_not_kept() -> None:

@@ -14,14 +14,14 @@ from a2a_lambda.tasks.suspension import (
     LATE_SECONDS,
     REPLY_SECONDS,
     answered_head,
+    asking_head,
     execution_of,
-    held_for_reply,
     new_execution,
     question_of,
     question_status,
     reply_events,
+    replying_head,
     resumed_head,
-    still_asking,
     suspended_head,
 )
 from tests.tasks.examples import NOW, head
@@ -95,7 +95,7 @@ def test_a_sign_in_is_a_state_of_its_own() -> None:
 def test_a_question_that_is_asked_again_is_one_question() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
-    question = still_asking(again, first, has_new_events=False)
+    question = asking_head(again, first, has_new_events=False)
     assert (question.status, question.sequence, question.committed) == (
         first.status,
         first.sequence,
@@ -103,14 +103,14 @@ def test_a_question_that_is_asked_again_is_one_question() -> None:
     )
     assert question.execution == again.execution
     other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
-    assert still_asking(other, first, has_new_events=False) is other
-    assert still_asking(durable(), first, has_new_events=False).state == TaskState.WORKING
+    assert asking_head(other, first, has_new_events=False) is other
+    assert asking_head(durable(), first, has_new_events=False).state == TaskState.WORKING
 
 
 def test_a_question_that_is_asked_again_after_other_events_is_the_same_message() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 9, NOW + 5, durable())
-    question = still_asking(again, first, has_new_events=True)
+    question = asking_head(again, first, has_new_events=True)
     assert question is again
     assert question.status["message"] == first.status["message"]
 
@@ -120,7 +120,7 @@ def test_another_question_with_the_same_words_is_another_message() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     other = replace(QUESTION, key="q#2")
     second = suspended_head(Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5, durable())
-    assert still_asking(second, first, has_new_events=False) is second
+    assert asking_head(second, first, has_new_events=False) is second
     assert second.status["message"]["messageId"] != first.status["message"]["messageId"]
 
 
@@ -202,7 +202,7 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
 
 def test_while_a_large_reply_is_stored_no_run_continues() -> None:
     waiting = suspend(OpenWait(CALL, "cb-1"))
-    replying = held_for_reply(waiting, NOW)
+    replying = replying_head(waiting, NOW)
     assert (replying.holder, replying.lease, replying.epoch) == (
         REPLYING,
         NOW + REPLY_SECONDS,

@@ -67,10 +67,10 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: 
     def wait_for_renewal(operation: str, arguments: Any) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
             task_id = call.request.task_id()
-            lease, give_up = bench.head(task_id).lease, time.monotonic() + PATIENCE
-            while bench.head(task_id).lease <= lease and time.monotonic() < give_up:
+            lease, give_up_at = bench.head(task_id).lease, time.monotonic() + PATIENCE
+            while bench.head(task_id).lease <= lease and time.monotonic() < give_up_at:
                 time.sleep(0.02)
-            renewed.append(time.monotonic() < give_up)
+            renewed.append(time.monotonic() < give_up_at)
 
     call, sent = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
     bench.calls.before = wait_for_renewal

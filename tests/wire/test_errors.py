@@ -5,7 +5,7 @@ import pytest
 from a2a_lambda import errors
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.wire import v0_3
-from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_failure
+from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_http_error
 
 FAILURES = [
     (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
@@ -46,7 +46,7 @@ FAILURES = [
     ("error", "http", "name", "reason"), FAILURES, ids=[type(row[0]).__name__ for row in FAILURES]
 )
 def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, name: str, reason: str) -> None:
-    answer, body = encode_failure(error)
+    answer, body = encode_http_error(error)
     assert answer == body["error"]["code"] == http
     assert body["error"]["status"] == name
     assert body["error"]["message"] == str(error)
@@ -58,7 +58,7 @@ def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, na
 
 
 def test_an_error_names_the_field_that_is_wrong() -> None:
-    _, body = encode_failure(errors.InvalidParams("must be text", path="params.message.parts[0].text"))
+    _, body = encode_http_error(errors.InvalidParams("must be text", path="params.message.parts[0].text"))
     [detail] = body["error"]["details"]
     [violation] = detail["fieldViolations"]
     assert violation["field"] == "message.parts[0].text"

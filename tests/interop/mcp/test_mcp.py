@@ -43,13 +43,13 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
     assert (shown["boom"], shown["left"]) == (True, True)
     assert "there are: ai-repeat" in shown["unknown"]
     headers = {"X-API-Key": KEY, "A2A-Version": "1.0"}
-    give_up = time.monotonic() + PATIENCE
+    give_up_at = time.monotonic() + PATIENCE
     while True:  # the call that the client left, the latest but for the ones that ended
         tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers).json()["tasks"]
         states = [task["status"]["state"] for task in tasks]
         if "TASK_STATE_CANCELED" in states and not {"TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"} & {*states}:
             break
-        assert time.monotonic() < give_up, states
+        assert time.monotonic() < give_up_at, states
         time.sleep(0.2)
 
 

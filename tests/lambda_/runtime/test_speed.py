@@ -59,9 +59,9 @@ def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
     arrived.write_text("0")
     with clock(built) as api:
         running = api.start(event(arrived=str(arrived)))
-        give_up = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE
         while not running.done.wait(0.002):
-            assert time.monotonic() < give_up, f"{len(running.chunks)} chunks have arrived"
+            assert time.monotonic() < give_up_at, f"{len(running.chunks)} chunks have arrived"
             whole = tmp_path / "next"
             whole.write_text(str(len(running.chunks) - 1))  # without the prelude
             whole.rename(arrived)

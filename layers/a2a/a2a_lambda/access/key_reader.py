@@ -47,10 +47,10 @@ class KeyReader:
         self._clock = clock
         self._sleep = sleep
 
-    def read(self, load: Load, give_up: float, *, retries: bool = True) -> bool:
+    def read(self, load: Load, give_up_at: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
 
-        give_up: Unix time at which to stop; math.inf = never. retries: try again if Parameter Store
+        give_up_at: Unix time at which to stop; math.inf = never. retries: try again if Parameter Store
         throttles. Raises KeysUnavailable.
         """
         pause = 0.1
@@ -60,11 +60,11 @@ class KeyReader:
                 has_more = self._read_page(load)
             except (ParameterRefused, KeysUnavailable) as error:
                 is_throttled = isinstance(error, ParameterRefused) and error.code in KEYS_THROTTLED
-                may_retry = is_throttled and retries and self._clock() + pause < give_up
+                may_retry = is_throttled and retries and self._clock() + pause < give_up_at
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     logger.error("the issuers of tokens could not be read: %s", error)
-                    load.issuers_loaded = 0.0
+                    load.issuers_loaded_at = 0.0
                     load.rows = [row for row in load.rows if not is_issuer_row(row)]
                     return True
                 if isinstance(error, KeysUnavailable):
@@ -81,7 +81,7 @@ class KeyReader:
                 continue
             if not has_more:
                 return True
-            if self._clock() >= give_up:
+            if self._clock() >= give_up_at:
                 return False
             if load.token:  # the first page of the issuers follows at once
                 self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))

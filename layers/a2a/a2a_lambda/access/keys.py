@@ -109,7 +109,7 @@ class Keys:
         now = self._clock()
         # Stale keys are not used here, because the caller runs on the event loop and must not block it.
         # `find` decides in a thread.
-        if now - self._copy.loaded >= self._fresh_seconds:
+        if now - self._copy.loaded_at >= self._fresh_seconds:
             return None
         return self._usable(self._match(digest_of(secret)), now)
 
@@ -125,7 +125,7 @@ class Keys:
         if was_stale:
             self._renew(digest, arrival)
         key = self._match(digest)
-        age = arrival - self._copy.loaded
+        age = arrival - self._copy.loaded_at
         if age >= STALE_KEYS_SECONDS:
             raise KeysUnavailable("Parameter Store has not answered for a while")
         if key is None and age >= self._reread_seconds:
@@ -139,7 +139,7 @@ class Keys:
     def find_cached_issuers(self) -> Sequence[Issuer] | None:
         """The issuers of tokens, if they are known without a call, else None."""
         now = self._clock()
-        is_known = now - self._copy.loaded < self._fresh_seconds and not self._lacks_issuers(now)
+        is_known = now - self._copy.loaded_at < self._fresh_seconds and not self._lacks_issuers(now)
         return self._issuers if is_known else None
 
     def find_issuers(self) -> Sequence[Issuer]:
@@ -154,7 +154,7 @@ class Keys:
     def _lacks_issuers(self, now: float) -> bool:
         """Whether the issuers were never read, or too long ago. A newer copy of the keys may have old
         issuers."""
-        return now - self._copy.issuers_loaded >= STALE_KEYS_SECONDS
+        return now - self._copy.issuers_loaded_at >= STALE_KEYS_SECONDS
 
     def _match(self, digest: str) -> Key | None:
         """Compare with every key, in constant time, so that the time shows nothing."""
@@ -189,8 +189,10 @@ class Keys:
     def _is_fresh(self, digest: str | None, arrival: float) -> bool:
         """Whether what is in use is recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages. digest: digest of the key that is wanted; None = the issuers are."""
-        age = arrival - self._copy.loaded
-        if digest is None and self._copy.issuers_loaded < self._copy.loaded:  # the last look did not get them
+        age = arrival - self._copy.loaded_at
+        if (
+            digest is None and self._copy.issuers_loaded_at < self._copy.loaded_at
+        ):  # the last look did not get them
             return age < self._reread_seconds
         if digest is None or self._match(digest) is not None:
             return age < self._fresh_seconds
@@ -201,7 +203,7 @@ class Keys:
         """Whether a request must wait for Parameter Store. One with a working key need not."""
         if digest is None:
             return self._lacks_issuers(arrival)
-        return self._match(digest) is None or arrival - self._copy.loaded >= STALE_KEYS_SECONDS
+        return self._match(digest) is None or arrival - self._copy.loaded_at >= STALE_KEYS_SECONDS
 
     def _renew(self, digest: str | None, arrival: float) -> None:
         """Use newer keys, if possible: the copy of another container, or those in Parameter Store.
@@ -214,9 +216,9 @@ class Keys:
             # A try failed a moment ago. The next one is KEYS_REREAD_SECONDS after the request that made it.
             if arrival < self._tried_at + KEYS_REREAD_SECONDS:
                 return
-            give_up = self._clock() + KEYS_WAIT_SECONDS
-            while not self._try_to_renew(digest, arrival, give_up):
-                if not must_wait or self._clock() >= give_up:
+            give_up_at = self._clock() + KEYS_WAIT_SECONDS
+            while not self._try_to_renew(digest, arrival, give_up_at):
+                if not must_wait or self._clock() >= give_up_at:
                     self._tried_at = arrival
                     return
                 self._sleep(random.uniform(0.1, 0.3))  # noqa: S311  # no secret
@@ -225,10 +227,10 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _try_to_renew(self, digest: str | None, arrival: float, give_up: float) -> bool:
+    def _try_to_renew(self, digest: str | None, arrival: float, give_up_at: float) -> bool:
         copy = self._copies.read_copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
-        if copy is not None and self._copy.loaded < copy.loaded <= self._clock() + CLOCK_SKEW_SECONDS:
+        if copy is not None and self._copy.loaded_at < copy.loaded_at <= self._clock() + CLOCK_SKEW_SECONDS:
             self._try_to_use(copy)
         if self._is_fresh(digest, arrival):
             return True
@@ -238,7 +240,7 @@ class Keys:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            if not self._reader.read(load, give_up, retries=self._must_wait(digest, arrival)):
+            if not self._reader.read(load, give_up_at, retries=self._must_wait(digest, arrival)):
                 self._copies.stop_load(load, cooldown_seconds=0)
                 return False
         except KeysUnavailable as error:
@@ -246,9 +248,9 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, cooldown_seconds=1)
             return False
-        load.is_of_card = digest is None and load.issuers_loaded is None
-        if load.issuers_loaded is not None:
-            load.issuers_loaded = self._copy.issuers_loaded
+        load.is_of_card = digest is None and load.issuers_loaded_at is None
+        if load.issuers_loaded_at is not None:
+            load.issuers_loaded_at = self._copy.issuers_loaded_at
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
         if not self._try_to_use(load.as_copy()):

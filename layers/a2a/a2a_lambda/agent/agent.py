@@ -24,7 +24,7 @@ from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.durable.engine import Exchange, Notice
+from a2a_lambda.durable.engine import Exchange, OperationNotice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
 from a2a_lambda.protocol.card import Card
@@ -45,8 +45,8 @@ class Agent:
         self._modified = mtime
         # Each once, whatever names it has. A proxy or a mock seems to have every attribute, so values count.
         members = {id(member): member for member in vars(module).values()}.values()
-        marked = [member for member in members if type(getattr(member, MARK, None)) is tuple]
-        skills = [Skill(member) for member in _outermost(marked)]
+        marked_functions = [member for member in members if type(getattr(member, MARK, None)) is tuple]
+        skills = [Skill(member) for member in _outermost(marked_functions)]
         routes = _outermost([member for member in members if getattr(member, ROUTE, None) is True])
         self.skills = {skill.id: skill for skill in skills}
         self._route = routes[0] if routes else None
@@ -148,8 +148,8 @@ class Agent:
             return
         if pending is not None:
             turn.take_call()
-        own = {} if skill.turn_name is None else {skill.turn_name: turn}
-        call = partial(skill.function, **own, **arguments)
+        turn_argument = {} if skill.turn_name is None else {skill.turn_name: turn}
+        call = partial(skill.function, **turn_argument, **arguments)
         outputs = executor.execute(call, turn, is_async=skill.is_async)
         async with aclosing(outputs):
             async for batch in outputs:
@@ -213,7 +213,7 @@ class Agent:
 
         _ = self.profile  # `make build` refuses an agent without schemas, so its test fails, too
         message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
-        config = configuration.of_environment(configuration.given(secrets, settings))
+        config = configuration.of_environment(configuration.test_variables(secrets, settings))
         return await trial.run(self, message, after, replies, config)
 
     async def _route_turn(
@@ -228,7 +228,7 @@ class Agent:
                 for output in batch.outputs:
                     if isinstance(output, Exchange):
                         exchanges.append(output)
-                    if isinstance(output, Notice | Exchange):  # of a step or a wait of the router
+                    if isinstance(output, OperationNotice | Exchange):  # of a step or a wait of the router
                         continue
                     skill_id = getattr(output, MARK, (output,))[0]
                     if not isinstance(skill_id, str) or skill_id not in self.skills:

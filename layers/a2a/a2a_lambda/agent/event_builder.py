@@ -21,7 +21,7 @@ from a2a_lambda.agent.outputs import (
     Structured,
     guess_media_type,
 )
-from a2a_lambda.durable.engine import Exchange, Notice
+from a2a_lambda.durable.engine import Exchange, OperationNotice
 from a2a_lambda.errors import AgentMistake, LimitExceeded, SkillError
 from a2a_lambda.protocol.model import (
     OPERATION,
@@ -79,7 +79,7 @@ class EventBuilder:
     ) -> None:
         self._ids = (task_id, context_id)
         self._clock = clock
-        self._before = artifact_count
+        self._first_index = artifact_count
         self._stale_ids = stale_ids
         self._is_plain = True
         self.message_only = False
@@ -87,7 +87,7 @@ class EventBuilder:
         self._files: set[str] = set()  # ids of the artifacts that end with a file, or with data
         self._is_closed = False
         self._commands: list[dict[str, Any]] = []
-        self._said: list[Part] = []
+        self._reply_parts: list[Part] = []
         self.exchanges: list[tuple[list[Part], list[Part]]] = []
         self._last_words: list[Part] = []
         self.question: Ask | None = None
@@ -99,7 +99,7 @@ class EventBuilder:
     def parts(self) -> list[Part]:
         """What the agent has said since the last exchange, for the conversation: the reply with consecutive
         texts joined, then the question or message that ended the turn."""
-        return [*(join_texts(self._said) if self._said else ()), *self._last_words]
+        return [*(join_texts(self._reply_parts) if self._reply_parts else ()), *self._last_words]
 
     @property
     def is_empty(self) -> bool:
@@ -120,7 +120,7 @@ class EventBuilder:
         batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
-        commands, artifacts, part_count = self._commands, len(self._artifacts), len(self._said)
+        commands, artifacts, part_count = self._commands, len(self._artifacts), len(self._reply_parts)
         command_count = len(commands)
         try:
             events = self._build(batch)
@@ -148,7 +148,7 @@ class EventBuilder:
         except Exception:
             while len(self._artifacts) > artifacts:
                 self._artifacts.popitem()
-            del self._said[part_count:], commands[command_count:]
+            del self._reply_parts[part_count:], commands[command_count:]
             self._commands, self._last_words = commands, []
             self.question = self.closing = None
             self.message_only = self._is_closed = False
@@ -158,12 +158,12 @@ class EventBuilder:
         events: list[Event] = []
         for output in batch.outputs:
             match output:
-                case Progress() | Notice():
+                case Progress() | OperationNotice():
                     events.append(self._progress(output))
                 case Exchange(question, reply):
                     words = [*self.parts, Part(text=question)] if question else self.parts
                     self.exchanges.append((words, reply))
-                    self._said = []
+                    self._reply_parts = []
                 case Command():
                     self._commands.append(output.json())
                 case Ask(text):
@@ -234,7 +234,7 @@ class EventBuilder:
         task_id, context_id = self._ids
         return Event(statusUpdate=TaskStatusUpdateEvent(taskId=task_id, contextId=context_id, status=status))
 
-    def _progress(self, output: Progress | Notice) -> Event:
+    def _progress(self, output: Progress | OperationNotice) -> Event:
         if isinstance(output, Progress):
             progress = self._say(TaskState.WORKING, output.text)
             if output.stage is not None:
@@ -250,11 +250,11 @@ class EventBuilder:
     def _add_chunk(self, name: str, contents: tuple[Any, ...], output: NamedArtifact | None = None) -> Event:
         parts = [part_of(content) for content in contents]
         if not name:
-            self._said += parts
+            self._reply_parts += parts
         append = name in self._artifacts
         if not append and len(self._artifacts) >= ARTIFACTS:
             raise LimitExceeded(f"A turn may output at most {ARTIFACTS:,} artifacts.")
-        identity = self._artifacts.setdefault(name, artifact_id(self._before + len(self._artifacts)))
+        identity = self._artifacts.setdefault(name, artifact_id(self._first_index + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
         if output is not None:
             artifact["name"] = name
@@ -299,7 +299,7 @@ class EventBuilder:
         closings: list[Event] = []
         chunk: TaskArtifactUpdateEvent | None = None
         for name, identity in self._artifacts.items():
-            is_last = identity == artifact_id(self._before + len(self._artifacts) - 1)
+            is_last = identity == artifact_id(self._first_index + len(self._artifacts) - 1)
             chunk = chunks.get(identity)
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
                 last_parts = chunk["artifact"]["parts"] if chunk is not None else []

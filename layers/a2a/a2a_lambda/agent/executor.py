@@ -18,7 +18,7 @@ from typing import Any
 
 from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
-from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, take_over
+from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, snapshot
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended, error_beside_end
 from a2a_lambda.errors import AgentMistake, only_error
@@ -315,4 +315,4 @@ def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
     outputs = tuple(output for output in outputs if output is not None)
     # What ends the turn comes after the other outputs.
     outputs = tuple(sorted(outputs, key=lambda output: isinstance(output, ENDINGS)))
-    return tuple(map(take_over, outputs)) if turn.skill else outputs
+    return tuple(map(snapshot, outputs)) if turn.skill else outputs

@@ -190,17 +190,17 @@ class Structured:
     value: Any
 
 
-def take_over(output: Any) -> Any:
+def snapshot(output: Any) -> Any:
     """An output as it is now, because the skill may change its lists, dicts and models afterwards.
 
     Raises AgentMistake for a value that cannot become JSON, and for an output of the kit inside one.
     """
     match output:
         case NamedArtifact(name=name, description=description, metadata=metadata):
-            contents = map(take_over, output.contents)
+            contents = map(snapshot, output.contents)
             return NamedArtifact(name, *contents, description=description, metadata=_to_json(metadata))
         case FinalMessage():
-            return FinalMessage(*map(take_over, output.contents))
+            return FinalMessage(*map(snapshot, output.contents))
         case File() | Progress() | Ask() | Reject() | str() | type():
             return output
         case _ if isinstance(output, int | float | list | Mapping | BaseModel) or is_dataclass(output):

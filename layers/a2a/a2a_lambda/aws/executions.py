@@ -19,12 +19,12 @@ from a2a_lambda.threads import Once
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
-STARTED = "DurableExecutionAlreadyStartedException"
+ALREADY_STARTED_CODE = "DurableExecutionAlreadyStartedException"
 
-CLOSED = frozenset({"CallbackTimeoutException", "ResourceNotFoundException"})
+CLOSED_CODES = frozenset({"CallbackTimeoutException", "ResourceNotFoundException"})
 """Errors of a callback that has ended, or whose execution has."""
 
-RUNNING = frozenset({"RUNNING", "PAUSING", "PAUSED"})
+RUNNING_STATUSES = frozenset({"RUNNING", "PAUSING", "PAUSED"})
 """States of an execution that has not ended."""
 
 
@@ -59,7 +59,7 @@ class LambdaExecutions:
     def start(self, turn: QueuedTurn) -> str:
         answer = self._call(
             "invoke",
-            {STARTED},
+            {ALREADY_STARTED_CODE},
             FunctionName=self._function,
             InvocationType="Event",
             DurableExecutionName=execution_name(self._function, turn),
@@ -68,16 +68,16 @@ class LambdaExecutions:
         return str((answer or {}).get("DurableExecutionArn", ""))
 
     def wake(self, callback: str) -> None:
-        self._call("send_durable_execution_callback_success", CLOSED, CallbackId=callback)
+        self._call("send_durable_execution_callback_success", CLOSED_CODES, CallbackId=callback)
 
     def stop(self, arn: str) -> None:
-        self._call("stop_durable_execution", CLOSED, DurableExecutionArn=arn)
+        self._call("stop_durable_execution", CLOSED_CODES, DurableExecutionArn=arn)
 
     def is_running(self, arn: str) -> bool:
         answer = self._call(
-            "get_durable_execution", CLOSED, DurableExecutionArn=arn, IncludeExecutionData=False
+            "get_durable_execution", CLOSED_CODES, DurableExecutionArn=arn, IncludeExecutionData=False
         )
-        return answer is not None and answer["Status"] in RUNNING
+        return answer is not None and answer["Status"] in RUNNING_STATUSES
 
     def turn_of(self, arn: str) -> str:
         answer = self._call(

@@ -55,7 +55,7 @@ def get_secret(arn: str) -> str | None:
 def _get(read: Callable[[], object], name: str) -> str | None:
     if time.monotonic() < _absent_until.get(name, 0.0):
         return None
-    give_up = time.monotonic() + THROTTLED_SECONDS
+    give_up_at = time.monotonic() + THROTTLED_SECONDS
     while True:
         try:
             value = read()
@@ -68,7 +68,7 @@ def _get(read: Callable[[], object], name: str) -> str | None:
             _absent_until[name] = time.monotonic() + ABSENT_SECONDS
             return None
         pause = random.uniform(0.5, 2.0)  # noqa: S311  # no secret
-        if code not in PARAMETER_THROTTLED or time.monotonic() + pause > give_up:
+        if code not in PARAMETER_THROTTLED or time.monotonic() + pause > give_up_at:
             raise ConfigurationUnavailable(f"{name} could not be read: {code}")
         time.sleep(pause)
 

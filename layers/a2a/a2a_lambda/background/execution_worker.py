@@ -121,7 +121,7 @@ class ExecutionWorker:
             # Other turns may change the context before this one ends. Each run must see it as the first one
             # did.
             current = await threads.run(self._store.get_context, head.scope, head.context_id)
-            context = current.before(head.turn_id, head.task_id).seen()
+            context = current.before(head.turn_id, head.task_id).turn_document()
             sequence = await threads.run(self._store.append, head, [Event(context=context)], after=sequence)
 
         def callback_url(key: str) -> str:
@@ -132,7 +132,7 @@ class ExecutionWorker:
             head,
             taken_turn.message["message"],
             taken_turn.message["options"],
-            context=Context.of_seen(context),
+            context=Context.of_turn_document(context),
             pending=head.pending,
             deadline=deadline,
             engine=engine,

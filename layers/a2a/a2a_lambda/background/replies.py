@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import OPERATION, Event, Part
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, answered_head, held_for_reply, reply_events
+from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, answered_head, reply_events, replying_head
 
 
 async def store_reply(
@@ -42,7 +42,7 @@ async def store_reply(
     new_head = answered_head(change(base.with_events_after(events)), wait, now)
     if new_head.fits:
         return await threads.run(store.update_head, new_head)
-    held_head = await threads.run(store.update_head, held_for_reply(head, now))
+    held_head = await threads.run(store.update_head, replying_head(head, now))
     last = await threads.run(store.append, held_head, events, after=held_head.committed)
     head = change(replace(held_head, sequence=last, committed=last))
     return await threads.run(store.update_head, answered_head(head, wait, store.clock()))

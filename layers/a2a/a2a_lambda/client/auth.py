@@ -28,7 +28,7 @@ DEFAULT_LIFE_SECONDS = 300.0
 MOST_TOKENS = 1_000
 """Tokens that a process remembers: an agent may sign in with other credentials for each of its users."""
 
-TOKEN_BYTES = 64_000
+TOKEN_ANSWER_BYTES = 64_000
 """Most bytes of an answer with a token."""
 
 
@@ -111,7 +111,7 @@ class ClientCredentials(httpx2.Auth):
 
     def _keep(self, body: bytes, status: int) -> None:
         try:
-            content = strictjson.loads(body) if len(body) <= TOKEN_BYTES else None
+            content = strictjson.loads(body) if len(body) <= TOKEN_ANSWER_BYTES else None
         except ParseError:
             content = None
         fields = content if isinstance(content, dict) else {}

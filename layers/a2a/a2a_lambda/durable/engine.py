@@ -139,7 +139,7 @@ def error_beside_end(error: BaseException) -> BaseException | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class OperationNotice:
     """What an operation does now, for clients that show it. A replay does not repeat it.
 
     kind: step, sleep or wait. state: started, ended or failed. until: Unix time at which a pause or a wait
@@ -247,7 +247,7 @@ class Engine(Protocol):
     def callback_url(self, key: str) -> str:
         """URL whose call ends a wait."""
 
-    def observe(self, observer: Callable[[Notice], None]) -> None:
+    def observe(self, observer: Callable[[OperationNotice], None]) -> None:
         """Tell an observer what the operations do, on the agents' loop."""
 
 

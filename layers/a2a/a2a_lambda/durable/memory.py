@@ -12,16 +12,16 @@ from typing import Any, NoReturn
 
 from a2a_lambda.durable.engine import (
     Engine,
-    Notice,
     OpenWait,
     OperationKeys,
+    OperationNotice,
     Reply,
     Retry,
     Suspended,
     Wait,
     gather,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, kept_error
+from a2a_lambda.durable.outcomes import MISTAKES, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
 from a2a_lambda.protocol.model import Part
 
@@ -96,7 +96,7 @@ class MemoryEngine:
     ) -> bytes:
         await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
         if (operation := self._replay("step", name)) is None:
-            result = await _tries(name, call, Retry(attempts=1) if once else retry)
+            result = await _try_step(name, call, Retry(attempts=1) if once else retry)
             operation = self._keep("step", name, result)
         kept_result: bytes = operation.result()
         return kept_result
@@ -137,7 +137,7 @@ class MemoryEngine:
     def callback_url(self, key: str) -> str:
         return f"https://callbacks.invalid/{key}"
 
-    def observe(self, observer: Callable[[Notice], None]) -> None:
+    def observe(self, observer: Callable[[OperationNotice], None]) -> None:
         """A test reads `Answer.steps` instead."""
 
     def _replay(self, kind: str, name: str) -> KeptResult | None:
@@ -169,7 +169,7 @@ class MemoryEngine:
         return operation
 
 
-async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) -> bytes | StepFailed:
+async def _try_step(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) -> bytes | StepFailed:
     """What a step returned, tried without pauses; or how its last try failed."""
     attempt = 0
     while True:
@@ -178,7 +178,7 @@ async def _tries(name: str, call: Callable[[], Awaitable[bytes]], retry: Retry) 
             return await call()
         except Exception as error:
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
-                failure = StepFailed(name, type(error).__name__, str(kept_error(error)))
+                failure = StepFailed(name, type(error).__name__, str(shorten_error(error)))
                 failure.__cause__ = error
                 return failure
 
@@ -195,7 +195,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
     except TimeoutError as error:
         raise TimeoutError(str(error)) from error
     except (Exception, asyncio.CancelledError) as error:
-        raise StepFailed(name, type(error).__name__, str(kept_error(error))) from error
+        raise StepFailed(name, type(error).__name__, str(shorten_error(error))) from error
 
 
 def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:

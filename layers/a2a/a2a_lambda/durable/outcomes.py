@@ -39,7 +39,7 @@ MISTAKES = (ConfigurationError, NotKept)
 """Mistakes of an agent's code: a step that makes one is not tried again."""
 
 
-def kept_error(error: BaseException) -> Exception:
+def shorten_error(error: BaseException) -> Exception:
     """The error, or one whose type has the same name, with the beginning of its text: a durable execution
     keeps all of a text, and refuses a long one. Raises the error if it cancels the whole task, and not only a
     branch."""
@@ -145,7 +145,7 @@ class BranchOutcome:
         except StepFailed as error:
             return json.dumps({"failed": [error.name, error.kind, error.text]})
         except (Exception, asyncio.CancelledError) as error:
-            shortened = kept_error(error)
+            shortened = shorten_error(error)
             logger.exception("branch %s failed", name)
             return json.dumps({"failed": [name, type(error).__name__, str(shortened)]})
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
-from a2a_lambda.http.error_responses import JSON, failure_response
+from a2a_lambda.http.error_responses import JSON, http_error_response
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
 
@@ -32,5 +32,5 @@ async def handle(request: Request, token_text: str) -> Response:
         data = strictjson.loads(body) if body.strip() else None
         await kit.waits.end(token, data)
     except (ProtocolError, StoreError) as cause:
-        return failure_response(cause)
+        return http_error_response(cause)
     return Response(b"{}", media_type=JSON)

@@ -54,10 +54,10 @@ class Rest:
         return strictjson.dumps({} if value is None else value)
 
     def error(self, wire: Wire, error: ProtocolError) -> bytes:
-        return strictjson.dumps(wire.encode_failure(error)[1])
+        return strictjson.dumps(wire.encode_http_error(error)[1])
 
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
-        status, body = wire.encode_failure(error)
+        status, body = wire.encode_http_error(error)
         if streaming and wire.stream_errors_as_events and isinstance(error, StreamingNotSupported):
             # This client expects a stream, whatever the card says. It gets a stream of one event: the error.
             return Response(
@@ -78,7 +78,7 @@ async def handle(request: Request, path: str) -> Response:
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             verbs = ", ".join(dict.fromkeys(match.route.verb for match in matches))
-            _, body = wire.encode_failure(
+            _, body = wire.encode_http_error(
                 InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
             )
             body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}

@@ -14,7 +14,7 @@ from a2a_lambda.protocol.model import Published
 KEEP_ALIVE_SECONDS = 3.0
 """Seconds of silence before a keep-alive. A cold start of two seconds still fits into a client's five."""
 
-MOST_READY = 32
+MAX_ITEMS_AT_ONCE = 32
 """Items that are read at once. Then the event loop does something else."""
 
 COMMENT = b": \n"
@@ -53,7 +53,7 @@ async def with_silences(
             ready = ready + 1 if pending.done() else 0
             # Many items that are ready would keep the event loop from everything else, such as the renewal
             # of the lease.
-            if ready == MOST_READY:
+            if ready == MAX_ITEMS_AT_ONCE:
                 ready = 0
                 await asyncio.sleep(0)
             if not pending.done():

@@ -21,7 +21,7 @@ from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.wire.shared import fields
-from a2a_lambda.wire.shared.error_json import encode_failure
+from a2a_lambda.wire.shared.error_json import encode_http_error
 
 
 async def handle(request: Request, name: str | None) -> Response:
@@ -41,7 +41,7 @@ async def handle(request: Request, name: str | None) -> Response:
         upload = await kit.files.new_upload(scope, size)
     except Exception as cause:
         error = to_protocol_error(cause)
-        status, failure = encode_failure(error)
+        status, failure = encode_http_error(error)
         return Response(strictjson.dumps(failure), status, error.headers, JSON)
     body = {
         "url": upload.reference,

@@ -128,12 +128,12 @@ class TurnHandler:
             raise failures[0]
         return answers
 
-    def _answer_operator(self, wanted: Any) -> Any:
+    def _answer_operator(self, selection: Any) -> Any:
         triggers = self._get_triggers()
-        if wanted == {}:
+        if selection == {}:
             return {"schedules": triggers.describe()}
         try:
-            names = [wanted[name] for name in ("agent", "id", "key")]
+            names = [selection[name] for name in ("agent", "id", "key")]
         except (TypeError, KeyError):
             return {"error": 'write {"schedules": {"agent": …, "id": …, "key": …}}, or {"schedules": {}}'}
         try:

@@ -70,11 +70,11 @@ class Metrics:
             logger.exception("metrics were not written")
 
     def _add(self, values: Values, dimensions: Dimensions) -> None:
-        own = [name for name in dimensions if self._splits_by_agent or name != "agent"]
-        sets = [["service", *own]]
-        if "agent" in own and any(name in TIME_METRICS for name in values):
+        metric_dimensions = [name for name in dimensions if self._splits_by_agent or name != "agent"]
+        sets = [["service", *metric_dimensions]]
+        if "agent" in metric_dimensions and any(name in TIME_METRICS for name in values):
             sets.append(["service"])
-        if "agent" in own and "Turns" in values:
+        if "agent" in metric_dimensions and "Turns" in values:
             sets.append(["service", "outcome"])
         fields = {"service": self._service, **telemetry.ids(), **dimensions}
         numbers = {name: value * 1000 if name in TIME_METRICS else value for name, value in values.items()}

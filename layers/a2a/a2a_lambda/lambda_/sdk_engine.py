@@ -49,15 +49,15 @@ from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 from a2a_lambda.background.execution_worker import EarlierRuns
 from a2a_lambda.durable.engine import (
     Engine,
-    Notice,
     OpenWait,
     OperationKeys,
+    OperationNotice,
     Reply,
     Retry,
     Suspended,
     Wait,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, kept_error
+from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 
 STEP_END_MARGIN_SECONDS = 5.0
@@ -84,7 +84,7 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
-    times: what suspended operations wait for, by their key. tell: takes the notices of the operations.
+    times: what suspended operations wait for, by their key. observer: takes the notices of the operations.
     told_notices: kind, name and state of those that were told. work: steps and branches that run. steps:
     the steps among them. is_canceled: the turn has ended, or was canceled.
     """
@@ -93,7 +93,7 @@ class RunState:
     seconds: float
     earlier: EarlierRuns = field(default_factory=EarlierRuns)
     url: Callable[[str], str] = str
-    tell: Callable[[Notice], None] = lambda _: None
+    observer: Callable[[OperationNotice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     told_notices: set[tuple[str, str, str]] = field(default_factory=set)
@@ -121,12 +121,12 @@ class RunState:
         """Seconds that a step has now."""
         return self.deadline - STEP_END_MARGIN_SECONDS - time.monotonic()
 
-    def announce(self, notice: Notice) -> None:
+    def announce(self, notice: OperationNotice) -> None:
         """Tell what a pause or a wait does, unless this run or an earlier one has told it."""
         content = (notice.kind, notice.name, notice.state)
         if content not in self.told_notices and content not in self.earlier.told_notices:
             self.told_notices.add(content)
-            self.tell(notice)
+            self.observer(notice)
 
     def suspension(self) -> Suspended:
         return Suspended([*self.waits.values()], min(self.times.values(), default=0.0))
@@ -189,14 +189,16 @@ class OperationThread:
         )
 
         async def call_and_report() -> bytes:
-            self._run.tell(Notice("step", name, "started"))
+            self._run.observer(OperationNotice("step", name, "started"))
             try:
                 result = await call()
             except Exception as error:
                 logger.exception("step %s failed", name)
-                self._run.tell(Notice("step", name, "failed"))
-                raise kept_error(error) from None
-            self._run.tell(Notice("step", name, "failed" if StepOutcome.is_refusal(result) else "ended"))
+                self._run.observer(OperationNotice("step", name, "failed"))
+                raise shorten_error(error) from None
+            self._run.observer(
+                OperationNotice("step", name, "failed" if StepOutcome.is_refusal(result) else "ended")
+            )
             return result
 
         def body(_: Any) -> str:
@@ -235,7 +237,7 @@ class OperationThread:
 
     async def sleep(self, name: str, seconds: int) -> None:
         pause = partial(self._context.wait, Duration(seconds=seconds), name=name)
-        notice = Notice("sleep", self._pauses.take(name), "started", time.time() + seconds)
+        notice = OperationNotice("sleep", self._pauses.take(name), "started", time.time() + seconds)
         await self._do(f"sleep {name}", pause, notice)
 
     async def wait_for(self, wait: Wait) -> Reply:
@@ -258,7 +260,9 @@ class OperationThread:
 
         # A replay comes here again, later.
         until = self._run.earlier.timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
-        return await self._do(f"wait {wait.key}", operation, Notice("wait", wait.key, "started", until))
+        return await self._do(
+            f"wait {wait.key}", operation, OperationNotice("wait", wait.key, "started", until)
+        )
 
     async def parallel(
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]], labels: Sequence[str]
@@ -285,10 +289,12 @@ class OperationThread:
     def callback_url(self, key: str) -> str:
         return self._run.url(key)
 
-    def observe(self, observer: Callable[[Notice], None]) -> None:
-        self._run.tell = observer
+    def observe(self, observer: Callable[[OperationNotice], None]) -> None:
+        self._run.observer = observer
 
-    async def _do(self, what: str, operation: Callable[[], Result], notice: Notice | None = None) -> Result:
+    async def _do(
+        self, what: str, operation: Callable[[], Result], notice: OperationNotice | None = None
+    ) -> Result:
         """Run an operation in the branch's thread. notice: says that a pause or a wait has begun."""
         if self.suspension is not None:
             raise self.suspension
@@ -312,7 +318,7 @@ class OperationThread:
 
         def tell_end() -> None:
             if notice is not None:
-                self._run.announce(Notice(notice.kind, notice.name, "ended"))
+                self._run.announce(OperationNotice(notice.kind, notice.name, "ended"))
 
         future: Future[Result] = Future()
         self._requests.put((watched, future))

@@ -34,7 +34,7 @@ READ_AT_ONCE = 4
 
 async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
     """A page of a scope's tasks. Raises InvalidParams for a page token that the kit did not make."""
-    page = TaskQuery(
+    query = TaskQuery(
         size=request.get("pageSize", PAGE_SIZE),
         state=request.get("status", ""),
         context_id=request.get("contextId", ""),
@@ -43,14 +43,14 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     total: int | None = None
     try:
         if "pageToken" in request:
-            position, total = _read_token(request["pageToken"], page)
-            page = replace(page, after=position)
-        task_page = await threads.run(store.indexes.list_tasks, scope, page)
+            position, total = _read_token(request["pageToken"], query)
+            query = replace(query, after=position)
+        task_page = await threads.run(store.indexes.list_tasks, scope, query)
     except ValueError:
         raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken") from None
     if total is None:
         total = (
-            await threads.run(store.indexes.count_tasks, scope, page)
+            await threads.run(store.indexes.count_tasks, scope, query)
             if task_page.after
             else len(task_page.tasks)
         )
@@ -60,12 +60,12 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
     position = task_page.after if last == len(task_page.tasks) else task_page.tasks[last - 1][1]
     token = ""
     if position:
-        fields = strictjson.dumps([position, total, _digest(page, position, total)])
+        fields = strictjson.dumps([position, total, _digest(query, position, total)])
         token = encode_base64url(fields)
     return ListTasksResponse(
         tasks=tasks,
         nextPageToken=token,
-        pageSize=page.size,
+        pageSize=query.size,
         totalSize=total,
     )
 
@@ -120,18 +120,18 @@ async def _read_task(store: Store, head: Head | None, request: ListTasksRequest)
     return truncate_history(task, length)
 
 
-def _digest(page: TaskQuery, position: str, total: int) -> str:
+def _digest(query: TaskQuery, position: str, total: int) -> str:
     """Binds a token to its list."""
-    source = strictjson.dumps([page.state, page.context_id, page.since, position, total])
+    source = strictjson.dumps([query.state, query.context_id, query.since, position, total])
     return hashlib.sha256(source).hexdigest()[:16]
 
 
-def _read_token(token: str, page: TaskQuery) -> tuple[str, int]:
+def _read_token(token: str, query: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
         position, total, digest = strictjson.loads(decode_raw(token))
     except (TypeError, ParseError):
         raise ValueError from None
-    if not isinstance(position, str) or type(total) is not int or digest != _digest(page, position, total):
+    if not isinstance(position, str) or type(total) is not int or digest != _digest(query, position, total):
         raise ValueError
     return position, total

@@ -50,25 +50,25 @@ class Indexes:
         self._table = table
         self._shards = shards
 
-    def list_tasks(self, scope: Scope, page: TaskQuery) -> TaskPage:
-        """A page of a scope's tasks, newest first. It has fewer than `page.size` tasks, even none, if
-        READ_LIMIT tasks had to be read for them. Raises ValueError if `page.after` is not a position in the
+    def list_tasks(self, scope: Scope, query: TaskQuery) -> TaskPage:
+        """A page of a scope's tasks, newest first. It has fewer than `query.size` tasks, even none, if
+        READ_LIMIT tasks had to be read for them. Raises ValueError if `query.after` is not a position in the
         list."""
-        if page.after and page.after < page.since:
+        if query.after and query.after < query.since:
             raise ValueError("after the end of the list")
         matches: list[Item] = []
         # Up to here, every shard was read: the latest of the positions where one was not read further.
         end = ""
         for shard in range(self._shards):
-            arguments = _query(self._table, items.listing(scope, shard), page)
-            if page.after:
-                arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, page.after)
-            first = QUERY_LIMIT if page.state or page.context_id else page.size + 1
+            arguments = _query(self._table, items.listing(scope, shard), query)
+            if query.after:
+                arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, query.after)
+            first = QUERY_LIMIT if query.state or query.context_id else query.size + 1
             match_count = 0
             for answer in _answers(self._table, arguments, first, READ_LIMIT // self._shards):
                 matches += answer["Items"]
                 match_count += len(answer["Items"])
-                if match_count > page.size:
+                if match_count > query.size:
                     break
             if "LastEvaluatedKey" in answer:
                 # This shard may have older tasks than that. A page ends where the least-read shard ends, or
@@ -80,18 +80,18 @@ class Indexes:
             for position in sorted(item["changed"]["S"] for item in matches)
         }
         positions = sorted((position for position in newest.values() if position >= end), reverse=True)
-        if len(positions) > page.size:
-            end = positions[page.size - 1]
+        if len(positions) > query.size:
+            end = positions[query.size - 1]
         return TaskPage(
-            [(items.listed_id(position), position) for position in positions[: page.size]], after=end
+            [(items.listed_id(position), position) for position in positions[: query.size]], after=end
         )
 
-    def count_tasks(self, scope: Scope, page: TaskQuery) -> int:
+    def count_tasks(self, scope: Scope, query: TaskQuery) -> int:
         """Number of tasks in a list, on all its pages, which are those that match among the READ_LIMIT newest
         ones."""
         count = 0
         for shard in range(self._shards):
-            arguments = {**_query(self._table, items.listing(scope, shard), page), "Select": "COUNT"}
+            arguments = {**_query(self._table, items.listing(scope, shard), query), "Select": "COUNT"}
             limit = READ_LIMIT // self._shards
             count += sum(answer["Count"] for answer in _answers(self._table, arguments, limit, limit))
         return count
@@ -111,36 +111,36 @@ class Indexes:
         return tasks
 
 
-def _answers(table: Table, query: dict[str, Any], first: int, limit: int) -> Iterator[Mapping[str, Any]]:
+def _answers(table: Table, arguments: dict[str, Any], first: int, limit: int) -> Iterator[Mapping[str, Any]]:
     """Answers of a query that reads at most `limit` tasks, and at most `first` in its first answer."""
     size = first
     while True:
-        answer = table.query_page({**query, "Limit": min(size, limit)})
+        answer = table.query_page({**arguments, "Limit": min(size, limit)})
         yield answer
         # `ScannedCount` is what was read, whether or not it matched. A filter that matches nothing must not
         # read the whole list.
         limit -= answer["ScannedCount"]
         if limit <= 0 or "LastEvaluatedKey" not in answer:
             return
-        query = {**query, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        arguments = {**arguments, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
         size = max(size, QUERY_LIMIT)
 
 
-def _query(table: Table, listing: dict[str, str], page: TaskQuery) -> dict[str, Any]:
+def _query(table: Table, listing: dict[str, str], query: TaskQuery) -> dict[str, Any]:
     keys = "listing = :listing"
     values = {":listing": listing, ":now": number(int(table.clock()))}
     filters, names = ["expires > :now"], {}
-    if page.since:
+    if query.since:
         keys += " AND changed >= :since"
-        values[":since"] = {"S": page.since}
-    if page.state:
+        values[":since"] = {"S": query.since}
+    if query.state:
         filters.append("#state = :state")
         names["#state"] = "state"
-        values[":state"] = {"S": page.state}
-    if page.context_id:
+        values[":state"] = {"S": query.state}
+    if query.context_id:
         filters.append("#context = :context")
         names["#context"] = "context"
-        values[":context"] = {"S": page.context_id}
+        values[":context"] = {"S": query.context_id}
     arguments: dict[str, Any] = {
         "IndexName": "by-status-time",
         "ScanIndexForward": False,

@@ -40,14 +40,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Every key in Parameter Store. loaded: Unix time at which the first one was read. issuers_loaded: the
-    same for the issuers, which is earlier if they could not be read; 0 = never. is_of_card: no key was looked
-    for, only the issuers that a card names."""
+    """Every key in Parameter Store.
 
-    loaded: float
+    loaded_at: Unix time at which the first one was read. issuers_loaded_at: the same for the issuers, which
+    is earlier if they could not be read; 0 = never. is_of_card: no key was looked for, only the issuers that
+    a card names.
+    """
+
+    loaded_at: float
     pages: int
     rows: Rows
-    issuers_loaded: float
+    issuers_loaded_at: float
     is_of_card: bool = False
 
 
@@ -56,7 +59,7 @@ class Load:
     """A load of the keys. One container at a time may load them.
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded: see Copy; None = at started_at.
+    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see Copy; None = at started_at.
     """
 
     started_at: float
@@ -64,13 +67,13 @@ class Load:
     token: str = ""
     part: int = 0
     rows: Rows = field(default_factory=list)
-    issuers_loaded: float | None = None
+    issuers_loaded_at: float | None = None
     is_of_card: bool = False
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def as_copy(self) -> Copy:
-        issuers_loaded = self.started_at if self.issuers_loaded is None else self.issuers_loaded
-        return Copy(self.started_at, self.pages, self.rows, issuers_loaded, self.is_of_card)
+        issuers_loaded_at = self.started_at if self.issuers_loaded_at is None else self.issuers_loaded_at
+        return Copy(self.started_at, self.pages, self.rows, issuers_loaded_at, self.is_of_card)
 
 
 class Copies:
@@ -131,8 +134,8 @@ class Copies:
         now, copy = self._table.clock(), load.as_copy()
         item = {
             **items.keys_key(self._path, "copy"),
-            "loaded": {"N": str(copy.loaded)},
-            "issuers_loaded": {"N": str(copy.issuers_loaded)},
+            "loaded": {"N": str(copy.loaded_at)},
+            "issuers_loaded": {"N": str(copy.issuers_loaded_at)},
             "pages": number(copy.pages),
             "rows": {"B": zlib.compress(strictjson.dumps(copy.rows))},
             "card": {"BOOL": copy.is_of_card},

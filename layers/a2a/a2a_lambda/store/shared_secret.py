@@ -29,8 +29,8 @@ class SharedSecret:
             if item is None:
                 with suppress(ConditionFailed):  # another container was first
                     value = {"B": secrets.token_bytes(BYTES)}
-                    new = {**self._key, "value": value, "expires": number(NEVER)}
-                    self._table.put(new, "attribute_not_exists(pk)")
+                    new_item = {**self._key, "value": value, "expires": number(NEVER)}
+                    self._table.put(new_item, "attribute_not_exists(pk)")
                 item = self._table.get(self._key)
             if item is None:
                 raise StoreError("a secret of the deployment could not be made")

@@ -145,7 +145,7 @@ class Context:
             changed=changed,
         )
 
-    def seen(self) -> Json:
+    def turn_document(self) -> Json:
         """What a turn sees of the context."""
         return {"memory": self.memory, **self.document_of_conversation()}
 
@@ -157,8 +157,8 @@ class Context:
         }
 
     @classmethod
-    def of_seen(cls, document: Json) -> "Context":
-        """The context that `seen` described. It cannot be stored in place of the whole one."""
+    def of_turn_document(cls, document: Json) -> "Context":
+        """The context that `turn_document` described. It cannot be stored in place of the whole one."""
         return cls(memory=document["memory"], conversation=conversation_of(document))
 
 

@@ -91,7 +91,7 @@ def suspended_head(
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 
 
-def still_asking(new_head: Head, old_head: Head, *, has_new_events: bool) -> Head:
+def asking_head(new_head: Head, old_head: Head, *, has_new_events: bool) -> Head:
     """The head of a turn that asks the same question again, because the run that asked it died, or a timer
     woke the turn. The client sees one question, not two.
 
@@ -128,7 +128,7 @@ def reply_events(head: Head, reply: Event) -> list[Event]:
     return [head.closing_event(), reply] if head.is_stopped else [reply]
 
 
-def held_for_reply(head: Head, now: float) -> Head:
+def replying_head(head: Head, now: float) -> Head:
     """The head of a suspended turn while a reply is appended that the head cannot hold. Meanwhile no run
     continues without the reply, and no other reply comes between."""
     return replace(head.with_new_epoch(), holder=REPLYING, lease=now + REPLY_SECONDS)

@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import INTERRUPTED
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context, TurnRecord
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.tasks.suspension import question_of, still_asking, suspended_head
+from a2a_lambda.tasks.suspension import asking_head, question_of, suspended_head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
 from a2a_lambda.turns.lease import Lease
@@ -98,7 +98,7 @@ class Ending:
                 if question_head is None:
                     return newer
                 has_new_events = sequence != self._claim.sequence
-                return still_asking(newer, question_head, has_new_events=has_new_events)
+                return asking_head(newer, question_head, has_new_events=has_new_events)
 
             try:
                 await self._lease.update(change)

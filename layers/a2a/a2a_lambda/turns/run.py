@@ -19,7 +19,7 @@ from contextlib import aclosing
 from a2a_lambda import mistakes, telemetry, tracing
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.catalog.agents import Loading, agent_of
-from a2a_lambda.durable.engine import Notice, Suspended
+from a2a_lambda.durable.engine import OperationNotice, Suspended
 from a2a_lambda.errors import (
     AgentMistake,
     FileAbsent,
@@ -197,7 +197,7 @@ class Run:
                 size = self._builder.size_bytes
                 # A replay outputs again what an earlier run has stored. Notices of operations are always
                 # new.
-                is_notice = any(isinstance(output, Notice) for output in batch.outputs)
+                is_notice = any(isinstance(output, OperationNotice) for output in batch.outputs)
                 # A plain skill, which a router may have chosen, is not replayed: its artifacts begin anew.
                 if self._claim.replay is not None and turn.engine is not None and not is_notice:
                     events = self._claim.replay.take(events)

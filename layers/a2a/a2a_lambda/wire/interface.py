@@ -8,7 +8,7 @@ from a2a_lambda.errors import MethodNotFound, ProtocolError, excerpt
 from a2a_lambda.protocol.model import Event, Json, Task
 from a2a_lambda.protocol.requests import Operation, Recipient
 from a2a_lambda.wire.shared.card_json import Description
-from a2a_lambda.wire.shared.error_json import encode_failure
+from a2a_lambda.wire.shared.error_json import encode_http_error
 
 
 def unsupported_codec(value: Json) -> Any:
@@ -70,7 +70,7 @@ class Wire:
     decode_event: Callable[[Json], Event] = unsupported_codec
     encode_notification: Callable[[Task], Json]
     encode_error: Callable[[ProtocolError], Json]
-    encode_failure: Callable[[ProtocolError], tuple[int, Json]] = encode_failure
+    encode_http_error: Callable[[ProtocolError], tuple[int, Json]] = encode_http_error
     notifies_events: bool = False
     media_type: str = "application/json"
     blocking_by_default: bool = False

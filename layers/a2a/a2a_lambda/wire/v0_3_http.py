@@ -43,9 +43,9 @@ LISTED_STATES = {
 """States by the spellings that a list may be filtered by, besides those of 1.0."""
 
 
-def encode_failure(error: ProtocolError) -> tuple[int, Json]:
+def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     """Code and message are outside the status, too: clients of 0.3 look for them there."""
-    http, body = error_json.encode_failure(error)
+    http, body = error_json.encode_http_error(error)
     return http, {**body, "code": error.code, "message": str(error)}
 
 
@@ -281,5 +281,5 @@ WIRE = replace(
     decode_event=unsupported_codec,
     encode_notification=encode_task,
     encode_error=error_json.encode_error,
-    encode_failure=encode_failure,
+    encode_http_error=encode_http_error,
 )

@@ -226,10 +226,10 @@ class IssuerKeys:
         if fetch := self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS):
             self._renew(issuer, fetch)
             keyring = self._read(issuer)
-        give_up = self._clock() + FETCH_WAIT_SECONDS
+        give_up_at = self._clock() + FETCH_WAIT_SECONDS
         while not keyring.has_usable_key(kid, self._clock()):
             state = self._copies.read_fetch_state(issuer)
-            if state == "failed" or (state == "busy" and self._clock() >= give_up):
+            if state == "failed" or (state == "busy" and self._clock() >= give_up_at):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
             if state != "busy":
                 return self._read(issuer)

@@ -142,26 +142,28 @@ class Skill:
                     )
                 self.parameters.append(Parameter(name, hint, parameter.default))
 
-    def read_message(self, turn: Turn, asked: str | None) -> tuple[dict[str, Json], str]:
+    def read_message(self, turn: Turn, asked_name: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
-        and the text, if it is an answer of the user's. asked: the parameter that was asked for."""
+        and the text, if it is an answer of the user's. asked_name: the parameter that was asked for."""
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
         is_object = bool(self.parameters) and text.startswith("{")
-        written: Any = {}
+        text_object: Any = {}
         if is_object:
             with suppress(ParseError):
-                written = strictjson.loads(text.encode())
+                text_object = strictjson.loads(text.encode())
         # An object of arguments is no answer, unless the parameter that was asked for takes it as it is. Then
         # it may have a field with the parameter's own name.
         is_value = False
-        parameter = next((parameter for parameter in self.parameters if parameter.name == asked), None)
+        parameter = next((parameter for parameter in self.parameters if parameter.name == asked_name), None)
         if parameter is not None and is_object:
             has_field = parameter.name in self._property(parameter.name).get("properties", {})
-            is_argument = asked in written and (not has_field or parameter.takes(slot_text(written[asked])))
+            is_argument = asked_name in text_object and (
+                not has_field or parameter.takes(slot_text(text_object[asked_name]))
+            )
             is_value = not is_argument and self._takes_object(parameter, text)
         if not objects and not is_value:
-            objects.append(written)
+            objects.append(text_object)
         names = {parameter.name for parameter in self.parameters}
         values = {
             name: value

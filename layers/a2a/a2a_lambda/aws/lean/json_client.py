@@ -60,7 +60,7 @@ THROTTLED_PAUSE_SECONDS = 1.0
 
 MAX_RETRY_PAUSE_SECONDS = 20.0
 
-MAX_LONGER_SECONDS = 5.0
+MAX_EXTRA_PAUSE_SECONDS = 5.0
 """Most seconds by which a service can make a pause longer."""
 
 THROTTLED_COST = 5
@@ -137,7 +137,7 @@ class JsonClient:
                     # come back together.
                     longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
                     pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_RETRY_PAUSE_SECONDS)  # noqa: S311  # no secret
-                    self._sleep(max(pause, min(asked_pause, pause + MAX_LONGER_SECONDS)))
+                    self._sleep(max(pause, min(asked_pause, pause + MAX_EXTRA_PAUSE_SECONDS)))
                 else:
                     self._quota.give(cost or 1)
                     return answer

@@ -31,7 +31,7 @@ from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import card_json, jsonrpc
-from a2a_lambda.wire.shared.error_json import encode_failure
+from a2a_lambda.wire.shared.error_json import encode_http_error
 
 CARD_MAX_AGE_SECONDS = 300
 """Seconds for which a client may use a card without asking again."""
@@ -76,7 +76,7 @@ async def qianfan(request: Request) -> Response:
         return await _card(request, card_json.qianfan, needs_key=True)
     except KitError as cause:
         error = to_protocol_error(cause)
-        status, _ = encode_failure(error)
+        status, _ = encode_http_error(error)
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
         return Response(strictjson.dumps(body), status, error.headers, JSON)

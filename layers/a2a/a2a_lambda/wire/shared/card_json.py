@@ -261,9 +261,12 @@ def uploads_extension(source: Description) -> list[Object]:
 
 def _extensions(source: Description) -> list[Object]:
     skills = [{"id": skill, "inputSchema": schema} for skill, schema in source.input_schemas.items()]
-    own = [extension.model_dump(exclude_none=True) for extension in source.card.extensions]
+    card_extensions = [extension.model_dump(exclude_none=True) for extension in source.card.extensions]
     return [
         {"uri": PROTOCOL_EXTENSION, "description": "User, device, location, images; commands", "params": {}},
         {"uri": INTENT_EXTENSION, "description": "Skills called with slots", "params": {"skills": skills}},
-        *({key: value for key, value in extension.items() if value is not False} for extension in own),
+        *(
+            {key: value for key, value in extension.items() if value is not False}
+            for extension in card_extensions
+        ),
     ]

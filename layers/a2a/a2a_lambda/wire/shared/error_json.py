@@ -61,7 +61,7 @@ def encode_error(error: ProtocolError) -> Json:
     return result
 
 
-def encode_failure(error: ProtocolError) -> tuple[int, Json]:
+def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     """HTTP status and body."""
     kind = ERROR_KINDS[error.code]
     http = kind.http if error.status == 200 else error.status

@@ -213,11 +213,13 @@ def _sample_number(schema: Object) -> float:
     numbers = [1, *(limit + offset for limit in limits.values() for offset in (0, 1, -1))]
     numbers.append(sum(limits.values()) / 2)
     if unit := schema.get("multipleOf"):
-        numbers = [whole(number / unit) * unit for number in numbers for whole in (math.ceil, math.floor)]
-    fitting = (
+        numbers = [
+            rounding(number / unit) * unit for number in numbers for rounding in (math.ceil, math.floor)
+        ]
+    allowed_numbers = (
         number for number in numbers if all(COMPARISONS[key](number, limit) for key, limit in limits.items())
     )
-    return next(fitting, 1)
+    return next(allowed_numbers, 1)
 
 
 def _reference(schema: Json) -> str:
@@ -226,28 +228,30 @@ def _reference(schema: Json) -> str:
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
-def _schema_names(agent: Description, prefix: str, taken: Mapping[str, Object]) -> Iterator[tuple[str, str]]:
+def _schema_names(
+    agent: Description, prefix: str, taken_names: Mapping[str, Object]
+) -> Iterator[tuple[str, str]]:
     """Name of the schema of each skill's parameters, by skill id."""
-    names = set(taken)
+    names = set(taken_names)
     for number, skill in enumerate(agent.input_schemas):
         words = _words(skill) or f"Skill{number + 1}"  # an id may have no letter of ASCII
         name = (_words(agent.name) if prefix else "") + words + "Arguments"
         yield skill, _reserve_name(name, names)
 
 
-def _reserve_name(name: str, taken: set[str]) -> str:
+def _reserve_name(name: str, taken_names: set[str]) -> str:
     """The name, or a longer one if it is taken. The returned name is taken from now on."""
-    while name in taken:
+    while name in taken_names:
         name += "_"
-    taken.add(name)
+    taken_names.add(name)
     return name
 
 
 def _with_definitions(name: str, schema: Object) -> Iterator[tuple[str, Object]]:
     """A schema and its definitions, each below the components. The definitions' names begin with its own."""
     definitions: Mapping[str, Object] = schema.get("$defs", {})
-    taken: set[str] = set()
-    names = {key: _reserve_name(f"{name}.{_words(key)}", taken) for key in definitions}
+    taken_names: set[str] = set()
+    names = {key: _reserve_name(f"{name}.{_words(key)}", taken_names) for key in definitions}
     references = {f"#/$defs/{key}": SCHEMAS + names[key] for key in definitions}
     yield name, _refer({key: value for key, value in schema.items() if key != "$defs"}, references)
     for key, definition in definitions.items():
