@@ -10,7 +10,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
-from a2a_lambda.errors import InvalidParams
+from a2a_lambda.errors import InvalidParams, TaskNotFound
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -152,6 +152,20 @@ def test_only_a_client_that_shows_forms_gets_one(mcp: Mcp, capability: Json, is_
 
 def test_credentials_are_not_asked_for_in_a_form(mcp: Mcp) -> None:
     assert "https://login.example.com" in text_of(mcp.call("private", {"message": "x"}))
+
+
+def test_an_answer_to_a_task_that_is_gone_is_an_error_for_the_client(
+    mcp: Mcp, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no result for its model, which did not name the task."""
+    asked = mcp.call("order", {"message": "please"})
+
+    async def get(*_: Any) -> Any:
+        raise TaskNotFound("gone")
+
+    monkeypatch.setattr(kit.service, "get", get)
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(asked, "L")}
+    assert "gone" in mcp.refusal("tools/call", params)["message"]
 
 
 def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, client: TestClient) -> None:

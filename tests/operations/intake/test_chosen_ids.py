@@ -9,6 +9,7 @@ import pytest
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import TaskNotFound, UnsupportedOperation
 from a2a_lambda.protocol.model import Task, TaskState, artifact_id
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
@@ -88,6 +89,22 @@ def test_a_conversation_outlives_its_task(send: Send, task_id: str, clock: Clock
         clock.now += 80_000  # of 86,400
     assert len(task["artifacts"]) == 1, "the task is a new one"
     assert len(texts) == 3, texts
+
+
+def test_of_two_first_messages_at_once_the_later_one_continues_the_task(
+    once: Once, task_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = once.messages.store.create_head
+
+    def create_later(head: Head) -> None:
+        monkeypatch.undo()
+        # The calls of the table come from threads, which have no event loop.
+        send_to(once, task_id, key="FIRST", body="a")
+        create(head)
+
+    monkeypatch.setattr(once.messages.store, "create_head", create_later)
+    task = send_to(once, task_id, key="SECOND", body="b")
+    assert (task["id"], len(task["artifacts"])) == (task_id, 2)
 
 
 def test_only_a_client_of_0_1_makes_a_task_by_naming_it(once: Once, task_id: str) -> None:

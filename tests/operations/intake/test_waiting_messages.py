@@ -82,11 +82,13 @@ def test_a_message_that_waited_sees_what_the_turn_before_has_said(
     assert question_of(bench, task_id) == "2: hi, 1: "
 
 
+@pytest.mark.parametrize("name", ["taskId", "contextId"])
 def test_of_two_answers_to_a_question_none_answers_the_next(
-    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """As after a double click, whose two messages have two ids."""
-    task_id = bench.send("order")["id"]
+    task = bench.send("order")
+    task_id, place = task["id"], {name: {"taskId": task["id"], "contextId": task["contextId"]}[name]}
     bench.work()
     update = bench.store.update_head
 
@@ -99,5 +101,5 @@ def test_of_two_answers_to_a_question_none_answers_the_next(
 
     monkeypatch.setattr(bench.store, "update_head", update_later)
     with pytest.raises(UnsupportedOperation, match="another message has answered the question"):
-        bench.send("order", taskId=task_id)
+        bench.send("order", **place)
     assert question_of(bench, task_id).startswith("2: ")
