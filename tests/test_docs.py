@@ -36,6 +36,14 @@ def test_the_tests_that_a_page_names_exist(page: Path) -> None:
             assert f"def {name}" in (ROOT / path).read_text("utf-8"), path
 
 
+@pytest.mark.parametrize("page", PAGES[2:], ids=lambda page: page.stem)
+def test_a_line_of_a_page_can_be_read_in_an_editor(page: Path) -> None:
+    """At most 120 characters, beside tables, programs and links that stand alone."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text("utf-8"))
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "["))]
+    assert [line for line in lines if len(line) > 120] == []
+
+
 def test_a_cdn_forwards_every_header_that_is_read() -> None:
     text = (ROOT / "docs/deploying.md").read_text("utf-8")
     assert [
