@@ -58,7 +58,11 @@ def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, na
 
 
 def test_an_error_names_the_field_that_is_wrong() -> None:
-    _, body = encode_http_error(errors.InvalidParams("must be text", path="params.message.parts[0].text"))
+    path = "params.message.parts[0].text"
+    _, body = encode_http_error(errors.InvalidParams(f"{path} must be text", path=path))
+    assert body["error"]["message"] == "Invalid parameters: message.parts[0].text must be text", (
+        "no params here"
+    )
     [detail] = body["error"]["details"]
     [violation] = detail["fieldViolations"]
     assert violation["field"] == "message.parts[0].text"

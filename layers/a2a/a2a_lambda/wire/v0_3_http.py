@@ -46,7 +46,7 @@ LISTED_STATES = {
 def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     """Code and message are outside the status, too: clients of 0.3 look for them there."""
     http, body = error_json.encode_http_error(error)
-    return http, {**body, "code": error.code, "message": str(error)}
+    return http, {**body, "code": error.code, "message": body["error"]["message"]}
 
 
 SEND_FIELDS_0_3 = protojson.spellings(["message", "request", "configuration", "metadata"])

@@ -66,7 +66,10 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     kind = ERROR_KINDS[error.code]
     http = kind.http if error.status == 200 else error.status
     status = kind.status if error.status == 200 else RPC_NAMES.get(http, kind.status)
-    body: Object = {"code": http, "status": status, "message": str(error), "details": _details(error)}
+    text = str(error)
+    if error.path is not None:  # this request has no params
+        text = text.replace(error.path, _field(error.path))
+    body: Object = {"code": http, "status": status, "message": text, "details": _details(error)}
     return http, {"error": body}
 
 
@@ -75,6 +78,10 @@ def _details(error: ProtocolError) -> list[Json]:
     if reason := ERROR_KINDS[error.code].reason:
         details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
     if error.path is not None:
-        violation = {"field": error.path.removeprefix("params."), "description": str(error)}
+        violation = {"field": _field(error.path), "description": str(error)}
         details.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
     return details
+
+
+def _field(path: str) -> str:
+    return path.removeprefix("params.")
