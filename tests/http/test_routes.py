@@ -181,6 +181,13 @@ def test_a_tenant_that_names_another_agent_than_the_path_is_refused(client: Test
     assert "the path and the tenant name different agents" in message
 
 
+@pytest.mark.parametrize("body", [{}, {"text": "hi"}])
+def test_a_request_without_a_message_is_told_what_is_missing(rest: Rest, body: Json) -> None:
+    answer = rest.ask("POST", "message:send", body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].endswith(": message is missing, and must be an object")
+
+
 @pytest.mark.parametrize("path", ["/uploads", "/a2a/probe/uploads"])
 @pytest.mark.parametrize(
     ("body", "words"),

@@ -24,7 +24,8 @@ Object = dict[str, Json]
 
 def mapping(value: Json, path: str) -> Object:
     if not isinstance(value, dict):
-        raise InvalidParams(f"{path} must be an object", path=path)
+        missing = "is missing, and " if value is None else ""
+        raise InvalidParams(f"{path} {missing}must be an object", path=path)
     return value
 
 
