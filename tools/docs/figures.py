@@ -1,5 +1,6 @@
 """Figures in the docs that a command writes, between two marks."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,7 +16,8 @@ def written(page: str, command: str, text: str) -> str:
     start, end = f"<!-- figures: {command} -->\n", "<!-- end of figures -->\n"
     head, _, rest = page.partition(start)
     _, _, tail = rest.partition(end)
-    return f"{head}{start}\n{text}\n\n{end}{tail}"
+    lines = "\n".join(line if line.startswith("|") else textwrap.fill(line, 118) for line in text.split("\n"))
+    return f"{head}{start}\n{lines}\n\n{end}{tail}"
 
 
 def write(page: Path, command: str, text: str) -> None:
