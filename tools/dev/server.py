@@ -4,6 +4,7 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB n
                         └── uvicorn's reloader ── the server, restarted after every edit
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,6 +38,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
+from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.agents import imports
 from tools.agents.watch import Watch
@@ -61,6 +63,15 @@ NO_SPANS = TelemetryConfig(tracing=False)
 """Of FastAPI itself: the kit has a span for each request."""
 
 RELOADED = ("functions", "layers/a2a")
+
+RESTARTED = "The server has stopped, or a file was edited. Please send the message again."
+"""What clients read of a turn that ran at that moment."""
+
+GRACE_SECONDS = 1
+"""Seconds that a turn has to finish by itself."""
+
+STOP_SECONDS = 3.0
+"""Seconds for which the end of all turns is waited for."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -101,7 +112,7 @@ def main() -> int:
             reload_dirs=list(RELOADED),
             reload_includes=["*.py", "*.yaml"],
             reload_excludes=list(NOT_RELOADED),
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=GRACE_SECONDS,
             log_level="warning",
             log_config=None,
         )
@@ -119,6 +130,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         LINES.end()
+        with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
+            async with asyncio.timeout(STOP_SECONDS):
+                await stop_turns(RESTARTED, after=GRACE_SECONDS)
         await super().shutdown(sockets)
 
 

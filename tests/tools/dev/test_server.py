@@ -157,18 +157,21 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: DevServer)
 
 
 def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
-    """Their turn is lost: a 503 that says so, and no traceback of the server's."""
+    """Their turns end at once, with a word that says what to do, and no traceback of the server's."""
     rpc = server.rpc()
     rpc.path = "/a2a/noisy"
     before = len(server.output.read_text())
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(rpc.post, request("message/send", {"message": message("slow")}))
-        server.until(lambda: "I saw slow" in server.output.read_text()[before:])
+        following = pool.submit(rpc.stream, "slow")
+        server.until(lambda: server.output.read_text()[before:].count("I saw slow") == 2)
         source = folder / "functions/agents/noisy/agent.py"
         source.write_text(source.read_text() + "\n")
-        answered = waiting.result(PATIENCE)
-    assert answered.status_code == 503
-    assert "send the message again" in answered.json()["error"]["message"]
+        sent_status = waiting.result(PATIENCE).json()["result"]["status"]
+        streamed_status = following.result(PATIENCE)[-1]["status"]
+    for status in (sent_status, streamed_status):
+        assert status["state"] == "failed"
+        assert "send the message again" in status["message"]["parts"][0]["text"]
     server.until(server.serves)
     assert "Traceback" not in server.output.read_text()[before:]
 

@@ -99,8 +99,8 @@ class Run:
         """
         self.audience.unread_limit = unread_limit
         task = asyncio.create_task(self._execute())
-        _running.add(task)
-        task.add_done_callback(_running.discard)
+        _running[task] = self
+        task.add_done_callback(_running.pop)
 
     async def run_to_end(self) -> None:
         """Run the turn, and read its events for no client. Raises StoreError."""
@@ -313,4 +313,16 @@ async def wait_for_turns() -> None:
         await asyncio.wait(_running)
 
 
-_running: set["asyncio.Task[None]"] = set()
+async def stop_turns(reason: str, *, after: float) -> None:
+    """Stop the turns of this event loop that have not ended after so many seconds, as `Run.stop` does, and
+    wait until they have."""
+    loop = asyncio.get_running_loop()
+    runs = {task: run for task, run in _running.items() if task.get_loop() is loop}
+    pending = (await asyncio.wait(runs, timeout=after))[1] if runs else set()
+    for task in pending:
+        runs[task].stop(reason)
+    if pending:
+        await asyncio.wait(pending)
+
+
+_running: dict["asyncio.Task[None]", Run] = {}
