@@ -190,9 +190,8 @@ class Keys:
         """Whether what is in use is recent enough to decide. How often an unknown key may cause a read
         depends on the number of pages. digest: digest of the key that is wanted; None = the issuers are."""
         age = arrival - self._copy.loaded_at
-        if (
-            digest is None and self._copy.issuers_loaded_at < self._copy.loaded_at
-        ):  # the last look did not get them
+        has_missed_issuers = self._copy.issuers_loaded_at < self._copy.loaded_at  # at the last look
+        if digest is None and has_missed_issuers:
             return age < self._reread_seconds
         if digest is None or self._match(digest) is not None:
             return age < self._fresh_seconds

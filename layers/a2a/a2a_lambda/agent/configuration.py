@@ -47,6 +47,7 @@ class Configuration:
         self._path = path
         # The end of a command that sets a value: a deployment's has the stack's name.
         self._stack = f" STACK={path.rpartition('/')[2]}" if path else ""
+        self._test_advice = "" if path else '; in a test, write agent.run(…, {}={{"{}": "…"}})'
         self._environment = environment
         self._file = file
         self._given = given
@@ -58,7 +59,7 @@ class Configuration:
         if value is None:
             raise ConfigurationError(
                 f"there is no secret {name!r}. Set it: make secret NAME={name}{self._stack}"
-                f"{self._in_test('secrets', name)}"
+                f"{self._test_advice.format('secrets', name)}"
             )
         if not SECRET_ARN.fullmatch(value):
             return value
@@ -81,12 +82,9 @@ class Configuration:
         if value is None:
             raise ConfigurationError(
                 f"there is no setting {name!r}. Set it: make setting NAME={name} VALUE=…{self._stack}"
-                f"{self._in_test('settings', name)}"
+                f"{self._test_advice.format('settings', name)}"
             )
         return value
-
-    def _in_test(self, argument: str, name: str) -> str:
-        return "" if self._path else f'; in a test, write agent.run(…, {argument}={{"{name}": "…"}})'
 
     def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)

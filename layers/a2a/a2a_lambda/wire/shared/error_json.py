@@ -42,6 +42,9 @@ ERROR_KINDS: Mapping[int, ErrorKind] = {
     -32009: ErrorKind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
 }
 
+PARAMS = "params."
+"""How the path of a field begins. Only JSON-RPC has params."""
+
 RPC_NAMES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -68,7 +71,7 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     status = kind.status if error.status == 200 else RPC_NAMES.get(http, kind.status)
     text = str(error)
     if error.path is not None:  # this request has no params
-        text = text.replace(error.path, _field(error.path))
+        text = text.replace(error.path, error.path.removeprefix(PARAMS))
     body: Object = {"code": http, "status": status, "message": text, "details": _details(error)}
     return http, {"error": body}
 
@@ -78,10 +81,6 @@ def _details(error: ProtocolError) -> list[Json]:
     if reason := ERROR_KINDS[error.code].reason:
         details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
     if error.path is not None:
-        violation = {"field": _field(error.path), "description": str(error)}
+        violation = {"field": error.path.removeprefix(PARAMS), "description": str(error)}
         details.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
     return details
-
-
-def _field(path: str) -> str:
-    return path.removeprefix("params.")
