@@ -32,7 +32,7 @@ WITHOUT_PACKAGES = frozenset(
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""
 
-PLAIN = frozenset(("AGENT", "AGENTS", "OWNER", "PORT", "STACK", "STAGE", "VERSION"))
+PUBLIC_VARIABLES = frozenset(("AGENT", "AGENTS", "OWNER", "PORT", "STACK", "STAGE", "VERSION"))
 """Variables whose values may be printed. Others may hold a key, or a URL with a password."""
 
 ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
@@ -115,7 +115,7 @@ def _environment_text(name: str, variables: Mapping[str, str], environ: Mapping[
     """The variables of a command that are not from its call, but were set before it, such as `STACK` in a
     shell, perhaps for another program. variables: those of the call."""
     words = [
-        f"{variable}={environ[variable]}" if variable in PLAIN else variable
+        f"{variable}={environ[variable]}" if variable in PUBLIC_VARIABLES else variable
         for variable in COMMANDS[name].variables
         if environ.get(variable) and variable not in variables
     ]

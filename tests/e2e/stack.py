@@ -39,7 +39,7 @@ import httpx2
 
 from tests.e2e.calls import Call, Recorder
 from tests.processes.servers import MINISTACK
-from tools.build.built_functions import HOST
+from tools.build.built_functions import MACHINE_ARCHITECTURE
 from tools.deployment.stack import FUNCTIONS
 
 Json = Any
@@ -196,9 +196,11 @@ class EmulatedStack(Stack):
 
     def deploy(self, *options: str, **parameters: str) -> None:
         """Built for this machine; with a function URL."""
-        here = (f"ARCH={HOST}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e")
+        here = (f"ARCH={MACHINE_ARCHITECTURE}", f"LAMBDA_PYTHON={interpreter()}", "BUILD_DIR=.aws-sam/e2e")
         super().deploy(
-            *here, *options, **{"Architecture": HOST, "FunctionUrl": "true", **UNSUPPORTED, **parameters}
+            *here,
+            *options,
+            **{"Architecture": MACHINE_ARCHITECTURE, "FunctionUrl": "true", **UNSUPPORTED, **parameters},
         )
 
     def mend(self) -> None:

@@ -49,7 +49,7 @@ from tests.processes.servers import LAMBDA_PATH, MINISTACK, running_ministack
 from tests.push.courier import Webhook
 from tests.template.permissions.conftest import render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
-from tools.build.built_functions import HOST
+from tools.build.built_functions import MACHINE_ARCHITECTURE
 from tools.client import logs
 from tools.deployment import doctor
 from tools.deployment.stack import FUNCTIONS
@@ -428,7 +428,7 @@ def test_an_update_with_all_that_is_optional(stack: EmulatedStack, request: pyte
         assert alarm["AlarmActions"] == [topic]
     rpc = stack.client("lambda").get_function_configuration(FunctionName=stack.resources["RpcFunction"])
     assert rpc["Environment"]["Variables"]["A2A_BASE_URL"] == "https://agents.example.com"
-    assert rpc["Architectures"] == [HOST]
+    assert rpc["Architectures"] == [MACHINE_ARCHITECTURE]
     role = rpc["Role"].rpartition("/")[2]
     attached = stack.client("iam").list_attached_role_policies(RoleName=role)["AttachedPolicies"]
     found = " ".join(policy["PolicyArn"] for policy in attached)

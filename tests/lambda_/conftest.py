@@ -14,7 +14,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.helpers.builds import build
-from tools.build.built_functions import HOST, Built, interpreter
+from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
 from tools.builds import LAMBDA_PYTHON
 
 KEYS_PATH = "/built/keys"
@@ -49,4 +49,4 @@ def built(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Built
         "A2A_LOCAL": "1",
         "A2A_EMULATOR": settings.emulator,
     }
-    return Built(build(HOST, version), tmp_path_factory.mktemp("opt"), variables)
+    return Built(build(MACHINE_ARCHITECTURE, version), tmp_path_factory.mktemp("opt"), variables)

@@ -19,7 +19,7 @@ from tests.helpers.rpc import message, request
 from tests.lambda_.runtime.runtime_api import RuntimeApi, event, streamed
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import image, lint
-from tools.build.built_functions import HOST, Built, interpreter
+from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     context, made = tmp_path_factory.mktemp("context") / "image", tmp_path_factory.mktemp("root")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        image.stage(build(HOST, interpreter()[1]), context)
+        image.stage(build(MACHINE_ARCHITECTURE, interpreter()[1]), context)
     for line in (context / "Dockerfile").read_text().splitlines():
         if found := re.fullmatch(r"COPY (\S+) (\S+)", line):
             shutil.copytree(context / found[1], made / found[2].strip("/"), dirs_exist_ok=True)

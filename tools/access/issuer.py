@@ -28,7 +28,7 @@ from a2a_lambda.errors import (
 from tools.access.parameters import check_command, find_parameters, named_agents, require_name, stack_argument
 from tools.command import reports_errors, split_names
 
-FIELDS = (
+ISSUER_FIELDS = (
     *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),
     *("INTROSPECTION", "CLIENT", "SECRET", "REMOVE"),
 )
@@ -49,7 +49,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     stack = stack_argument(environ)
     name = environ.get("NAME", "")
     if not name:
-        require_name(environ, FIELDS)
+        require_name(environ, ISSUER_FIELDS)
         lines = "\n".join(map(_line, issuers.list()))
         example = f"make issuer NAME=entra ISSUER=https://… AUDIENCE=…{stack}"
         return lines or f"no issuers, so only keys are accepted. To add one: {example}"

@@ -10,7 +10,7 @@ from tools.command import is_loopback
 COMMON = ("name", "description", "version", "capabilities", "skills")
 """Fields that every card must have."""
 
-FIELDS: Mapping[str, Sequence[str]] = {
+CARD_FIELDS: Mapping[str, Sequence[str]] = {
     "1.0": ("supportedInterfaces", *COMMON),
     "1.0-http": ("supportedInterfaces", *COMMON),
     "0.3": ("url", "protocolVersion", *COMMON),
@@ -27,7 +27,7 @@ def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:
 
     version: a name of `a2a.VERSIONS`.
     """
-    gaps = [name for name in FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
+    gaps = [name for name in CARD_FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
     yield "the card's required fields", not gaps, _missing(gaps)
     skills: Any = card.get("skills")
     skill_gaps = [

@@ -22,7 +22,7 @@ from typing import IO
 from a2a_lambda.errors import ConfigurationError
 from tools.builds import LAMBDA_PYTHON, find_python
 
-HOST = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
+MACHINE_ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""
 
 LAYERS = {
@@ -33,7 +33,7 @@ LAYERS = {
 }
 """What each is, as make build says it."""
 
-TRACING = "TracingLayer"
+TRACING_LAYER = "TracingLayer"
 """Only a stack with an OtlpEndpoint has it."""
 
 INVOKE = "/2015-03-31/functions/function/invocations"
@@ -62,7 +62,7 @@ class Built:
         self._variables = variables
         (opt / "python").mkdir()
         for layer in LAYERS:
-            if layer != TRACING:  # as in a stack by its defaults
+            if layer != TRACING_LAYER:  # as in a stack by its defaults
                 _merge((folder / layer / "python").resolve(), opt / "python")
         shutil.copy2(folder / "A2ALayer" / "a2a-runtime", opt)  # a hard link cannot cross file systems
 
@@ -151,7 +151,7 @@ def _merge(layer: Path, target: Path) -> None:
 
 def find_rie(environment: Path) -> Path:
     """Path of the emulator in an environment with aws-sam-cli. Raises ConfigurationError."""
-    name = f"aws-lambda-rie-{HOST}"
+    name = f"aws-lambda-rie-{MACHINE_ARCHITECTURE}"
     path = next(environment.glob(f"lib/python*/site-packages/samcli/local/rapid/{name}"), None)
     if path is None:
         raise ConfigurationError(f"{environment} does not have aws-sam-cli's {name}")

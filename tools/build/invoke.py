@@ -21,7 +21,7 @@ from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools import environments
-from tools.build.built_functions import HOST, Built, find_rie, interpreter
+from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, find_rie, interpreter
 from tools.builds import check_system
 from tools.command import reports_errors
 from tools.dev import emulator
@@ -37,7 +37,9 @@ AGENT_PATH = re.compile(r"(?:/v2)?/(?:a2a|mcp)/([^/]+)")
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
 
-SOURCES = tuple(map(Path, ("functions", "layers", "tools/build", "template.yaml", "templates", "uv.lock")))
+BUILD_INPUTS = tuple(
+    map(Path, ("functions", "layers", "tools/build", "template.yaml", "templates", "uv.lock"))
+)
 
 
 @reports_errors
@@ -83,7 +85,12 @@ def _build(folder: Path) -> int:
     process = subprocess.run(
         [sys.executable, "-m", "tools.build.sam", "build"],
         env=os.environ
-        | {"ARCH": HOST, "LAMBDA_PYTHON": interpreter()[1], "BUILD_DIR": str(folder), "AGENTS": folder.name},
+        | {
+            "ARCH": MACHINE_ARCHITECTURE,
+            "LAMBDA_PYTHON": interpreter()[1],
+            "BUILD_DIR": str(folder),
+            "AGENTS": folder.name,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
@@ -97,8 +104,8 @@ def _build(folder: Path) -> int:
 
 def _digest() -> str:
     """Digest of everything that a build reads, and of what it is for."""
-    digest = hashlib.sha256(f"{HOST} {interpreter()[1]}".encode())
-    for place in SOURCES:
+    digest = hashlib.sha256(f"{MACHINE_ARCHITECTURE} {interpreter()[1]}".encode())
+    for place in BUILD_INPUTS:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.is_file() and "__pycache__" not in path.parts and path.name != MADE:
                 digest.update(f"{path}\0".encode() + path.read_bytes())

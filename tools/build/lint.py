@@ -27,14 +27,17 @@ ROOT = Path(__file__).parents[2]
 
 TEMPLATE = ROOT / "template.yaml"
 
-PLAIN = tuple(sorted((ROOT / "templates").glob("*.yaml")))
+PLAIN_TEMPLATES = tuple(sorted((ROOT / "templates").glob("*.yaml")))
 """Templates that need no transform."""
 
 WITHOUT_REGION = ("deploy-role.yaml",)
 """Of these, those with IAM alone, which is the same in every region. With all regions they take minutes: of
 each !Sub, cfn-lint tries every combination of values, and `AWS::Region` has one for each region."""
 
-STATES: tuple[Mapping[str, str], ...] = ({}, {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64})
+RELEASE_PARAMETERS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64},
+)
 """Parameters that SAM itself reads. Each state gives another template."""
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
@@ -53,7 +56,9 @@ class _NoPolicies(ManagedPolicyLoader):  # type: ignore[misc]
         return {}
 
 
-def translate(source: str, parameters: Mapping[str, str] = STATES[0], *, artifact: str = "key") -> Any:
+def translate(
+    source: str, parameters: Mapping[str, str] = RELEASE_PARAMETERS[0], *, artifact: str = "key"
+) -> Any:
     """The template that SAM makes. Raises ConfigurationError.
 
     artifact: S3 key of code and layers, which sam deploy inserts.
@@ -99,12 +104,12 @@ def main() -> int:
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
     lines = []
     try:
-        for state in STATES:
+        for state in RELEASE_PARAMETERS:
             translation = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
             lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
     except ConfigurationError as error:
         lines.append(f"{TEMPLATE.name}: {error}")
-    for path in PLAIN:
+    for path in PLAIN_TEMPLATES:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):
         print(fault, file=sys.stderr)

@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tools.build.built_functions import LAYERS, TRACING
+from tools.build.built_functions import LAYERS, TRACING_LAYER
 
 MB = 1024 * 1024
 
@@ -40,7 +40,7 @@ def report(build: Path, *, for_image: bool = False, has_tracing: bool = False) -
     of tracing.
     """
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
-    names = [name for name in LAYERS if for_image or has_tracing or name != TRACING]
+    names = [name for name in LAYERS if for_image or has_tracing or name != TRACING_LAYER]
     layers = {name: size_of(build / name) for name in names}
     code = max(functions.values())
     total = code + sum(layers.values())

@@ -17,7 +17,7 @@ from tools.command import is_loopback
 MAX_BYTES = 100 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
 
-SILENCE_SECONDS = 120.0
+CALL_SILENCE_SECONDS = 120.0
 """Seconds of silence after which a call fails."""
 
 HIDDEN = "…"
@@ -42,9 +42,9 @@ def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> h
     names. transport: what calls go through instead of the network."""
     try:
         uses_proxy = not is_loopback(url)
-        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=uses_proxy, transport=transport)
+        return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=uses_proxy, transport=transport)
     except ImportError:  # a SOCKS proxy needs another package
-        return httpx2.AsyncClient(timeout=SILENCE_SECONDS, trust_env=False, transport=transport)
+        return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=False, transport=transport)
 
 
 class RecordingClient:

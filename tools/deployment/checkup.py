@@ -21,7 +21,7 @@ from tools.deployment.account import QUOTA
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
 
-SOURCES = {
+EVENT_SOURCES = {
     "WorkerTurns": "background turns",
     "WorkerDeadTurns": "turns that failed",
     "NotifierStream": "changes of tasks",
@@ -125,7 +125,7 @@ class Checkup:
 
     def _sources(self) -> Iterator[Row]:
         functions = self._client("lambda")
-        for name, subject in SOURCES.items():
+        for name, subject in EVENT_SOURCES.items():
             source = functions.get_event_source_mapping(UUID=self.resources[name])
             arn, state = source["FunctionArn"], source["State"]
             is_connected = state == "Enabled" and arn.endswith(f":{ALIAS}")

@@ -20,13 +20,10 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from a2a_lambda.aws import clients
+from a2a_lambda.aws.executions import RUNNING_STATUSES
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 from tools.deployment.stack import ALIAS, DURABLE, aws_errors, functions_of, resources_of
-
-OPEN_STATUSES = ("RUNNING", "PAUSING", "PAUSED")
-"""Of durable executions. A turn that sleeps or waits is RUNNING; an operator pauses one.
-Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
 
 ASLEEP_CODES = ("SnapStartNotReadyException", "ResourceNotReadyException")
 """Errors of a call that makes Lambda prepare an inactive version."""
@@ -36,7 +33,7 @@ PREPARATION_SECONDS = 300.0
 
 PREPARATION_PAUSE_SECONDS = 2.0
 
-RELEASE = re.compile(r"[0-9a-f]{64}$")
+RELEASE_DIGEST = re.compile(r"[0-9a-f]{64}$")
 
 
 class Versions:
@@ -114,7 +111,7 @@ class Versions:
 
     def open_executions(self, version: int | None = None) -> Iterator[str]:
         """ARNs of durable executions that have not ended. version: None = all."""
-        query: dict[str, Any] = {"FunctionName": self._function, "Statuses": list(OPEN_STATUSES)}
+        query: dict[str, Any] = {"FunctionName": self._function, "Statuses": sorted(RUNNING_STATUSES)}
         if version is not None:
             query["Qualifier"] = str(version)
         while True:  # a page may be empty, and others follow
@@ -130,7 +127,7 @@ class Versions:
 
 def release_of(configuration: Mapping[str, Any]) -> str:
     """Release of a version, from its configuration; "" if it was deployed without one."""
-    digest = RELEASE.search(configuration.get("Description", ""))
+    digest = RELEASE_DIGEST.search(configuration.get("Description", ""))
     return digest[0] if digest else ""
 
 

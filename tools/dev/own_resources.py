@@ -16,10 +16,10 @@ from tools.deployment.stack import aws_errors
 
 TABLE, BUCKET = "AWS::DynamoDB::Table", "AWS::S3::Bucket"
 
-OF_THE_KIT = (template.RESOURCE, "FileBucket")
+KIT_RESOURCES = (template.RESOURCE, "FileBucket")
 """Logical ids in the kit's template of what make run has without EMULATE."""
 
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+EMULATOR_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 """For a machine that has none. The emulator does not check them."""
 
 
@@ -31,7 +31,7 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     """
     if not path.exists():
         raise ConfigurationError(f"EMULATE={path}: there is no such file")
-    own = OF_THE_KIT if path.resolve() == Path("template.yaml").resolve() else ()
+    own = KIT_RESOURCES if path.resolve() == Path("template.yaml").resolve() else ()
     tables, declared = (
         {name: resource for name, resource in template.resources(path, kind).items() if name not in own}
         for kind in (TABLE, BUCKET)
@@ -46,7 +46,7 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     session = Session()
     region = session.get_config_variable("region")
     options: Any = {"endpoint_url": settings.emulator} | {
-        name.lower(): value for name, value in CREDENTIALS.items()
+        name.lower(): value for name, value in EMULATOR_CREDENTIALS.items()
     }
     # The emulator keeps regions apart, and the agents call their own.
     dynamodb: Any = session.create_client("dynamodb", region_name=region or EMULATOR_REGION, **options)
@@ -58,7 +58,7 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
         with aws_errors(f"EMULATE={path}: bucket {name}"):
             s3.create_bucket(Bucket=name)
     # What boto3 needs for any call, unless this machine has it.
-    environment = {} if session.get_credentials() is not None else dict(CREDENTIALS)
+    environment = {} if session.get_credentials() is not None else dict(EMULATOR_CREDENTIALS)
     if region is None:
         environment["AWS_DEFAULT_REGION"] = EMULATOR_REGION
     if tables:

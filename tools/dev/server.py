@@ -70,7 +70,7 @@ RESTARTED = "The server has stopped, or a file was edited. Please send the messa
 GRACE_SECONDS = 1
 """Seconds that a turn has to finish by itself."""
 
-STOP_SECONDS = 3.0
+TURNS_END_SECONDS = 3.0
 """Seconds for which the end of all turns is waited for."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
@@ -131,7 +131,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         LINES.end()
         with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
-            async with asyncio.timeout(STOP_SECONDS):
+            async with asyncio.timeout(TURNS_END_SECONDS):
                 await stop_turns(RESTARTED, after=GRACE_SECONDS)
         await super().shutdown(sockets)
 

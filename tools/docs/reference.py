@@ -25,7 +25,7 @@ OUTPUTS = (
     *("Ask", "Authorize", "Reject"),
 )
 
-OF_THE_KIT = ("call", "take_call", "cancel", "check_operations")
+KIT_METHODS = ("call", "take_call", "cancel", "check_operations")
 """Members of a turn that only the kit uses."""
 
 OPERATIONS: Mapping[Operation, str] = {
@@ -85,7 +85,7 @@ def turn_page() -> str:
             (member, value)
             for member, value in vars(owner).items()
             if not member.startswith("_")
-            and member not in OF_THE_KIT
+            and member not in KIT_METHODS
             and isinstance(value, property | FunctionType)
         ]
         for member, value in members:

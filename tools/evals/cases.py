@@ -137,7 +137,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
             loc[:2] = [f"case {name}"]
         text = str(EVALS_MISTAKES.get(detail["type"], detail["msg"]))
         if detail["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(str(loc[-1]), FIELDS, n=1)
+            close = difflib.get_close_matches(str(loc[-1]), CASE_FIELDS, n=1)
             text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
         elif detail["type"] == "string_type" and "arguments" in loc:
             value = detail["input"]
@@ -156,7 +156,7 @@ EVALS_MISTAKES = {
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""
 
-FIELDS = sorted(
+CASE_FIELDS = sorted(
     {
         field.alias or name
         for model in (Evals, Case, Expectation)

@@ -19,7 +19,7 @@ from vcr.filters import decode_response
 from a2a_lambda.agent.configuration import SECRET_ARN, Configuration, variable_of
 from a2a_lambda.client import AwsSignature, ClientCredentials
 
-CREDENTIALS = re.compile(
+CREDENTIAL_URL = re.compile(
     r"^\w+://(?:169\.254\.|(?:[^/?#]*[.@])?(?:sts|sso|oidc|oauth2?|secretsmanager|ssm|kms|cognito-identity"
     r"|secretmanager|vault)\.)"
     r"|^\w+://[^?#]*/(?:oauth|(?:access_?)?tokens?(?:[/?#;]|$)|v1/secret/|[^/?#]*:generate(?:Access|Id)Token)",
@@ -114,7 +114,7 @@ async def _unsigned(
 
 def _without_secrets(values: Mapping[str, str], request: Any) -> Any:
     """A request as it is recorded and compared. Any of its headers may hold a key, and none is compared."""
-    if CREDENTIALS.search(request.uri):
+    if CREDENTIAL_URL.search(request.uri):
         return None
     spellings = _secret_spellings(values)
     request.headers = {}

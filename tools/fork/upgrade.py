@@ -28,7 +28,7 @@ REMOTE = "upstream"
 TAGS = "refs/upstream/tags"
 """Where the kit's tags are kept. The fork may have tags of the same names."""
 
-RELEASE = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
+RELEASE_TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
 or after sam init. Join them once: find the release that your repository was made from, and run
@@ -64,14 +64,14 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     _check_repository()
     _fetch(environ.get("UPSTREAM", ""))
     target = environ.get("TO") or _newest_release()
-    if RELEASE.fullmatch(f"v{target}"):
+    if RELEASE_TAG.fullmatch(f"v{target}"):
         target = f"v{target}"
     commit = _commit_of(target)
     base = _run("git", "merge-base", "HEAD", commit).stdout.strip()
     if not base and git("rev-parse", "--is-shallow-repository") == "true":
         raise ConfigurationError(SHALLOW)
     if not base:
-        if not RELEASE.fullmatch(target):
+        if not RELEASE_TAG.fullmatch(target):
             raise ConfigurationError(UNRELATED.format(commit=commit, releases=""))
         commits = "".join(f"\n  {name}  {commit}" for name, commit in sorted(_releases().items()))
         listing = f"\n\nwith the commit of one of\n{commits}"
@@ -284,7 +284,7 @@ def _releases() -> dict[str, str]:
         changelog = _run("git", "show", f"{commit}:CHANGELOG.md").stdout
         if version and re.search(rf"(?m)^## {re.escape(version[1])}(\s|$)", changelog):
             releases.setdefault(f"v{version[1]}", commit)
-    return {name: commit for name, commit in releases.items() if RELEASE.fullmatch(name)}
+    return {name: commit for name, commit in releases.items() if RELEASE_TAG.fullmatch(name)}
 
 
 def _newest_release() -> str:

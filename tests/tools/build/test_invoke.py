@@ -15,7 +15,7 @@ BUILD = invoke.HOST_BUILDS / "weather"
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The exit statuses of the builds to come."""
     monkeypatch.chdir(tmp_path)
-    for place in invoke.SOURCES:
+    for place in invoke.BUILD_INPUTS:
         (tmp_path / place.parent).mkdir(exist_ok=True)
         if place.suffix:
             (tmp_path / place).write_text("1")
@@ -40,7 +40,7 @@ def test_the_same_files_are_built_once(builds: list[int]) -> None:
     Path("functions/__pycache__").mkdir()
     Path("functions/__pycache__/api.pyc").write_text("1")
     assert invoke._build(BUILD) == 0
-    for place in invoke.SOURCES:
+    for place in invoke.BUILD_INPUTS:
         builds[:] = [0]
         (place if place.suffix else place / "file").write_text("2")
         assert invoke._build(BUILD) == 0

@@ -12,7 +12,7 @@ from tools.build import lint
 pytestmark = pytest.mark.slow(seconds=40)
 
 
-@pytest.mark.parametrize("state", lint.STATES, ids=["plain", "rollout"])
+@pytest.mark.parametrize("state", lint.RELEASE_PARAMETERS, ids=["plain", "rollout"])
 def test_the_translated_template_has_no_fault(source: str, state: dict[str, str]) -> None:
     assert list(lint.faults(json.dumps(lint.translate(source, state)))) == []
 

@@ -9,7 +9,7 @@ from pytest_httpserver import HTTPServer
 
 from a2a_lambda.aws import clients
 from tests.tools.evals.conftest import Eval
-from tools.evals.recordings import CREDENTIALS, Recorder
+from tools.evals.recordings import CREDENTIAL_URL, Recorder
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from tools.evals.recordings import CREDENTIALS, Recorder
     ],
 )
 def test_only_answers_with_secrets_are_not_recorded(url: str, has_secrets: bool) -> None:
-    assert bool(CREDENTIALS.search(url)) is has_secrets
+    assert bool(CREDENTIAL_URL.search(url)) is has_secrets
 
 
 def test_what_a_model_answers_is_recorded_and_replayed(

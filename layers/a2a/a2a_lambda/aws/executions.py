@@ -25,7 +25,8 @@ CLOSED_CODES = frozenset({"CallbackTimeoutException", "ResourceNotFoundException
 """Errors of a callback that has ended, or whose execution has."""
 
 RUNNING_STATUSES = frozenset({"RUNNING", "PAUSING", "PAUSED"})
-"""States of an execution that has not ended."""
+"""Statuses of an execution that has not ended. One that sleeps or waits is RUNNING; an operator pauses one.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
 
 
 class Executions(Protocol):
