@@ -42,7 +42,7 @@ from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.agents import imports
 from tools.agents.watch import Watch
-from tools.command import listen, read_port, reports_errors
+from tools.command import interrupts_blocked, listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
@@ -143,10 +143,18 @@ class Reload(WatchFilesReload):
         super().__init__(*args, **kwargs)
         self._known = set(_folders())
 
+    def startup(self) -> None:
+        """Start the server's process. Ctrl-C is blocked in it, because it would print a traceback of its
+        imports: this process ends it."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.signal_handler)
+        self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
+        with interrupts_blocked():
+            self.process.start()
+
     def restart(self) -> None:
         self._end_process()
-        self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
-        self.process.start()
+        self.startup()
 
     def shutdown(self) -> None:
         self._end_process()

@@ -48,6 +48,13 @@ def test_ctrl_c_ends_everything(folder: Path) -> None:
     assert not (folder / state_file(made.port)).exists()
 
 
+def test_ctrl_c_while_it_starts_prints_no_traceback(folder: Path) -> None:
+    server = DevServer(folder)
+    server.until(lambda: "\nKey: " in server.output.read_text())
+    assert server.interrupt() == 0
+    assert "Traceback" not in server.output.read_text()
+
+
 def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
     card = folder / "functions/agents/assistant/card.yaml"
     text = card.read_text()
