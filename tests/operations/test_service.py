@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.errors import (
     StoreError,
     TaskNotCancelable,
@@ -160,6 +161,17 @@ def test_a_cancel_of_a_task_that_changes_meanwhile(bench: RunBench, monkeypatch:
     head, changes = bench.run_elsewhere(), 3
     with pytest.raises(StoreError, match="faster"):
         within(bench.cancel(head.task_id))
+
+
+def test_the_log_names_the_task_that_a_call_is_about(bench: RunBench) -> None:
+    task = within(bench.send("echo"))
+
+    async def read() -> dict[str, str]:
+        ids = telemetry.collect()
+        await bench.get(task["id"])
+        return dict(ids)
+
+    assert within(read()) == {"task_id": task["id"], "context_id": task["contextId"]}
 
 
 def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:

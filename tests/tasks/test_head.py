@@ -32,6 +32,16 @@ def test_a_new_run_holds_its_task_for_a_lease() -> None:
     assert head().with_holder(NOW).attempts == 1, "the first one"
 
 
+def test_only_a_turn_that_its_request_runs_dies_with_its_lease() -> None:
+    """A turn that runs elsewhere is started again."""
+    working = head().with_holder(NOW)
+    assert not working.has_died(working.lease - 1)
+    assert working.has_died(working.lease)
+    for place in (Place.WORKER, Place.EXECUTION):
+        assert not replace(working, place=place).has_died(working.lease)
+    assert not replace(working, status=status(DONE, NOW)).has_died(working.lease)
+
+
 def test_a_stopped_task_is_held_by_no_run() -> None:
     working = head().with_holder(NOW)
     assert working.is_held_by(working)

@@ -7,6 +7,7 @@ import pytest
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Task, TaskState, status
 from a2a_lambda.wire import negotiation, v0_1, v0_3, v0_3_http, v1_0
+from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import fields, json_0x, protojson
 
 Json = Any
@@ -343,3 +344,11 @@ def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, othe
     part = json_0x.decode_part({other: "data", "data": {"a": 1}, "file": {}}, "p", mark)
     assert part["data"] == {"a": 1}
     assert "raw" not in part
+
+
+@pytest.mark.parametrize(
+    "wire", [v0_1.WIRE, v0_3.WIRE, v0_3_http.WIRE, v1_0.WIRE], ids=lambda wire: wire.name
+)
+def test_a_notification_is_the_task_and_in_1_0_within_a_stream_response(wire: Wire) -> None:
+    body = wire.encode_notification(Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0)))
+    assert (body["task"] if wire is v1_0.WIRE else body)["id"] == "t"

@@ -145,7 +145,7 @@ class Reload(WatchFilesReload):
 
     def startup(self) -> None:
         """Start the server's process. Ctrl-C is blocked in it, because it would print a traceback of its
-        imports: this process ends it."""
+        imports. This process ends it."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.signal_handler)
         self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
