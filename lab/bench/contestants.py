@@ -19,7 +19,7 @@ from a2a_lambda.errors import ConfigurationError
 from lab.bench.probe import PATH
 from tools import environments
 from tools.build import sam
-from tools.build.built_functions import HOST, Built, free_port, interpreter
+from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, free_port, interpreter
 
 Json = Any
 
@@ -83,7 +83,7 @@ def build_kit() -> tuple[Path, Path]:
     of the fork's, and of the layers. Raises ConfigurationError."""
     shutil.rmtree(WORK, ignore_errors=True)
     python, version = interpreter()
-    if sam.build(WORK / "build", HOST, version):
+    if sam.build(WORK / "build", MACHINE_ARCHITECTURE, version):
         raise ConfigurationError("make bench measures what make build makes, and that failed")
     (WORK / "opt").mkdir(parents=True)
     layers = Built(WORK / "build", (WORK / "opt").absolute(), {}).opt / "python"
