@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,21 +65,24 @@ def _read(template: Path, *names: str) -> dict[str, Any]:
 
 
 def broken_rule(template: Path, values: Mapping[str, str]) -> str:
-    """What the first of the template's rules that parameters break says; "" if they break none.
+    """What the first of the template's rules that parameters break says; "" if they break none. A rule with a
+    function that this does not know is left to CloudFormation.
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
     # This parser keeps the intrinsic functions.
     for rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).values():
-        if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
-            continue
-        for assertion in rule["Assertions"]:
-            if not _holds(assertion["Assert"], values):
-                return str(assertion["AssertDescription"])
+        with suppress(KeyError):
+            if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
+                continue
+            for assertion in rule["Assertions"]:
+                if not _holds(assertion["Assert"], values):
+                    return str(assertion["AssertDescription"])
     return ""
 
 
 def _holds(condition: Any, values: Mapping[str, str]) -> bool:
+    """Raises KeyError for a function, or a name, that is not known."""
     [(function, operands)] = condition.items()
     match function:
         case "Fn::Equals":
@@ -88,7 +92,9 @@ def _holds(condition: Any, values: Mapping[str, str]) -> bool:
             return not _holds(operands[0], values)
         case "Fn::And":
             return all(_holds(operand, values) for operand in operands)
-    return True  # CloudFormation knows more functions: it refuses what breaks such a rule
+        case "Fn::Or":
+            return any(_holds(operand, values) for operand in operands)
+    raise KeyError(function)
 
 
 def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:
