@@ -101,7 +101,7 @@ def is_loopback(url: str) -> bool:
 
 
 @contextmanager
-def interrupts_blocked() -> Iterator[None]:
+def block_interrupts() -> Iterator[None]:
     """A process that is started meanwhile gets no Ctrl-C. On Windows, which cannot block it, it does."""
     if sys.platform == "win32":
         yield

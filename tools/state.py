@@ -63,7 +63,7 @@ def is_listening(port: int) -> bool:
 
 def port_argument(environ: Mapping[str, str]) -> str:
     """ " PORT=…", for a command that the user copies; "" = the server has the default port."""
-    port = read_state(environ).get("port", DEFAULT_PORT)
+    port = server_port(environ)
     return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 

@@ -65,15 +65,15 @@ def test_send_get_and_cancel(talk: Talk) -> None:
 
 def test_stream(talk: Talk) -> None:
     async def go(agent: Client) -> None:
-        found = await collect(agent.stream("hi", metadata=intent("pieces", count="3")))
+        events = await collect(agent.stream("hi", metadata=intent("pieces", count="3")))
         texts = [
             part["text"]
-            for event in found
+            for event in events
             if "artifactUpdate" in event
             for part in event["artifactUpdate"]["artifact"]["parts"]
         ]
         assert "".join(texts) == "0 1 2 "
-        assert found[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+        assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
     talk(go)
 

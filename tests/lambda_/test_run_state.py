@@ -7,10 +7,10 @@ from a2a_lambda.lambda_.sdk_engine import RunState
 
 def test_a_notice_is_told_once_by_all_runs_of_a_turn() -> None:
     """The SDK runs a branch again in the same run, when what it waits for has come."""
-    told: list[OperationNotice] = []
+    notices: list[OperationNotice] = []
     earlier = EarlierRuns(told_notices={("sleep", "pause", "started")})
-    run = RunState(deadline=0.0, seconds=0.0, earlier=earlier, observer=told.append)
+    run = RunState(deadline=0.0, seconds=0.0, earlier=earlier, observer=notices.append)
     ended, other = OperationNotice("sleep", "pause", "ended"), OperationNotice("sleep", "pause#2", "ended")
     for notice in (OperationNotice("sleep", "pause", "started"), ended, ended, other):
         run.announce(notice)
-    assert told == [ended, other]
+    assert notices == [ended, other]

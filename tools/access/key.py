@@ -51,7 +51,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
 def _line(key: Key) -> str:
     end = "expires never"
     if key.expires is not None:
-        verb = "expires" if key.expires > time.time() else "expired"
+        verb = "expired" if key.has_expired(time.time()) else "expires"
         end = f"{verb} {time.strftime('%Y-%m-%d', time.gmtime(key.expires))}"
     agents = ", ".join(key.agents) or "all"
     return f"{key.label:<20} owner {key.owner:<20} agents {agents:<20} {end}"

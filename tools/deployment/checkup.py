@@ -182,8 +182,7 @@ class Checkup:
 
     def _keys(self) -> Iterator[Row]:
         client, path = clients.ssm(Settings()), f"/a2a/{self.stack}/keys"
-        now = time.time()
-        keys = [key for key in KeyRegister(client, path).list() if key.expires is None or key.expires > now]
+        keys = [key for key in KeyRegister(client, path).list() if not key.has_expired(time.time())]
         issuers = IssuerRegister(client, path).list()
         hint = f"make key NAME=… STACK={self.stack}"
         yield (

@@ -31,9 +31,9 @@ def create(path: Path, settings: Settings) -> tuple[list[str], dict[str, str]]:
     """
     if not path.exists():
         raise ConfigurationError(f"EMULATE={path}: there is no such file")
-    own = KIT_RESOURCES if path.resolve() == Path("template.yaml").resolve() else ()
+    kit_names = KIT_RESOURCES if path.resolve() == Path("template.yaml").resolve() else ()
     tables, declared = (
-        {name: resource for name, resource in template.resources(path, kind).items() if name not in own}
+        {name: resource for name, resource in template.resources(path, kind).items() if name not in kit_names}
         for kind in (TABLE, BUCKET)
     )
     # A bucket's name has no capitals and at least three characters. A logical id may have others.

@@ -42,7 +42,7 @@ from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.agents import imports
 from tools.agents.watch import Watch
-from tools.command import interrupts_blocked, listen, read_port, reports_errors
+from tools.command import block_interrupts, listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources, spans
 from tools.dev.log_lines import LINES
 from tools.playground.app import Playground, Target
@@ -149,7 +149,7 @@ class Reload(WatchFilesReload):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.signal_handler)
         self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
-        with interrupts_blocked():
+        with block_interrupts():
             self.process.start()
 
     def restart(self) -> None:

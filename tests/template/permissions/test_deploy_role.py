@@ -67,9 +67,9 @@ def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
 
 
 def test_the_workflow_reads_what_the_account_logs_with_and_no_key_of_an_api() -> None:
-    own = statements_of(render_roles(), "DeployRole")
-    assert is_allowed(own, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/account")
-    assert not is_allowed(own, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/apikeys")
+    workflow = statements_of(render_roles(), "DeployRole")
+    assert is_allowed(workflow, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/account")
+    assert not is_allowed(workflow, "apigateway:GET", "arn:aws:apigateway:eu-central-1::/apikeys")
 
 
 def test_operators_may_stop_the_worker_as_make_redrive_says() -> None:

@@ -74,6 +74,9 @@ class Key:
             raise ValueError("not a key")
         return cls(label, digest, owner, expires, tuple(agents), local)
 
+    def has_expired(self, now: float) -> bool:
+        return self.expires is not None and self.expires <= now
+
     def row(self) -> list[Any]:
         """The key as JSON values."""
         return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]

@@ -165,7 +165,7 @@ class Keys:
         return match
 
     def _usable(self, key: Key | None, now: float) -> Key | None:
-        if key is None or (key.expires is not None and key.expires <= now):
+        if key is None or key.has_expired(now):
             return None
         if key.local and not self._local:
             logger.warning("the local key %s was refused: it is for development only", key.label)

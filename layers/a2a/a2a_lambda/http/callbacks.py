@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
-from a2a_lambda.http.error_responses import JSON, http_error_response
+from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
 
@@ -32,5 +32,7 @@ async def handle(request: Request, token_text: str) -> Response:
         data = strictjson.loads(body) if body.strip() else None
         await kit.waits.end(token, data)
     except (ProtocolError, StoreError) as cause:
-        return http_error_response(cause)
+        error = to_protocol_error(cause)
+        # The status 200 is that of an error in JSON-RPC, which this request is not.
+        return error_response(error, status=400 if error.status == 200 else None)
     return Response(b"{}", media_type=JSON)

@@ -27,12 +27,6 @@ def to_protocol_error(error: Exception) -> ProtocolError:
     return InternalError("the request failed; the server's log has the cause")
 
 
-def http_error_response(cause: Exception) -> Response:
-    """Response with the error of a request that is not of JSON-RPC, where every error has status 200."""
-    error = to_protocol_error(cause)
-    return error_response(error, status=400 if error.status == 200 else None)
-
-
 def error_response(
     error: ProtocolError,
     *,

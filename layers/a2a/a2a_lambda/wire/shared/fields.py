@@ -22,10 +22,14 @@ MAX_ID_BYTES = 512
 Object = dict[str, Json]
 
 
+def _wrong_kind(value: Json, path: str, kind: str) -> InvalidParams:
+    missing = "is missing, and " if value is None else ""
+    return InvalidParams(f"{path} {missing}must be {kind}", path=path)
+
+
 def mapping(value: Json, path: str) -> Object:
     if not isinstance(value, dict):
-        missing = "is missing, and " if value is None else ""
-        raise InvalidParams(f"{path} {missing}must be an object", path=path)
+        raise _wrong_kind(value, path, "an object")
     return value
 
 
@@ -37,8 +41,7 @@ def optional_mapping(source: Object, key: str, path: str) -> Object | None:
 def text(source: Object, key: str, path: str) -> str:
     value = source.get(key)
     if not isinstance(value, str):
-        missing = "is missing, and " if value is None else ""
-        raise InvalidParams(f"{path}.{key} {missing}must be a string", path=f"{path}.{key}")
+        raise _wrong_kind(value, f"{path}.{key}", "a string")
     return value
 
 
@@ -58,8 +61,7 @@ def optional_identifier(source: Object, key: str, path: str) -> str | None:
 def array(source: Object, key: str, path: str) -> list[Json]:
     value = source.get(key)
     if not isinstance(value, list):
-        missing = "is missing, and " if value is None else ""
-        raise InvalidParams(f"{path}.{key} {missing}must be an array", path=f"{path}.{key}")
+        raise _wrong_kind(value, f"{path}.{key}", "an array")
     return value
 
 
