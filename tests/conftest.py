@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda import telemetry
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
@@ -169,6 +170,13 @@ def rest(client: TestClient, key: str) -> Rest:
 def rpc(client: TestClient, key: str) -> Rpc:
     """Calls of the probe over JSON-RPC."""
     return Rpc(client, key, "/a2a/probe")
+
+
+@pytest.fixture(autouse=True)
+def no_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test begins as a server does. On Lambda an invocation lasts until the next one begins, so that a
+    test which invokes a handler would leave its ids to the tests after it."""
+    monkeypatch.setattr(telemetry, "_invocation", None)
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,8 @@ OWNER = "log-ids"
 
 
 @pytest.fixture(autouse=True)
-def invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+def invocation(no_invocation: None) -> None:
     """As on Lambda, where a process serves one invocation at a time."""
-    monkeypatch.setattr(telemetry, "_invocation", None)
     telemetry.begin(request_id="r")
 
 

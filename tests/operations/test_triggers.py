@@ -205,9 +205,8 @@ def test_a_schedule_that_cannot_start_stops_no_other(
 
 
 @pytest.fixture
-def log_ids(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+def log_ids() -> Mapping[str, str]:
     """Ids on the log lines of a server, as the work before has left them."""
-    monkeypatch.setattr(telemetry, "_invocation", None)
     ids = telemetry.collect()
     telemetry.bind(owner="another", agent="another", task_id="another")
     return ids

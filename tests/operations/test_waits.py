@@ -72,9 +72,8 @@ def post(http: TestClient, head: Head, key: str = "payment", **options: Json) ->
 
 
 def test_a_reply_is_stored_and_wakes_the_turn(
-    http: TestClient, durable_kit: Kit, head: Head, store: Store, monkeypatch: pytest.MonkeyPatch
+    http: TestClient, durable_kit: Kit, head: Head, store: Store
 ) -> None:
-    monkeypatch.setattr(telemetry, "_invocation", None)
     telemetry.begin()
     answer = post(http, head, json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
