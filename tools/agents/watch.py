@@ -5,6 +5,7 @@ an async skill that does not await         no other async skill runs
 a synchronous skill that does not end      its turn has a thread, and others run
 """
 
+import gc
 import sys
 import threading
 import time
@@ -36,6 +37,22 @@ def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def thread_frames() -> dict[int, FrameType]:
+    """The innermost frame of each thread, by the thread's identifier.
+
+    Garbage is not collected meanwhile. Python 3.11 holds its list of threads locked while it makes the dict.
+    A collection in between may run Python code and thus let another thread run, and once that one starts or
+    ends a thread, both wait forever (https://github.com/python/cpython/issues/106883).
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
 class Watch:
     """Looks at the threads that run code of agents. agents: their folder. say: takes a line."""
 
@@ -59,7 +76,7 @@ class Watch:
         """Name what has run for too long. now: seconds."""
         if self._ping is None or self._ping.done():
             self._ping, self._pinged = agent_threads.ping_agent_loop(), now
-        frames, starts = sys._current_frames(), {}
+        frames, starts = thread_frames(), {}
         for thread in threading.enumerate():
             own = list(self._own_frames(frames.get(thread.ident or 0)))
             if not own:

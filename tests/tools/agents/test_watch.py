@@ -1,7 +1,9 @@
 """What make run says of code that keeps others waiting."""
 
 import asyncio
+import gc
 import importlib.util
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda import agent_threads
-from tools.agents.watch import BLOCKED_SECONDS, LONG_SECONDS, Watch
+from tools.agents.watch import BLOCKED_SECONDS, LONG_SECONDS, Watch, thread_frames
 
 CODE = """
 import threading
@@ -42,6 +44,28 @@ def module(tmp_path: Path) -> Iterator[Any]:
     spec.loader.exec_module(made)
     yield made
     made.gate.set()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="garbage is collected between instructions")
+def test_no_garbage_is_collected_while_the_threads_are_read() -> None:
+    """On Python 3.11 the process would wait forever once another thread started or ended meanwhile."""
+    readers: list[str] = []
+
+    def record(_phase: str, _info: Any) -> None:
+        readers.append(sys._getframe(1).f_code.co_name)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(record)
+    gc.set_threshold(1)
+    try:
+        frames = [thread_frames() for _ in range(20)]
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(record)
+    assert all(threading.get_ident() in each for each in frames)
+    assert readers, "garbage is collected otherwise"
+    assert thread_frames.__name__ not in readers
+    assert gc.isenabled()
 
 
 def looks(tmp_path: Path, *times: float) -> list[str]:
