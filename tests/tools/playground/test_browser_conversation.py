@@ -107,6 +107,25 @@ def test_an_idle_tab_leaves_what_another_has_saved(page: "Page") -> None:
     expect(page.locator("article.own")).to_have_count(2)
 
 
+def test_spans_that_the_log_shows_to_every_tab_save_nothing(page: "Page") -> None:
+    """An idle tab would put its older conversation in the place of what another has saved."""
+    saved = page.evaluate(
+        """async () => {
+          const { Conversation } = await import("/playground/conversation.js");
+          const place = "conversation:test";
+          const conversation = new Conversation(place);
+          const turn = conversation.add({ messageId: "m", parts: [] }, "1.0");
+          turn.taskId = "task";
+          conversation.save();
+          localStorage.setItem(place, "of another tab");
+          const isNoted = conversation.noteSpans("task", "invoke_agent 1 ms");
+          conversation.saveChanges();
+          return [isNoted, turn.spans.length, localStorage.getItem(place)];
+        }"""
+    )
+    assert saved == [True, 1, "of another tab"]
+
+
 def test_a_conversation_that_is_too_large_to_keep_loses_its_files_first(page: "Page") -> None:
     expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
     page.evaluate(

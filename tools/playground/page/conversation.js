@@ -144,12 +144,12 @@ export class Conversation {
     }
   }
 
-  /** Note the spans of a task, which the log has when they have ended. False if they are noted already. */
+  /** Note the spans of a task, which the log has when they have ended. False if they are noted already. They are saved
+   * with the next event: every tab reads the log, and this one may be idle and have an older conversation. */
   noteSpans(taskId, text) {
     const turn = this.turns.findLast((each) => each.taskId === taskId);
     if (!turn || turn.spans?.includes(text)) return false;
     turn.spans = [...(turn.spans ?? []), text];
-    this.saveSoon();
     return true;
   }
 
