@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
 
+AGENTS = Path("functions/agents")
+"""The folder of this checkout's agents."""
+
 BACKLOG = 2048
 """Connections that may wait to be accepted, as in uvicorn."""
 

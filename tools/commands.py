@@ -70,7 +70,7 @@ EVERY_DAY = {
     ),
     "test": MakeCommand(
         "run your agents' tests and the kit's quick tests",
-        ["tools.dev.checks test"],
+        ["tools.checks.main test"],
         {"ARGS": "functions/agents/weather"},
     ),
     "eval": MakeCommand(
@@ -192,7 +192,7 @@ OPERATE = {
     ),
     "e2e": MakeCommand(
         "deploy your agents to an AWS emulator, and call them there",
-        ["tools.dev.checks e2e"],
+        ["tools.checks.main e2e"],
         {
             "STAGE": Default("dev"),
             "AWS": "1|delete",
@@ -258,25 +258,28 @@ OPERATE = {
 
 KITS_OWN = {
     "check": MakeCommand(
-        "run all tests, linters and the type checker, as CI does", ["tools.dev.checks check"]
+        "run all tests, linters and the type checker, as CI does", ["tools.checks.main check"]
     ),
     "validate": MakeCommand("check the templates for mistakes, as AWS receives them", ["tools.build.lint"]),
-    "costs": MakeCommand("compute the price of a million messages", ["tools.dev.checks costs"]),
+    "costs": MakeCommand("compute the price of a million messages", ["tools.checks.main costs"]),
     "bench": MakeCommand(
-        "measure the kit's speed against its peers", ["tools.lab bench"], {"WRITE": "1"}, "lab"
+        "measure the kit's speed against its peers", ["tools.checks.lab bench"], {"WRITE": "1"}, "lab"
     ),
     "scale": MakeCommand(
-        "simulate large loads on AWS, and see what breaks first", ["tools.lab scale"], {"WRITE": "1"}, "lab"
+        "simulate large loads on AWS, and see what breaks first",
+        ["tools.checks.lab scale"],
+        {"WRITE": "1"},
+        "lab",
     ),
     "conformance": MakeCommand(
         "run the public conformance kits of A2A and MCP",
-        ["tools.dev.checks conformance"],
+        ["tools.checks.main conformance"],
         {"TCK": "<checkout>", "LINE": "1.0|0.3|mcp"},
     ),
     "docs": MakeCommand("build the documentation site in .site", ["tools.docs.site"], {"SERVE": "1"}),
     "pictures": MakeCommand(
         "retake the docs' screenshots from a running make run",
-        ["tools.dev.checks pictures"],
+        ["tools.checks.main pictures"],
         {"URL": "…"},
     ),
 }

@@ -94,7 +94,7 @@ def servers(ministack: Settings) -> Iterator[Server]:
         def start(**variables: str) -> str:
             port = free_port()
             url = f"http://127.0.0.1:{port}"
-            app = "tools.dev.server:application"
+            app = "tools.dev.application:create"
             command = [sys.executable, "-m", "uvicorn", "--factory", app, "--port", str(port)]
             environment = {
                 "A2A_TABLE": ministack.table,

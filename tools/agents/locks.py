@@ -6,11 +6,11 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from tools.command import AGENTS
 from tools.environments import DEPENDENCIES
 
 LIST = Path("layers/agents/packages.txt")
 LOCK = Path("layers/agents/requirements.txt")
-AGENTS = Path("functions/agents")
 
 
 def lock_for(agents: Collection[str], text: str) -> str:

@@ -18,10 +18,7 @@ from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports
 from tools.agents.watch import Watch
-from tools.command import reports_errors
-
-AGENTS = Path("functions/agents")
-"""What sam build packs."""
+from tools.command import AGENTS, reports_errors
 
 SECRETS = re.compile(
     r"\.env(\.(?!example$|sample$|template$).+)?|.+\.(key|p12|pfx|jks)|\.netrc|id_(rsa|dsa|ecdsa|ed25519)"

@@ -24,11 +24,11 @@ from packaging.utils import canonicalize_name
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.agents.locks import AGENTS, LIST, LOCK, versions_of
+from tools.agents.locks import LIST, LOCK, versions_of
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
 from tools.builds import read_python
-from tools.command import read_text, reports_errors, split_words, unknown_agent
+from tools.command import AGENTS, read_text, reports_errors, split_words, unknown_agent
 from tools.environments import DEPENDENCIES
 
 STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")

@@ -22,7 +22,7 @@ from a2a_lambda.net.addresses import Refused, check_webhook_url
 from tools import environments, template
 from tools.agents import stages
 from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
-from tools.command import reports_errors, split_names
+from tools.command import AGENTS, reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
@@ -117,10 +117,10 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
 def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
-    folder, names = Path("functions/agents"), split_names(parameters["AgentNames"])
+    names = split_names(parameters["AgentNames"])
     # One that is called card.yml, say, is named by `check_all`.
-    stages.check_agent_names(names, sorted({card.parent.name for card in folder.glob("*/card.*")}))
-    for profile in check_all(folder, names):
+    stages.check_agent_names(names, sorted({card.parent.name for card in AGENTS.glob("*/card.*")}))
+    for profile in check_all(AGENTS, names):
         for schedule in profile.card.schedules:
             if schedule.webhook is None:
                 continue

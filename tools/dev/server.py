@@ -6,50 +6,32 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB n
 
 import asyncio
 import json
-import logging
 import os
 import re
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
-import fastapi_offline
 import uvicorn
-from fastapi import FastAPI, Response
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.telemetry import TelemetryConfig
-from starlette.responses import HTMLResponse
-from starlette.staticfiles import StaticFiles
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
-from a2a_lambda.errors import ConfigurationError, Unavailable
-from a2a_lambda.http.app import create_app
-from a2a_lambda.http.error_responses import error_response
-from a2a_lambda.kit import Kit
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.agents import imports
-from tools.agents.watch import Watch
-from tools.command import block_interrupts, listen, read_port, reports_errors
-from tools.dev import console, emulator, event_sources, own_resources, spans
+from tools.command import AGENTS, block_interrupts, listen, read_port, reports_errors
+from tools.dev import emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
-from tools.playground.app import Playground, Target
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
 
@@ -59,8 +41,8 @@ END_SECONDS = 5.0
 """Seconds after which the server's process is killed. It ends by itself after one, unless its loop is kept
 busy."""
 
-NO_SPANS = TelemetryConfig(tracing=False)
-"""Of FastAPI itself: the kit has a span for each request."""
+APPLICATION = "tools.dev.application:create"
+"""Makes what is served. Only the server's process imports it."""
 
 RELOADED = ("functions", "layers/a2a")
 
@@ -75,8 +57,6 @@ TURNS_END_SECONDS = 3.0
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
-
-logger = logging.getLogger(__name__)
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 
@@ -104,7 +84,7 @@ def main() -> int:
         stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, own_resources), flush=True)
         config = uvicorn.Config(
-            f"{__name__}:application",
+            APPLICATION,
             factory=True,
             host=HOST,
             port=port,
@@ -183,75 +163,7 @@ class Reload(WatchFilesReload):
 
 def _folders() -> Iterator[Path]:
     """The agents' folders."""
-    return (card.parent for card in Path("functions/agents").glob("*/card.yaml"))
-
-
-def application() -> "ASGIApp":
-    """The application. uvicorn makes it after every edit."""
-    console.install()
-    Watch(Settings.of(os.environ).agents).start()
-    logging.getLogger().addHandler(LINES)
-    spans.start(LINES)
-    agents: list[str] = []
-    reason = ""
-    operate: Callable[[Json], Json] | None = None
-    try:
-        kit = Kit.of_environment()
-        if kit.settings.queue:
-            worker = event_sources.start(kit)
-            operate = lambda selection: worker({"schedules": selection}, event_sources.LambdaContext())  # noqa: E731
-        agents = list(kit.agents)
-        for sentence in imports.find_missing(kit.settings.agents):
-            print(f"warning: {sentence}", file=sys.stderr, flush=True)
-        fastapi = FastAPI(openapi_url=None, telemetry=NO_SPANS)
-        _serve_docs(fastapi)
-        app: ASGIApp = create_app(kit, fastapi)
-    except ConfigurationError as error:  # the next edit may fix it
-        reason = str(error)
-        print(f"error: {reason}", file=sys.stderr)
-        app = unavailable_app(reason)
-    except Exception as error:
-        logger.exception("the application cannot start")
-        reason = f"the application cannot start: {error!r}"
-        app = unavailable_app(reason)
-    target = Target(
-        url=os.environ["A2A_BASE_URL"],
-        title="make run",
-        agents=agents,
-        key=local_key(),
-        log=LINES.follow,
-        operate=operate,
-        files=f"{os.environ['A2A_EMULATOR']}/{BUCKET}/" if os.environ.get("A2A_FILES_BUCKET") else "",
-        error=reason,
-    )
-    return Playground(target, console.RequestLog(app), hosts=[urlsplit(target.url).hostname or ""])
-
-
-def _serve_docs(app: FastAPI) -> None:
-    """Serve /docs: Swagger UI with the OpenAPI document. Its files are on this machine."""
-    files = Path(fastapi_offline.__file__).with_name("static")
-    app.mount("/docs/files", StaticFiles(directory=files))
-
-    @app.get("/docs")
-    def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title="OpenAPI",
-            swagger_js_url="/docs/files/swagger-ui-bundle.js",
-            swagger_css_url="/docs/files/swagger-ui.css",
-            swagger_favicon_url="/playground/icon.svg",
-        )
-
-
-def unavailable_app(reason: str) -> FastAPI:
-    """An application that answers every request with the reason why there is no other."""
-    app = FastAPI(openapi_url=None, telemetry=NO_SPANS)
-
-    @app.api_route("/{path:path}", methods=["GET", "HEAD", "POST"])
-    async def unavailable(path: str) -> Response:
-        return error_response(Unavailable(reason))
-
-    return app
+    return (card.parent for card in AGENTS.glob("*/card.yaml"))
 
 
 def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:

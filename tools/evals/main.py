@@ -21,15 +21,13 @@ from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
-from tools.command import reports_errors, unknown_agent
+from tools.command import AGENTS, reports_errors, unknown_agent
 from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
 from tools.evals.recordings import Recorder
 from tools.evals.runs import Asker, Here, Outcome, There, load_judges, run_case
 from tools.state import key_for
-
-AGENTS = Path("functions/agents")
 
 RESULTS = Path(".aws-sam/evals")
 

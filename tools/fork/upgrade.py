@@ -18,8 +18,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
-from tools import lab
 from tools.agents.stages import deploy_command
+from tools.checks import lab
 from tools.command import reports_errors
 from tools.fork.owned import LOCKS, TEMPLATE, TEMPLATE_PART, is_own
 

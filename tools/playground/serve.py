@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from pathlib import Path
 
 import uvicorn
 
@@ -17,7 +16,7 @@ from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.settings import Settings
 from tools.client import logs
-from tools.command import listen, read_port, read_url, reports_errors, split_names
+from tools.command import AGENTS, listen, read_port, read_url, reports_errors, split_names
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
@@ -85,7 +84,7 @@ def url_of_bucket(name: str) -> str:
 
 def agents_of(stack: str) -> list[str]:
     """Names of the agents here that the stack serves, the default agent first."""
-    cards, _ = read_cards(Path("functions/agents"))
+    cards, _ = read_cards(AGENTS)
     names = split_names(parameters_of(stack).get("AgentNames", ""))
     agents = {name: card for name, card in cards.items() if not names or name in names}
     first = default_of(agents)

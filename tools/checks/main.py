@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
-from tools import environments, lab
+from tools import environments
 from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
-from tools.command import reports_errors, split_words
+from tools.checks import lab
+from tools.command import AGENTS, reports_errors, split_words
 from tools.deployment.deploy import named_parameters
-
-AGENTS = Path("functions/agents")
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
 """What of the laboratory runs in an environment of its own."""

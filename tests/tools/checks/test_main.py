@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tools.build import invoke
-from tools.dev import checks
+from tools.checks import main as checks
 
 STAGES = """
 version = 0.1

@@ -1,6 +1,6 @@
 """make bench and make scale: run the laboratory, which measures the kit, in its own environment.
 
-A fork may delete lab/. Only this module, `tools.commands`, `tools.dev.checks` and `tools.fork.upgrade` know
+A fork may delete lab/. Only this module, `tools.commands`, `tools.checks.main` and `tools.fork.upgrade` know
 it, and all of them work without it.
 """
 
