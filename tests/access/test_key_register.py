@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from a2a_lambda.access.credentials import KEY_FORM
 from a2a_lambda.access.key import Key
-from a2a_lambda.access.key_register import MOST_DAYS, KeyRegister
+from a2a_lambda.access.key_register import MAX_KEY_DAYS, KeyRegister
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from tests.access.conftest import THROTTLED, Ssm
 from tests.helpers.clock import Clock
@@ -47,9 +47,9 @@ def test_a_refusal_says_who_may_not_do_what(register: KeyRegister, ssm: Ssm) -> 
 
 
 def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Clock) -> None:
-    register.create("old", days=MOST_DAYS)
-    assert register.list()[0].expires == clock.now + MOST_DAYS * 86_400
-    for days in (0, -1, MOST_DAYS + 1, float("nan"), float("inf")):
+    register.create("old", days=MAX_KEY_DAYS)
+    assert register.list()[0].expires == clock.now + MAX_KEY_DAYS * 86_400
+    for days in (0, -1, MAX_KEY_DAYS + 1, float("nan"), float("inf")):
         with pytest.raises(ConfigurationError, match="DAYS must be greater than 0 and at most 36500"):
             register.create("alice", days=days)
 

@@ -18,7 +18,7 @@ from tests.background.durable_bench import (
 )
 from tools.dev import event_sources
 
-MOST_WRITES = 40
+MAX_WRITES = 40
 """Writes to the table in a trip, those of its two messages included."""
 
 
@@ -146,7 +146,7 @@ def test_what_a_trip_takes(durable_settings: Settings) -> None:
     assert operations == {"STEP": 4, "WAIT": 1, "CALLBACK": 1, "CONTEXT": 1}
     bench.wait_for_runs(3)
     print(f"\na trip: {operations.total() + 1} operations, 3 runs, {len(writes)} writes")
-    assert len(writes) <= MOST_WRITES
+    assert len(writes) <= MAX_WRITES
     bench.calls.clear()
 
 

@@ -101,7 +101,7 @@ def test_what_is_shared_ends_with_its_event_loop() -> None:
 
 
 def test_of_very_many_programs_the_oldest_token_is_forgotten() -> None:
-    for number in range(client_auth.MOST_TOKENS):
+    for number in range(client_auth.MAX_CACHED_TOKENS):
         ClientCredentials(TOKEN_URL, f"program {number}", "secret")
     oldest, second, *_ = client_auth._tokens
     ClientCredentials(TOKEN_URL, "program 0", "secret")
@@ -109,7 +109,7 @@ def test_of_very_many_programs_the_oldest_token_is_forgotten() -> None:
     ClientCredentials(TOKEN_URL, "another", "secret")
     assert oldest not in client_auth._tokens
     assert second in client_auth._tokens
-    assert len(client_auth._tokens) == client_auth.MOST_TOKENS
+    assert len(client_auth._tokens) == client_auth.MAX_CACHED_TOKENS
 
 
 def test_an_identity_provider_that_is_away_is_named() -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow(seconds=80)
 
 ONCE = {"plan": 1, "hotel": 1, "train": 1, "table": 1}
 
-MOST_PLACES = 60
+MAX_PLACES = 60
 
 
 class Nodes:
@@ -84,7 +84,7 @@ def nodes(durable_settings: Settings, tmp_path: Path) -> Iterator[Nodes]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_turn_survives_a_death_at_every_place(durable_settings: Settings, nodes: Nodes, place: str) -> None:
-    for number in range(1, MOST_PLACES):
+    for number in range(1, MAX_PLACES):
         nodes.log.write_text("")
         nodes.deaths = 0
         nodes.stop()
@@ -112,4 +112,4 @@ def test_a_turn_survives_a_death_at_every_place(durable_settings: Settings, node
             print(f"\n{place}: {number - 1} deaths")
             assert number > 4
             return
-    raise AssertionError(f"{place}: there are more than {MOST_PLACES} of them")
+    raise AssertionError(f"{place}: there are more than {MAX_PLACES} of them")

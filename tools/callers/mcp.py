@@ -56,7 +56,7 @@ NAME_PARAMETERS = {**MUST_BE_NAMED, **MAY_BE_NAMED}
 POLL_RANGE_SECONDS = (0.2, 60.0)
 """Least and most between looks at a task, whatever its server wants."""
 
-MOST_PAGES = 20
+MAX_PAGES = 20
 """Most pages of tools that are read."""
 
 
@@ -116,7 +116,7 @@ class McpCaller(RecordingClient):
     async def _list(self, tools: list[Json]) -> AsyncGenerator[Record, None]:
         """Read all pages of tools into a list."""
         cursor: dict[str, Json] = {}
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             async for record in self._ask("tools/list", cursor):
                 yield record
             tools += self._result["tools"]

@@ -23,7 +23,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 TURN = "invoke_agent"
 
-MOST_TREES = 1000
+MAX_TREES = 1000
 """Outermost spans whose inner ones are kept until they end."""
 
 
@@ -48,7 +48,7 @@ class Lines(SpanProcessor):
         with self._lock:
             outermost = self._outermost.pop(own, own)
             self._ended.setdefault(outermost, []).append(span)
-            while len(self._ended) > MOST_TREES:
+            while len(self._ended) > MAX_TREES:
                 self._ended.popitem(last=False)
             spans = self._ended.pop(own, [])
         turns = [

@@ -40,7 +40,7 @@ FINISH = "Next: resolve its conflicts, if there are any, and git add them; then 
 GIVE_UP = "To give up: git reset --hard, which discards every change since this command"
 """Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
 
-MOST_CONFLICTS = 127
+MAX_CONFLICTS = 127
 """Highest exit status with which `git merge-file` counts conflicts. A higher one is an error."""
 
 NO_REPOSITORY = """this folder is not a git repository of its own, as after sam init, and make upgrade merges
@@ -201,7 +201,7 @@ def _keep_own_part(base: str, head: str, commit: str) -> None:
         for path, text in zip(paths, texts, strict=True):
             Path(path).write_text(with_own_part(text), "utf-8", newline="\n")
         merge = _run("git", "merge-file", "-p", "-L", "yours", "-L", "base", "-L", "the kit's", *paths)
-    if merge.returncode > MOST_CONFLICTS:  # it failed: what git has made of the file stays
+    if merge.returncode > MAX_CONFLICTS:  # it failed: what git has made of the file stays
         return
     Path(TEMPLATE).write_text(merge.stdout, "utf-8", newline="\n")
     if not merge.returncode:

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from a2a_lambda import tracing
 from tools.dev.log_lines import LogLines
-from tools.dev.spans import MOST_TREES, Lines
+from tools.dev.spans import MAX_TREES, Lines
 from tools.log_entry import LogEntry
 
 TURN = {"a2a.task.id": "t-1", "gen_ai.agent.name": "trip"}
@@ -88,7 +88,7 @@ def test_spans_whose_outermost_one_never_ends_are_forgotten() -> None:
     provider = TracerProvider()
     provider.add_span_processor(lines)
     tracer = provider.get_tracer("tests")
-    for _ in range(MOST_TREES + 10):
+    for _ in range(MAX_TREES + 10):
         outer = trace.set_span_in_context(tracer.start_span("outer"))
         tracer.start_span("inner", outer).end()
-    assert len(lines._ended) == MOST_TREES
+    assert len(lines._ended) == MAX_TREES

@@ -15,7 +15,7 @@ const CONTENTS = ["text", "raw", "url", "data"]; // of parts: one without any is
 const GONE_CODES = [-32001, 404]; // of a task that does not exist: over JSON-RPC, and over HTTP+JSON
 const POLL_MS = 1000;
 const REST_MS = 5000; // between looks at a task that pauses or waits
-const MOST_PAINT_PAUSE_MS = 1000;
+const MAX_PAINT_PAUSE_MS = 1000;
 
 const $ = (id) => document.getElementById(id);
 
@@ -413,7 +413,7 @@ function show() {
       setTimeout(() => { throw error; }); // and its console, and its tests, have the error
     }
     paintMs = performance.now() - begin;
-  }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MOST_PAINT_PAUSE_MS));
+  }), paintMs < 10 ? 0 : Math.min(4 * paintMs, MAX_PAINT_PAUSE_MS));
 }
 
 function stayAtEnd() {

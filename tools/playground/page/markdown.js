@@ -20,16 +20,16 @@ const ALLOWED_TAGS = [
 const ALLOWED_ATTR = ["align", "checked", "class", "data-language", "disabled", "href", "start", "title", "type"];
 
 // The parser's time grows with the square of a block's marks and lines, and with the depth of its lists.
-const LONGEST_TEXT = 200_000; // characters
+const MAX_TEXT_CHARACTERS = 200_000;
 const MARKS = /[*_~`[\]<>!@&\\]/g;
-const MOST_MARKS = 10_000; // of a block, with one for each line
-const MOST_MARKS_OF_A_ROW = 100; // of a table, whose cells are parsed one by one
-const MOST_CELLS = 50_000;
-const DEEPEST_INDENT = 200; // columns
+const MAX_MARKS = 10_000; // of a block, with one for each line
+const MAX_ROW_MARKS = 100; // of a table, whose cells are parsed one by one
+const MAX_CELLS = 50_000;
+const MAX_INDENT = 200; // columns
 const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/;
 const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$/; // below the head of a table
 
-const LONGEST_HIGHLIGHTED = 20_000; // characters of a code block
+const MAX_HIGHLIGHTED_CHARACTERS = 20_000; // of a code block
 
 // $…$, $$…$$, \(…\) and \[…\]: without this, the underscores and asterisks in a formula would be emphasis.
 const FORMULA = /^(?:\$\$[^$]+\$\$|\$(?!\s)[^$\n]+?(?<!\s)\$(?!\d)|\\\([\s\S]{1,2000}?\\\)|\\\[[\s\S]{1,2000}?\\\])/;
@@ -89,7 +89,7 @@ export function render(text) {
 
 /** Whether the parser could take seconds for a text. */
 export function isCostly(text) {
-  if (text.length > LONGEST_TEXT) return true;
+  if (text.length > MAX_TEXT_CHARACTERS) return true;
   let [marks, cells, columns, fence] = [0, 0, 0, ""];
   for (const line of text.split("\n")) {
     const count = line.match(MARKS)?.length ?? 0;
@@ -104,9 +104,9 @@ export function isCostly(text) {
       columns = line.split("|").length;
     } else {
       cells += columns;
-      if (!columns || count > MOST_MARKS_OF_A_ROW) marks += count + 1;
+      if (!columns || count > MAX_ROW_MARKS) marks += count + 1;
     }
-    if (marks > MOST_MARKS || cells > MOST_CELLS || line.search(/\S/) > DEEPEST_INDENT) return true;
+    if (marks > MAX_MARKS || cells > MAX_CELLS || line.search(/\S/) > MAX_INDENT) return true;
   }
   return false;
 }
@@ -160,7 +160,7 @@ const loaded = new Map(); // of languages, by their name
 
 async function colorLater(code, language, text) {
   const name = NAMES[language] ?? language;
-  if (!LANGUAGES.includes(name) || text.length > LONGEST_HIGHLIGHTED) return;
+  if (!LANGUAGES.includes(name) || text.length > MAX_HIGHLIGHTED_CHARACTERS) return;
   if (!loaded.has(name)) {
     loaded.set(name, import(`./vendor/languages/${name}.js`).then((module) => highlight.registerLanguage(name, module.default)));
   }

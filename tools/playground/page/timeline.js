@@ -4,7 +4,7 @@ import { make } from "./elements.js";
 import { operationOf, stateOf, textOf } from "./protocol.js";
 import { words } from "./words.js";
 
-const MOST_ENTRIES = 200; // of a turn
+const MAX_ENTRIES = 200; // of a turn
 
 /** Note what an event says. at: milliseconds since the message was sent. */
 export function noteEvent(turn, event, at) {
@@ -14,7 +14,7 @@ export function noteEvent(turn, event, at) {
   if (operation) noteOperation(entries, operation, at);
   else if (event.artifactUpdate) noteArtifact(entries, event.artifactUpdate, at);
   else if (status) noteStatus(entries, status, at);
-  if (entries.length > MOST_ENTRIES) entries.splice(1, entries.length - MOST_ENTRIES); // the first says when it began
+  if (entries.length > MAX_ENTRIES) entries.splice(1, entries.length - MAX_ENTRIES); // the first says when it began
 }
 
 function noteOperation(entries, { kind, name, state }, at) {

@@ -7,9 +7,9 @@ import { objectsIn, WAITING } from "./protocol.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
-const MOST_LINES = 2000; // of the log
-const MOST_FRAMES = 1000; // of a request: the last ones
-const MOST_EXCHANGES = 200; // while a task runs elsewhere, the page asks for it every second
+const MAX_LINES = 2000; // of the log
+const MAX_FRAMES = 1000; // of a request: the last ones
+const MAX_EXCHANGES = 200; // while a task runs elsewhere, the page asks for it every second
 
 /** Show what to do, in a place where there is nothing yet. */
 export function showHint(place, name) {
@@ -223,7 +223,7 @@ export function showRecord(place, exchange, record) {
     exchange.append(make("summary", { textContent: `${record.method} ${record.url}` }));
     exchange.append(make("h3", {}, words("request"), makeCopyButton("copyCurl", record.curl)), make("pre", { textContent: withHeaders(record.headers, record.body) }));
     place.prepend(exchange);
-    if (place.children.length > MOST_EXCHANGES) place.lastElementChild.remove();
+    if (place.children.length > MAX_EXCHANGES) place.lastElementChild.remove();
   } else if (!exchange) {
     return exchange;
   } else if (record.kind === "response") {
@@ -236,7 +236,7 @@ export function showRecord(place, exchange, record) {
     if (!exchange.querySelector(".frame")) exchange.append(make("h3", { textContent: words("frames") }));
     const time = make("time", { textContent: `${record.at} ms` });
     const frames = exchange.getElementsByClassName("frame");
-    if (frames.length >= MOST_FRAMES) frames[0].remove();
+    if (frames.length >= MAX_FRAMES) frames[0].remove();
     exchange.append(make("div", { className: "frame" }, time, make("pre", { textContent: record.text })));
   } else if (record.kind === "error") {
     exchange.append(make("p", { className: "error", textContent: record.message }));
@@ -268,7 +268,7 @@ export function showLine(place, entry, task) {
   line.classList.toggle("here", Boolean(task) && entry.task === task);
   const list = place.querySelector("ol");
   list.append(line);
-  if (list.children.length > MOST_LINES) list.firstChild.remove();
+  if (list.children.length > MAX_LINES) list.firstChild.remove();
   if (atEnd) place.scrollTop = place.scrollHeight;
 }
 

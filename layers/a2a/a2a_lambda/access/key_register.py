@@ -17,7 +17,7 @@ from a2a_lambda.store.key_copies import Load
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
-MOST_DAYS = 36_500
+MAX_KEY_DAYS = 36_500
 """Most days for which a key may be valid: a century."""
 
 
@@ -57,8 +57,8 @@ class KeyRegister:
             raise ConfigurationError(f"the name of a key is 1 to 64 letters, digits, _ . or -, not {label!r}")
         if not OWNER_FORM.fullmatch(owner):
             raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
-        if days is not None and not 0 < days <= MOST_DAYS:
-            raise ConfigurationError(f"DAYS must be greater than 0 and at most {MOST_DAYS}, not {days}")
+        if days is not None and not 0 < days <= MAX_KEY_DAYS:
+            raise ConfigurationError(f"DAYS must be greater than 0 and at most {MAX_KEY_DAYS}, not {days}")
         secret = secret or f"{KEY_PREFIX}{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, digest_of(secret), owner, expires, agents, local)

@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize
 from a2a_lambda.durable.engine import (
-    LONGEST_SECONDS,
+    MAX_WAIT_SECONDS,
     STEP_NAME_CHARACTERS,
     DurableOperation,
     Engine,
@@ -344,6 +344,6 @@ def _seconds(duration: timedelta | float, more: float = 0) -> int:
             f"a pause or a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}"
         )
     seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
-    if not 0 <= seconds <= LONGEST_SECONDS:
-        raise ValueError(f"a pause or a wait must last 0 to {LONGEST_SECONDS:,} seconds, not {seconds:,}")
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(f"a pause or a wait must last 0 to {MAX_WAIT_SECONDS:,} seconds, not {seconds:,}")
     return max(1, math.ceil(seconds))

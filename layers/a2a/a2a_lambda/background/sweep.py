@@ -30,7 +30,7 @@ REQUEUE_MINUTES = 5
 """Minutes after which a waiting turn is queued again. After a longer wait, the next pause is as long as the
 turn has waited so far: a backlog does not grow by itself."""
 
-LONGEST_REQUEUE_MINUTES = int(QUEUED_TURN_SECONDS) // 60 // 2
+MAX_REQUEUE_MINUTES = int(QUEUED_TURN_SECONDS) // 60 // 2
 """Minutes after which a waiting turn is queued again at the latest: before SQS deletes its last message."""
 
 QUEUE_MINUTES = 2
@@ -114,5 +114,5 @@ class Sweep:
             self._store.update_head, replace(head, due=minute + QUEUE_MINUTES, status=new_status)
         )
         await self._dispatcher.dispatch(head)
-        pause = min(max(REQUEUE_MINUTES, int(age) // 60), LONGEST_REQUEUE_MINUTES)
+        pause = min(max(REQUEUE_MINUTES, int(age) // 60), MAX_REQUEUE_MINUTES)
         await threads.run(self._store.update_head, replace(head, due=minute + pause))

@@ -25,7 +25,7 @@ renewed at half of its lifetime."""
 DEFAULT_LIFE_SECONDS = 300.0
 """Life of a token whose issuer does not say (RFC 6749 section 5.1 only recommends it)."""
 
-MOST_TOKENS = 1_000
+MAX_CACHED_TOKENS = 1_000
 """Tokens that a process remembers: an agent may sign in with other credentials for each of its users."""
 
 TOKEN_ANSWER_BYTES = 64_000
@@ -86,7 +86,7 @@ class ClientCredentials(httpx2.Auth):
         }
         identity = strictjson.dumps([token_url, client_id, client_secret, self._form])
         digest = hashlib.sha256(identity).digest()
-        if digest not in _tokens and len(_tokens) >= MOST_TOKENS:
+        if digest not in _tokens and len(_tokens) >= MAX_CACHED_TOKENS:
             oldest, *_ = _tokens
             _tokens.pop(oldest, None)  # clients that have it keep it
         self._token = _tokens.setdefault(digest, _Token())

@@ -22,7 +22,7 @@ STEP_NAME_CHARACTERS = 100
 
 Result = TypeVar("Result")
 
-LONGEST_SECONDS = 366 * 86_400
+MAX_WAIT_SECONDS = 366 * 86_400
 """Longest pause or wait. A durable execution ends after a year."""
 
 

@@ -28,7 +28,7 @@ from a2a_lambda.protocol.model import Part
 PARALLEL = "parallel"
 """Kind of an operation that runs branches."""
 
-MOST_OPERATIONS = 3_000
+MAX_OPERATIONS = 3_000
 """Operations that Lambda allows in a durable execution; docs/long-running.md lists its limits."""
 
 KnownReplies = Mapping[str, Any]
@@ -146,9 +146,9 @@ class MemoryEngine:
             raise self.suspension
         operations = self._record.results.setdefault(self._branch, [])
         if self._next == len(operations):
-            if sum(map(len, self._record.results.values())) >= MOST_OPERATIONS:
+            if sum(map(len, self._record.results.values())) >= MAX_OPERATIONS:
                 raise RuntimeError(
-                    f"a turn may have {MOST_OPERATIONS:,} operations, and fails on Lambda with more: do more"
+                    f"a turn may have {MAX_OPERATIONS:,} operations, and fails on Lambda with more: do more"
                     " in each step"
                 )
             return None

@@ -26,7 +26,7 @@ WANTED_AS_BYTES = re.compile(r"([a-z0-9.+*-]{1,60}/[a-z0-9.+*-]{1,60});base64")
 """A media type that a client wants as bytes. It is short and has no sets of characters, because some patterns
 that a client could write would take very long to match."""
 
-MOST_MODES = 200
+MAX_MODES = 200
 """Modes of one client that are looked at, for each event with a file."""
 
 TYPES_AS_BYTES = 20
@@ -37,7 +37,7 @@ Shown = TypeVar("Shown", Task, Event)
 
 def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
     """Patterns of the media types that a client wants as bytes. modes: its acceptedOutputModes."""
-    first_modes = islice(modes, MOST_MODES)
+    first_modes = islice(modes, MAX_MODES)
     matches = (WANTED_AS_BYTES.fullmatch(mode.replace(" ", "").lower()) for mode in first_modes)
     return tuple(islice((match[1] for match in matches if match), TYPES_AS_BYTES))
 

@@ -50,9 +50,9 @@ CONTEXT_MERGES = 20
 
 MERGE_PAUSE_SECONDS = 0.02
 """Most seconds before the next try to change a context. They double with each try, up to
-LONGEST_MERGE_PAUSE_SECONDS."""
+MAX_MERGE_PAUSE_SECONDS."""
 
-LONGEST_MERGE_PAUSE_SECONDS = 0.5
+MAX_MERGE_PAUSE_SECONDS = 0.5
 
 OVER_OLD_EPOCH = "attribute_not_exists(pk) OR epoch < :over"
 """Condition of a put of an entry: there is none, or one of an epoch below `:over`."""
@@ -299,7 +299,7 @@ class Store:
                 # When turns end together, one succeeds at a time, and each try costs a write of the whole
                 # context: without pauses, n turns would need about n² of them.
                 time.sleep(random.uniform(0.0, pause))  # noqa: S311  # no secret
-                pause = min(2 * pause, LONGEST_MERGE_PAUSE_SECONDS)
+                pause = min(2 * pause, MAX_MERGE_PAUSE_SECONDS)
                 context = self.get_context(scope, context_id)
         raise StoreError("the context is changed by too many turns at once")
 

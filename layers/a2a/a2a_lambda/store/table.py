@@ -22,11 +22,11 @@ Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Program
 """
 
 
-MOST_KEYS = 100
+MAX_KEYS = 100
 """Items of a BatchGetItem. It returns 16 MB at most, and names the others.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
-FIRST_BATCH_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+FIRST_BATCH_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 2.0
 """Pauses before it is asked again for items, if it returned none."""
 
 
@@ -63,9 +63,9 @@ class Table:
 
         keys: all different.
         """
-        for start in range(0, len(keys), MOST_KEYS):
+        for start in range(0, len(keys), MAX_KEYS):
             request: Mapping[str, Any] = {
-                self.name: {"Keys": keys[start : start + MOST_KEYS], "ConsistentRead": True}
+                self.name: {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": True}
             }
             pause = FIRST_BATCH_PAUSE_SECONDS
             while request:
@@ -75,7 +75,7 @@ class Table:
                 yield from (item for item in rows if int(item["expires"]["N"]) > self.clock())
                 request = answer.get("UnprocessedKeys", {})
                 if request and not rows:
-                    if pause > LONGEST_PAUSE_SECONDS:
+                    if pause > MAX_PAUSE_SECONDS:
                         raise StoreError("DynamoDB throttled every attempt to read the items")
                     time.sleep(random.uniform(0.5, 1.0) * pause)  # noqa: S311  # no secret
                     pause *= 2
