@@ -71,7 +71,7 @@ class DevServer:
     def serves(self, agent: str = "") -> bool:
         """Whether it answers with the card of an agent; "" = the default one."""
         path = f"/a2a/{agent}" if agent else ""
-        return httpx2.get(f"{self.url}{path}/.well-known/agent.json").status_code < 500
+        return httpx2.get(f"{self.url}{path}/.well-known/agent.json").status_code == 200
 
     def interrupt(self) -> int:
         """Ctrl-C, which reaches the whole foreground group."""

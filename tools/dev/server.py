@@ -152,13 +152,16 @@ class Reload(WatchFilesReload):
         if not self.process.is_alive() and not self.should_exit.is_set():
             return [Path(f"the server: it ended with {self.process.exitcode}")]
         paths = super().should_restart()
-        # The watcher may see a new folder, and none of the files that were in it before it looked inside.
+        # The watcher may see a new folder, and none of the files that were in it before it looked inside. Nor
+        # does it see the files of a folder that is moved away.
         folders = set(_folders())
-        new, self._known = folders - self._known, folders
+        new, gone, self._known = folders - self._known, self._known - folders, folders
         for folder in sorted(new):
             card = f"{os.environ['A2A_BASE_URL']}/a2a/{folder.name}/.well-known/agent-card.json"
             print(f"new agent: {folder.name}. Its card: {card}", flush=True)
-        return paths or sorted(new) or None
+        for folder in sorted(gone):
+            print(f"removed agent: {folder.name}", flush=True)
+        return paths or sorted(new | gone) or None
 
 
 def _folders() -> Iterator[Path]:

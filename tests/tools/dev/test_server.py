@@ -98,6 +98,15 @@ def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> 
         server.until(partial(is_refused, assistant, "none"))
 
 
+def test_an_agent_whose_folder_is_moved_away_is_not_served(server: DevServer, folder: Path) -> None:
+    agent = folder / "functions/agents/noisy"
+    agent.rename(folder / "noisy")
+    server.until(lambda: not server.serves("noisy"))
+    assert "removed agent: noisy" in server.output.read_text()
+    (folder / "noisy").rename(agent)
+    server.until(lambda: server.serves("noisy"))
+
+
 def is_edited(rpc: Rpc) -> bool:
     return "Edited!" in rpc.post(request("message/send", {"message": message("flash")})).text
 
