@@ -84,8 +84,14 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
         (
             "@skill\ndef hello(turn: str): ...",
-            "parameter turn gets the turn, and not a str: write `turn: Turn`, and turn.text for the message",
+            "parameter turn gets the turn, and not str: write `turn: Turn`, and turn.text for the message",
         ),
+        ("@skill\ndef hello(turn: list[str]): ...", "parameter turn gets the turn, and not list: write"),
+        (
+            "import pydantic\nclass M(pydantic.BaseModel): ...\n@skill\ndef hello(turn: M): ...",
+            "parameter turn gets the turn, and not M: write",
+        ),
+        ("from json import nothing", "hello/agent.py:2: cannot import name 'nothing' from 'json'"),
     ],
 )
 def test_code(tmp_path: Path, code: str, said: str) -> None:
@@ -100,6 +106,13 @@ def test_code(tmp_path: Path, code: str, said: str) -> None:
     assert said in told
     assert "Traceback" not in told
     assert "exec_module" not in told
+
+
+@pytest.mark.parametrize("hint", ["Any", "object", "Texted", "Turn", "'Turn | None'"])
+def test_a_turn_may_have_any_hint_that_fits_it(tmp_path: Path, hint: str) -> None:
+    protocol = "from typing import *\n\nclass Texted(Protocol):\n    text: str\n\n"
+    agent = Agent.load(write(tmp_path, f"{protocol}@skill\ndef hello(turn: {hint}): return turn.text"))
+    assert asyncio.run(agent.run("hi")).text == "hi"
 
 
 def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:

@@ -58,10 +58,17 @@ class ConfigurationError(KitError):
 
 
 class ImportFailed(ConfigurationError):
-    """An agent's module raised an error when it was imported. The text has that of the error, which may hold
-    a secret, such as the URL of a database."""
+    """An agent's code raised an error while the agent was imported.
+
+    summary: file, line and what failed, which a log may have. details: the rest of the text. It has that of
+    the agent's error, which may hold a secret, such as the URL of a database.
+    """
 
     safe_to_log = False
+
+    def __init__(self, summary: str, details: str) -> None:
+        super().__init__(summary + details)
+        self.summary = summary
 
 
 class SkillError(KitError):

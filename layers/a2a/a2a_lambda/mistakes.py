@@ -72,16 +72,19 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
     if isinstance(error, ModuleNotFoundError) and error.name:
         advice = _missing_module(error.name, folder)
         return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
-    if isinstance(error, ImportError) and error.name == "a2a_lambda":
-        name = re.sub(r"cannot import name '(\w+)'.*", r"\1", str(error))
+    text = error_text(error)
+    missing_name = re.match(r"cannot import name '(\w+)' from ", text)
+    if isinstance(error, ImportError) and missing_name:
+        if error.name != "a2a_lambda":
+            return ConfigurationError(f"{location}: {text}{_quote(line)}")
+        name = missing_name[1]
         kit = importlib.import_module("a2a_lambda")
         client = importlib.import_module("a2a_lambda.client")
         advice = did_you_mean(name, kit.__all__)
         if name in client.__all__:
             advice = f": write `from a2a_lambda.client import {name}`"
         return ConfigurationError(f"{location}: a2a_lambda has no {name}{advice}{_quote(line)}")
-    text = error_text(error)
-    return ImportFailed(f"{location}: {type(error).__name__}{text and f': {text}'}{_quote(line)}")
+    return ImportFailed(f"{location}: {type(error).__name__}", f"{text and f': {text}'}{_quote(line)}")
 
 
 def _missing_module(name: str, folder: Path) -> str:

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,24 @@ from a2a_lambda.errors import SkillError, Unavailable
 from a2a_lambda.lambda_ import json_logs
 from tests.agent.folders import write
 from tests.lambda_.conftest import logging_kept
+
+HINT = """class Hint:
+    def __class_getitem__(cls, _):
+        FAIL
+
+@skill
+def hello(value: "Hint[1]") -> str:
+    return "hello"
+"""
+
+MODEL = """class Model:
+    def __get_pydantic_core_schema__(*_):
+        FAIL
+
+@skill
+def hello(value: Model) -> str:
+    return "hello"
+"""
 
 TEXT = "what the client said in confidence"
 
@@ -64,12 +83,19 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
     assert "test_exceptions.py" in lines[0]["exception"]
 
 
+@pytest.mark.parametrize(
+    ("code", "summary"),
+    [
+        ("FAIL", "ValueError"),
+        (HINT, "skill hello: its type hints raise ValueError"),
+        (MODEL, "skill hello: its parameters have no JSON Schema"),
+    ],
+)
 def test_what_an_agents_module_raises_is_logged_without_its_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, summary: str
 ) -> None:
     """It may hold a secret, such as the URL of a database. What imports and syntax are wrong stays."""
-    secret = "from os import environ\nraise ValueError('postgres://app:' + 'hunter2')"
-    write(tmp_path, secret, name="database")
+    write(tmp_path, code.replace("FAIL", "raise ValueError('postgres://app:' + 'hunter2')"), name="database")
     write(tmp_path, "import pandaz", name="pandas")
     with logging_kept():
         json_logs.install("my-stack", "INFO", debug=False)
@@ -79,7 +105,7 @@ def test_what_an_agents_module_raises_is_logged_without_its_text(
             with pytest.raises(Unavailable):
                 catalog.load(name)
     _default, database, pandas = map(json.loads, capsys.readouterr().out.splitlines())
-    assert database["message"] == "agent database cannot be imported"
+    assert re.search(rf"database/agent\.py:\d+: {summary}$", database["message"])
     assert "app:hunter2" not in json.dumps(database)
     assert "database/agent.py" in database["exception"]
     assert database["exception"].endswith("ValueError")

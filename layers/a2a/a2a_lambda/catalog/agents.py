@@ -18,7 +18,7 @@ from pathlib import Path
 from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.manifest import read_manifest
-from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable, excerpt, is_safe_to_log
+from a2a_lambda.errors import ConfigurationError, ImportFailed, RouteNotFound, Unavailable, excerpt
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.profile import Profile
 
@@ -200,10 +200,10 @@ class Agents(Mapping[str, Profile]):
                     self._failed.pop(name, None)
                 loading.set_result(agent)
         except ConfigurationError as error:
-            if self._shows_reasons or is_safe_to_log(error):
-                logger.error("%s", error)
+            if isinstance(error, ImportFailed) and not self._shows_reasons:
+                logger.error("%s", error.summary, exc_info=error.__cause__)
             else:
-                logger.error("agent %s cannot be imported", name, exc_info=error.__cause__)
+                logger.error("%s", error)
             self._fail(name, loading, str(error))
         except BaseException as error:  # a turn waits for the future: it must end, whatever happens
             logger.exception("agent %s cannot be loaded", name)

@@ -26,7 +26,14 @@ from a2a_lambda.agent.skills.parameters import (
     values_of,
 )
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.errors import AgentMistake, ConfigurationError, ParseError, excerpt
+from a2a_lambda.errors import (
+    AgentMistake,
+    ConfigurationError,
+    ImportFailed,
+    ParseError,
+    error_text,
+    excerpt,
+)
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
@@ -96,9 +103,8 @@ class Skill:
         try:
             hints = _hints_of(function)
         except Exception as error:  # a type hint is code, so it may raise anything
-            raise ConfigurationError(
-                f"{location}: its type hints raise {type(error).__name__}: {error}"
-            ) from None
+            summary = f"{location}: its type hints raise {type(error).__name__}"
+            raise ImportFailed(summary, f": {error_text(error)}") from error
         self._returns: Any = hints.get("return")
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -112,10 +118,11 @@ class Skill:
                         f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
                     )
                 self.turn_name = name
-                hint = hints.get(name, Turn)
-                if isinstance(hint, type) and hint not in Turn.__mro__:
+                kind = get_origin(hints.get(name)) or hints.get(name, Turn)
+                is_value = isinstance(kind, type) and kind.__module__ == "builtins" and kind is not object
+                if is_value or (isinstance(kind, type) and issubclass(kind, BaseModel)):
                     raise ConfigurationError(
-                        f"{location}: parameter turn gets the turn, and not a {hint.__name__}: write"
+                        f"{location}: parameter turn gets the turn, and not {kind.__name__}: write"
                         " `turn: Turn`, and turn.text for the message's text, or give it another name"
                     )
             elif name not in hints:
@@ -292,11 +299,12 @@ class Skill:
             return schema
         except Exception as error:
             # If a pattern is wrong, the last line says why.
-            lines = re.split(r"\n\s*|\. Set `", str(error))
+            lines = re.split(r"\n\s*|\. Set `", error_text(error))
             reason = lines[-1 if lines[0].endswith(":") else 0].removesuffix(".")
-            raise ConfigurationError(
-                f"{self._where}: its parameters have no JSON Schema: {reason}. A parameter is a value that"
-                " JSON can hold; the files of a message are in turn.files"
+            raise ImportFailed(
+                f"{self._where}: its parameters have no JSON Schema",
+                f": {reason}. A parameter is a value that JSON can hold; the files of a message are in"
+                " turn.files",
             ) from error
 
     @cached_property
