@@ -4,13 +4,11 @@ import functools
 import ipaddress
 import os
 import shlex
-import signal
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec
 from urllib.parse import urlsplit
@@ -101,20 +99,6 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-@contextmanager
-def block_interrupts() -> Iterator[None]:
-    """A process that is started meanwhile gets no Ctrl-C. On Windows, which cannot block it, it does."""
-    if sys.platform == "win32":
-        yield
-        return
-    resource_tracker.ensure_running()  # its start would end the block
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def listen(host: str, port: int, command: str) -> socket.socket:

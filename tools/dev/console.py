@@ -35,7 +35,8 @@ DIM, RED, GREEN, YELLOW = "2", "31", "32", "33"
 
 COLORS = {logging.WARNING: YELLOW, logging.ERROR: RED, logging.CRITICAL: RED}
 
-ENDING = "the development server stopped or restarted, and this turn is lost; send the message again"
+ENDING = "The server has stopped, or a file was edited. Please send the message again."
+"""What clients read of what ran at that moment."""
 
 requests = logging.getLogger("a2a_lambda.requests")
 

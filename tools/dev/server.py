@@ -12,7 +12,8 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import AGENTS, block_interrupts, listen, read_port, reports_errors
-from tools.dev import emulator, event_sources, own_resources
+from tools.command import AGENTS, listen, read_port, reports_errors
+from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
 
@@ -38,22 +39,18 @@ HOST = "127.0.0.1"
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
 END_SECONDS = 5.0
-"""Seconds after which the server's process is killed. It ends by itself after one, unless its loop is kept
-busy."""
+"""Seconds after which the server's process is killed, because an agent's code keeps its loop busy."""
 
 APPLICATION = "tools.dev.application:create"
 """Makes what is served. Only the server's process imports it."""
 
 RELOADED = ("functions", "layers/a2a")
 
-RESTARTED = "The server has stopped, or a file was edited. Please send the message again."
-"""What clients read of a turn that ran at that moment."""
-
-GRACE_SECONDS = 1
+GRACE_SECONDS = 1.0
 """Seconds that a turn has to finish by itself."""
 
-TURNS_END_SECONDS = 3.0
-"""Seconds for which the end of all turns is waited for."""
+REQUESTS_END_SECONDS = 3
+"""Seconds that requests have to be answered, those of stopped turns included. Then they are cancelled."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -92,7 +89,7 @@ def main() -> int:
             reload_dirs=list(RELOADED),
             reload_includes=["*.py", "*.yaml"],
             reload_excludes=list(NOT_RELOADED),
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=REQUESTS_END_SECONDS,
             log_level="warning",
             log_config=None,
         )
@@ -103,17 +100,18 @@ def main() -> int:
 class Server(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Make the application, then serve it. While agents are imported no one waits for an answer, so that
-        SIGTERM ends the process at once; a Ctrl-C becomes one, from the reloader."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        a signal ends the process at once."""
+        if sys.platform != "win32":  # the programs that an agent starts would inherit the block
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.config.load()
         super().run(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, so that those to come wait for the next process, and end what runs."""
         LINES.end()
-        with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
-            async with asyncio.timeout(TURNS_END_SECONDS):
-                await stop_turns(RESTARTED, after=GRACE_SECONDS)
+        turns = asyncio.create_task(stop_turns(console.ENDING, after=GRACE_SECONDS))
         await super().shutdown(sockets)
+        turns.cancel()  # code that blocks ends with the process, and its lease runs out
 
 
 class Reload(WatchFilesReload):
@@ -124,8 +122,8 @@ class Reload(WatchFilesReload):
         self._known = set(_folders())
 
     def startup(self) -> None:
-        """Start the server's process. Ctrl-C is blocked in it, because it would print a traceback of its
-        imports. This process ends it."""
+        """Start the server's process. While it imports Python's modules and the kit's, Ctrl-C is blocked in
+        it, because Python would print a traceback."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.signal_handler)
         self.process = get_subprocess(config=self.config, target=self.target, sockets=self.sockets)
@@ -162,6 +160,20 @@ class Reload(WatchFilesReload):
         for folder in sorted(gone):
             print(f"removed agent: {folder.name}", flush=True)
         return paths or sorted(new | gone) or None
+
+
+@contextmanager
+def block_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in the processes that are started meanwhile, where the system can."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would end the block
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _folders() -> Iterator[Path]:

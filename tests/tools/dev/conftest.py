@@ -8,6 +8,8 @@ from tests.helpers.project import copy_kit
 
 NOISY = """
 import logging
+import signal
+import subprocess
 import time
 
 from a2a_lambda import Turn, skill
@@ -18,6 +20,13 @@ def hello(turn: Turn) -> str:
     logging.getLogger("mine").info("I saw %s", turn.text)
     if turn.text == "slow":
         time.sleep(600)
+    if turn.text == "nap":
+        time.sleep(5)
+        return "awake"
+    if turn.text == "interrupt a program":
+        program = subprocess.Popen(["sleep", "600"])
+        program.send_signal(signal.SIGINT)
+        return str(program.wait(60))
     raise RuntimeError("broken on purpose")
 """
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -165,22 +166,35 @@ def test_each_request_is_a_line_and_agents_log_what_they_like(server: DevServer)
     assert "\x1b[" not in trace, "colours are for terminals"
 
 
+def test_programs_that_an_agent_starts_can_be_interrupted(server: DevServer) -> None:
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    assert texts(rpc.send("interrupt a program")) == str(-signal.SIGINT)
+
+
 def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
-    """Their turns end at once, with a word that says what to do, and no traceback of the server's."""
+    """Their turns end at once, with a word that says what to do, and no traceback of the server's. Who calls
+    meanwhile waits for the next process."""
     rpc = server.rpc()
     rpc.path = "/a2a/noisy"
     before = len(server.output.read_text())
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         waiting = pool.submit(rpc.post, request("message/send", {"message": message("slow")}))
         following = pool.submit(rpc.stream, "slow")
         server.until(lambda: server.output.read_text()[before:].count("I saw slow") == 2)
         source = folder / "functions/agents/noisy/agent.py"
-        source.write_text(source.read_text() + "\n")
+        with httpx2.stream("GET", f"{server.url}/playground/log", timeout=PATIENCE) as log:
+            source.write_text(source.read_text() + "\n")
+            log.read()  # it ends when the process begins to end
+        late = server.rpc()
+        late.path = "/a2a/noisy"
+        late_task = pool.submit(late.send, "nap")
         sent_status = waiting.result(PATIENCE).json()["result"]["status"]
         streamed_status = following.result(PATIENCE)[-1]["status"]
     for status in (sent_status, streamed_status):
         assert status["state"] == "failed"
         assert "send the message again" in status["message"]["parts"][0]["text"]
+    assert texts(late_task.result()) == "awake"
     server.until(server.serves)
     assert "Traceback" not in server.output.read_text()[before:]
 

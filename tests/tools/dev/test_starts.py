@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,42 @@ def test_ctrl_c_ends_everything(folder: Path) -> None:
     assert not (folder / state_file(made.port)).exists()
 
 
-def test_ctrl_c_while_it_starts_prints_no_traceback(folder: Path) -> None:
+def test_ctrl_c_while_agents_are_imported_prints_no_traceback(folder: Path) -> None:
+    place = folder / "functions/agents/slow"
+    place.mkdir()
+    skill = "{ id: hello, name: Hello, description: Says hello. }"
+    (place / "card.yaml").write_text(f"name: S\ndescription: S.\nversion: 0.1.0\nskills: [{skill}]\n")
+    (place / "agent.py").write_text("import time\n\nprint('it imports', flush=True)\ntime.sleep(60)\n")
     server = DevServer(folder)
-    server.until(lambda: "\nKey: " in server.output.read_text())
+    server.until(lambda: "it imports" in server.output.read_text())
     assert server.interrupt() == 0
     assert "Traceback" not in server.output.read_text()
+    shutil.rmtree(place)
+
+
+STARTS = """
+import multiprocessing, signal, sys
+from tools.dev.server import block_interrupts
+
+
+def print_block():
+    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []), flush=True)
+
+
+if __name__ == "__main__":
+    for manager in (block_interrupts(), __import__("contextlib").nullcontext()):
+        process = multiprocessing.get_context("spawn").Process(target=print_block)
+        with manager:
+            process.start()
+        process.join()
+"""
+
+
+def test_ctrl_c_is_blocked_in_a_process_that_starts(tmp_path: Path) -> None:
+    """Not in later ones."""
+    (tmp_path / "starts.py").write_text(STARTS)
+    output = subprocess.check_output([sys.executable, str(tmp_path / "starts.py")], text=True)
+    assert output.split() == ["True", "False"]
 
 
 def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:

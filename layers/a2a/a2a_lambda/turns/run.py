@@ -317,7 +317,7 @@ async def stop_turns(reason: str, *, after: float) -> None:
     """Stop the turns of this event loop that have not ended after so many seconds, as `Run.stop` does, and
     wait until they have."""
     loop = asyncio.get_running_loop()
-    runs = {task: run for task, run in _running.items() if task.get_loop() is loop}
+    runs = {task: run for task, run in list(_running.items()) if task.get_loop() is loop}
     pending = (await asyncio.wait(runs, timeout=after))[1] if runs else set()
     for task in pending:
         runs[task].stop(reason)
