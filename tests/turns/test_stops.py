@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 import uuid
 from typing import Any
@@ -44,6 +45,41 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
         await reading
         assert states(seen) == states(await following) == [TaskState.CANCELED]
         assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
+
+    within(go())
+
+
+def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
+    """Those of others continue. A turn fails with the reason, unless it ends by itself in time."""
+
+    async def start(seconds: str) -> "tuple[asyncio.Task[Task], str]":
+        identity = str(uuid.uuid4())
+        sending = asyncio.create_task(bench.send("pause", identity, slots={"seconds": seconds}))
+        task_id = bench.sent("pause", identity)[0].request.task_id()
+        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
+        return sending, task_id
+
+    def reason_of(task: Task) -> str:
+        assert task["status"]["state"] == TaskState.FAILED
+        return task["status"]["message"]["parts"][0]["text"]
+
+    async def go() -> None:
+        other_loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=other_loop.run_forever)
+        thread.start()
+        other, other_id = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start("60"), other_loop))
+        (long, _), (short, _) = await start("60"), await start("0.1")
+        await run.stop_turns("edited", after=5)
+        assert (await short)["status"]["state"] == TaskState.COMPLETED
+        assert reason_of(await long) == "edited"
+        assert not bench.head(other_id).is_stopped
+        stopping = asyncio.run_coroutine_threadsafe(run.stop_turns("ended", after=0), other_loop)
+        await asyncio.wrap_future(stopping)
+        await until(other.done)
+        assert reason_of(other.result()) == "ended"
+        other_loop.call_soon_threadsafe(other_loop.stop)
+        thread.join()
+        other_loop.close()
 
     within(go())
 
