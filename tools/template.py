@@ -71,30 +71,31 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
     # This parser keeps the intrinsic functions.
-    for rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).values():
+    for name, rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).items():
         with suppress(KeyError):
             if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
                 continue
             for assertion in rule["Assertions"]:
                 if not _holds(assertion["Assert"], values):
-                    return str(assertion["AssertDescription"])
+                    return str(assertion.get("AssertDescription", f"the rule {name} of {template} is broken"))
     return ""
 
 
 def _holds(condition: Any, values: Mapping[str, str]) -> bool:
-    """Raises KeyError for a function, or a name, that is not known."""
-    [(function, operands)] = condition.items()
-    match function:
-        case "Fn::Equals":
-            first, second = (values[each["Ref"]] if isinstance(each, dict) else each for each in operands)
-            return str(first) == str(second)
-        case "Fn::Not":
-            return not _holds(operands[0], values)
-        case "Fn::And":
+    """Raises KeyError for what this cannot evaluate: other functions and names, and what YAML reads as a
+    number, a boolean or a date, whose text is CloudFormation's to choose."""
+    match condition:
+        case {"Fn::Equals": [first, second]}:
+            texts = [values[each["Ref"]] if isinstance(each, dict) else each for each in (first, second)]
+            if all(isinstance(text, str) for text in texts):
+                return texts[0] == texts[1]
+        case {"Fn::Not": [operand]}:
+            return not _holds(operand, values)
+        case {"Fn::And": operands}:
             return all(_holds(operand, values) for operand in operands)
-        case "Fn::Or":
+        case {"Fn::Or": operands}:
             return any(_holds(operand, values) for operand in operands)
-    raise KeyError(function)
+    raise KeyError(repr(condition))
 
 
 def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:

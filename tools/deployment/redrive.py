@@ -16,7 +16,10 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -58,7 +61,7 @@ class Redrive:
             return ""
         if queue != "DeadTurns":
             return (
-                f"{count} more were hidden, because another make redrive reads them, or was killed: run this"
+                f"{count} more were hidden, because another reader has them, or sending them failed: run this"
                 f" command again in {HIDDEN_SECONDS // 60} minutes"
             )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
@@ -126,10 +129,13 @@ class Redrive:
                     self._sqs.delete_message(QueueUrl=url, ReceiptHandle=letters[0]["ReceiptHandle"])
                     letters.pop(0)
             finally:
-                for letter in letters:  # after an error, or Ctrl-C: the next run finds them at once
-                    self._sqs.change_message_visibility(
-                        QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"], VisibilityTimeout=0
-                    )
+                # After an error, or Ctrl-C, the next run finds the others at once. The one that failed stays
+                # hidden, or it could be the first again each time.
+                for letter in letters[1:]:
+                    with suppress(ClientError, BotoCoreError):
+                        self._sqs.change_message_visibility(
+                            QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"], VisibilityTimeout=0
+                        )
         return deliveries, drops
 
     def _receive(self, url: str) -> list[Letter]:

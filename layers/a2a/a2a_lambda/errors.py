@@ -58,11 +58,8 @@ class ConfigurationError(KitError):
 
 
 class ImportFailed(ConfigurationError):
-    """An agent's code raised an error while the agent was imported.
-
-    summary: file, line and what failed, which a log may have. details: the rest of the text. It has that of
-    the agent's error, which may hold a secret, such as the URL of a database.
-    """
+    """An agent's code raised an error while the agent was imported. summary: the part of the text that a log
+    may have. details: the rest, from the error, which may hold a secret, such as the URL of a database."""
 
     safe_to_log = False
 

@@ -237,19 +237,6 @@ def test_what_cloudformations_rules_refuse_is_refused_before_the_build(
         deploy.parameters_for(USUAL_ACCOUNT, values, {})
 
 
-def test_a_rule_of_a_fork_may_have_any_function(tmp_path: Path) -> None:
-    path = tmp_path / "template.yaml"
-    path.write_text(
-        "Rules:\n"
-        "  Ours: { Assertions: [{ Assert: !Not [!Contains [[a], !Ref Name]], AssertDescription: not a }] }\n"
-        "  Region: { Assertions: [{ Assert: !Equals [!Ref AWS::Region, x], AssertDescription: not x }] }\n"
-        "  Either: { Assertions: [{ Assert: !Or [!Equals [!Ref Name, b], !Equals [!Ref Name, c]],"
-        " AssertDescription: b or c }] }\n"
-    )
-    assert template.broken_rule(path, {"Name": "b"}) == ""
-    assert template.broken_rule(path, {"Name": "d"}) == "b or c"
-
-
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
     found = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")

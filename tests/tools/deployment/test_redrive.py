@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -37,7 +38,7 @@ class Aws:
         self.deleted: list[str] = []
         self.shown: list[str] = []
         self.told: list[list[int]] = []
-        self.fails = False
+        self.fails = self.refuses = False
 
     def create_client(self, _: str) -> "Aws":
         return self
@@ -52,6 +53,8 @@ class Aws:
     def change_message_visibility(self, *, ReceiptHandle: str, VisibilityTimeout: int, **_: Any) -> None:
         assert VisibilityTimeout == 0
         self.shown.append(ReceiptHandle)
+        if self.refuses:
+            raise ClientError({}, "ChangeMessageVisibility")
 
     def get_shard_iterator(self, *, ShardId: str, **_: Any) -> dict[str, Any]:
         if ShardId == "trimmed":
@@ -105,15 +108,16 @@ def test_only_what_webhooks_hear_of_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(len(some) <= RECORDS_AT_ONCE for some in fake.told)
 
 
-def test_letters_the_notifier_fails_for_again_are_kept_for_the_next_run(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("refuses", [False, True])
+def test_letters_after_one_that_fails_are_left_to_the_next_run(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
 ) -> None:
-    """Hidden, they would be missed by it."""
-    fake = Aws([[record(1)]], ["no json", letter(1, 1), letter(1, 1)])
-    fake.fails = True
+    """The one that fails stays hidden, or it would keep the others from being sent."""
+    fake = Aws([[record(1)]], ["no json", letter(1, 1), letter(1, 1), letter(1, 1)])
+    fake.fails, fake.refuses = True, refuses
     with pytest.raises(ConfigurationError, match="failed again"):
         redriven(monkeypatch, fake)
-    assert (fake.deleted, fake.shown) == (["0"], ["1", "2"])
+    assert (fake.deleted, fake.shown) == (["0"], ["2", "3"])
 
 
 def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+"""The rules of a template, checked before a build."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.template import broken_rule
+
+
+@pytest.mark.parametrize(
+    ("assertion", "problem"),
+    [
+        ("!Equals [!Ref Name, b]", "not b"),
+        ("!Equals [!Ref Name, a]", ""),
+        ("!Or [!Equals [!Ref Name, b], !Equals [!Ref Name, c]]", "not b"),
+        ("!Or [!Equals [!Ref Name, b], !Equals [!Ref Name, a]]", ""),
+        ("!And [!Equals [!Ref Name, a], !Equals [!Ref Name, c]]", "not b"),
+        # CloudFormation knows:
+        ("!Not [!Contains [[a], !Ref Name]]", ""),
+        ("!Equals [!Ref AWS::Region, x]", ""),
+        ("!Or [!Equals [!Ref Name, a], !Contains [[b], !Ref Name]]", ""),
+        ("!Equals [!Ref Flag, true]", ""),
+        ("!Equals [!Ref Number, 01]", ""),
+        ("!Equals [!Ref Name, !Select [0, [b]]]", ""),
+        ("true", ""),
+    ],
+)
+def test_what_a_rule_of_a_fork_asserts(tmp_path: Path, assertion: str, problem: str) -> None:
+    """One that the kit cannot evaluate is left to CloudFormation."""
+    path = tmp_path / "template.yaml"
+    path.write_text(
+        f"Rules:\n  Ours: {{ Assertions: [{{ Assert: {assertion}, AssertDescription: not b }}] }}\n"
+    )
+    assert broken_rule(path, {"Name": "a", "Flag": "true", "Number": "01"}) == problem
+
+
+def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text("Rules:\n  Ours: { Assertions: [{ Assert: !Equals [!Ref Name, b] }] }\n")
+    assert "the rule Ours" in broken_rule(path, {"Name": "a"})
