@@ -15,6 +15,7 @@ from a2a_lambda.agent.files.received import ReceivedFile
 from a2a_lambda.errors import AgentMistake, FileAbsent
 from a2a_lambda.net import fetch
 from a2a_lambda.protocol.model import Message, Part, Role
+from tests.agent.folders import run
 from tests.conftest import AGENTS
 
 PNG, PDF = b"\x89PNG", b"%PDF"
@@ -165,6 +166,11 @@ def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
     drawn = asyncio.run(agent.run(skill="draw", slots={"kind": "stream"}))
     assert drawn.files[0].content is not None
     assert len(drawn.files[0].content) == 200_000
+
+
+def test_files_of_the_message_that_ends_a_turn_are_in_its_answer(tmp_path: Path) -> None:
+    answer = run(tmp_path, "@skill\ndef hello(): return Message('done', File('a.txt', b'x'))")
+    assert [(file.name, file.content) for file in answer.files] == [("a.txt", b"x")]
 
 
 @pytest.mark.parametrize("file", ["sums.csv", b"1,2", None])

@@ -61,6 +61,7 @@ def test_a_reply_needs_no_key(caller: TestClient, waits: FakeWaits) -> None:
         (NotWaiting("not yet"), 409),
         (WaitIsOver("it is over"), 410),
         (StoreError("no answer"), 503),
+        (RuntimeError("a mistake of the kit"), 500),
     ],
 )
 def test_a_reply_that_the_turn_does_not_take(
@@ -69,7 +70,9 @@ def test_a_reply_that_the_turn_does_not_take(
     waits.error = error
     answer = caller.post("/callbacks/token", json={})
     assert answer.status_code == status
-    assert answer.json()["error"]["message"]
+    error = answer.json()["error"]
+    assert error["code"] == status
+    assert "mistake" not in error["message"]
     assert ("retry-after" in answer.headers) == (status in {409, 503})
 
 

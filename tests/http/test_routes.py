@@ -181,11 +181,23 @@ def test_a_tenant_that_names_another_agent_than_the_path_is_refused(client: Test
     assert "the path and the tenant name different agents" in message
 
 
-@pytest.mark.parametrize("body", [{}, {"text": "hi"}])
-def test_a_request_without_a_message_is_told_what_is_missing(rest: Rest, body: Json) -> None:
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({}, "message is missing: it must be an object"),
+        ({"text": "hi"}, "message is missing: it must be an object"),
+        ({"message": message_1_0(parts=[None])}, "message.parts[0] must be an object"),
+    ],
+)
+def test_a_body_that_is_wrong_is_described_without_the_params_of_json_rpc(
+    rest: Rest, body: Json, problem: str
+) -> None:
     answer = rest.ask("POST", "message:send", body)
     assert answer.status_code == 400
-    assert answer.json()["error"]["message"].endswith(": message is missing, and must be an object")
+    error = answer.json()["error"]
+    assert error["message"].endswith(f": {problem}")
+    [violation] = error["details"][-1]["fieldViolations"]
+    assert violation["description"] == error["message"]
 
 
 @pytest.mark.parametrize("path", ["/uploads", "/a2a/probe/uploads"])

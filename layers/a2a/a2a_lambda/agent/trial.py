@@ -101,8 +101,10 @@ class Answer:
 
     @property
     def files(self) -> list[ReceivedFile]:
-        """Files of the reply and of the artifacts, with `name`, `media_type` and `content`."""
+        """Files in the artifacts, and in the message that ends the turn, with `name`, `media_type`, and
+        `content`, or `url` for a `File` that has only that."""
         parts = [part for artifact in self.artifacts for part in artifact["parts"]]
+        parts += self._message["parts"] if self._message else []
         return [ReceivedFile(part) for part in parts if "raw" in part or "url" in part]
 
     @property

@@ -48,12 +48,16 @@ class AgentError(KitError):
     """The other agent refused the call, or its answer is not valid.
 
     code: its JSON-RPC error code, or None. status: HTTP status of the answer, or None.
+    task: the task that has not completed, if `ask` raises this.
     """
 
-    def __init__(self, text: str, code: int | None = None, status: int | None = None) -> None:
+    def __init__(
+        self, text: str, code: int | None = None, status: int | None = None, task: Task | None = None
+    ) -> None:
         super().__init__(text)
         self.code = code
         self.status = status
+        self.task = task
 
 
 class Client:
@@ -156,25 +160,20 @@ class Client:
             raise AgentError("the agent answered with neither a task nor a message")
         return result
 
-    async def ask(
-        self,
-        message: str | Sequence[Part] | Message,
-        *,
-        configuration: SendMessageConfiguration | None = None,
-        **fields: Any,
-    ) -> str:
-        """Send a message; returns the text of the answer.
+    async def ask(self, message: str | Sequence[Part] | Message, **fields: Any) -> str:
+        """Send a message; returns the text of the answer: that of the artifacts, or, if they have none, that
+        of the message which ends the task.
 
-        fields: see `send`. Raises AgentError, with the agent's own words, if its task did not complete, for
-        example because it asks a question; and what `send` raises.
+        fields: see `send`. Raises AgentError, with the task and the agent's own words, if the task did not
+        complete, for example because it asks a question; and what `send` raises.
         """
-        answer: Any = await self.send(message, configuration=configuration, **fields)
+        answer: Any = await self.send(message, **fields)
         if "status" not in answer:
             return text_of(answer["parts"])
         words = text_of(answer["status"].get("message", {}).get("parts", []))
         state = answer["status"]["state"]
         if state != TaskState.COMPLETED:
-            raise AgentError(f"the agent's task is {state_word(state)}: {words}")
+            raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
         parts = [part for artifact in answer.get("artifacts", []) for part in artifact["parts"]]
         return text_of(parts) or words
 

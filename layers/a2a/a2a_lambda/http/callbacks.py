@@ -1,7 +1,7 @@
 """POST /callbacks/<token>: the reply of another system to a durable turn. The token stands for a key.
 
 200  the turn has the reply
-400  the body is not JSON
+400  the body is not JSON, or its Content-Type is not application/json
 404  no running turn made this URL
 409  the turn does not wait for it yet: send it again after Retry-After
 410  the wait has had its reply, or its timeout
@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import ProtocolError, RouteNotFound, StoreError
-from a2a_lambda.http.error_responses import JSON, error_response, to_protocol_error
+from a2a_lambda.errors import RouteNotFound
+from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
 
@@ -31,8 +31,6 @@ async def handle(request: Request, token_text: str) -> Response:
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None
         await kit.waits.end(token, data)
-    except (ProtocolError, StoreError) as cause:
-        error = to_protocol_error(cause)
-        # The status 200 is that of an error in JSON-RPC, which this request is not.
-        return error_response(error, status=400 if error.status == 200 else None)
+    except Exception as cause:
+        return failure_response(cause)
     return Response(b"{}", media_type=JSON)

@@ -1,13 +1,15 @@
-"""Errors at the edge: what is raised inside, as an HTTP response with a JSON-RPC error in it."""
+"""Errors at the edge: what is raised inside, as an HTTP response."""
 
 import logging
 from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from a2a_lambda import strictjson
 from a2a_lambda.errors import FilesUnavailable, InternalError, ProtocolError, StoreError, Unavailable
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import jsonrpc
+from a2a_lambda.wire.shared.error_json import encode_http_error
 
 logger = logging.getLogger(__name__)
 
@@ -27,14 +29,21 @@ def to_protocol_error(error: Exception) -> ProtocolError:
     return InternalError("the request failed; the server's log has the cause")
 
 
+def failure_response(cause: Exception) -> Response:
+    """Response of a request that is not one of A2A's, such as an upload or a callback."""
+    error = to_protocol_error(cause)
+    status, body = encode_http_error(error)
+    return Response(strictjson.dumps(body), status, error.headers, JSON)
+
+
 def error_response(
     error: ProtocolError,
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Response with an error, if the request's version is not known. It has the form of 0.3, which every
-    client can read."""
+    """Response with a JSON-RPC error, if the request's version is not known. It has the form of 0.3, which
+    every client can read."""
     return Response(
         jsonrpc.error(None, v0_3.encode_error(error)),
         status or error.status,

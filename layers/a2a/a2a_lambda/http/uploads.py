@@ -17,11 +17,10 @@ from a2a_lambda import strictjson, telemetry
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.wire.shared import fields
-from a2a_lambda.wire.shared.error_json import encode_http_error
 
 
 async def handle(request: Request, name: str | None) -> Response:
@@ -40,9 +39,7 @@ async def handle(request: Request, name: str | None) -> Response:
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except Exception as cause:
-        error = to_protocol_error(cause)
-        status, failure = encode_http_error(error)
-        return Response(strictjson.dumps(failure), status, error.headers, JSON)
+        return failure_response(cause)
     body = {
         "url": upload.reference,
         "form": {"url": upload.form.url, "fields": upload.form.fields},

@@ -50,6 +50,7 @@ RPC_NAMES = {
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     405: "UNIMPLEMENTED",
+    409: "ABORTED",
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",
 }
@@ -59,7 +60,7 @@ RPC_NAMES = {
 def encode_error(error: ProtocolError) -> Json:
     """A JSON-RPC error object."""
     result: Object = {"code": error.code, "message": str(error)}
-    if details := _details(error):
+    if details := _details(error, str(error)):
         result["data"] = details
     return result
 
@@ -72,15 +73,15 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     text = str(error)
     if error.path is not None:  # this request has no params
         text = text.replace(error.path, error.path.removeprefix(PARAMS))
-    body: Object = {"code": http, "status": status, "message": text, "details": _details(error)}
+    body: Object = {"code": http, "status": status, "message": text, "details": _details(error, text)}
     return http, {"error": body}
 
 
-def _details(error: ProtocolError) -> list[Json]:
+def _details(error: ProtocolError, text: str) -> list[Json]:
     details: list[Json] = []
     if reason := ERROR_KINDS[error.code].reason:
         details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
     if error.path is not None:
-        violation = {"field": error.path.removeprefix(PARAMS), "description": str(error)}
+        violation = {"field": error.path.removeprefix(PARAMS), "description": text}
         details.append({"@type": BAD_REQUEST, "fieldViolations": [violation]})
     return details

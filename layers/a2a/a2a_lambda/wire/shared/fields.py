@@ -23,8 +23,8 @@ Object = dict[str, Json]
 
 
 def _wrong_kind(value: Json, path: str, kind: str) -> InvalidParams:
-    missing = "is missing, and " if value is None else ""
-    return InvalidParams(f"{path} {missing}must be {kind}", path=path)
+    is_missing = value is None and not path.endswith("]")  # an entry of a list is there
+    return InvalidParams(f"{path} {'is missing: it ' if is_missing else ''}must be {kind}", path=path)
 
 
 def mapping(value: Json, path: str) -> Object:
