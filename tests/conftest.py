@@ -47,9 +47,9 @@ NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""
 
 os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
-# For the processes that tests start. Pytest's own path is not inherited. A package of the agents may be a
-# plugin of pydantic, as logfire is, and import much when a model is made.
+# A package of the agents may be a plugin of pydantic, as logfire is, and import much when a model is made.
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
+# For the processes that tests start, which do not inherit pytest's own path.
 os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / place) for place in ("layers/a2a", "functions", "."))
 os.environ.pop("AWS_REGION", None)
 

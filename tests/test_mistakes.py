@@ -79,7 +79,8 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         (
             "@skill\ndef helo(turn): ...",
             "hello/agent.py: card.yaml has the skill 'hello', but no function at the top level of agent.py"
-            " has that id; did you mean helo? It has: helo. Correct the id in card.yaml, or write @skill(",
+            " has that id; did you mean helo? The functions have the ids: helo. Correct the"
+            " id in card.yaml, or write @skill(",
         ),
         ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
         (

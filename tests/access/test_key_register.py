@@ -1,6 +1,7 @@
 """What `make key` stores, and what it refuses."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,8 +43,11 @@ def test_a_name_is_taken_once(register: KeyRegister) -> None:
 def test_a_refusal_says_who_may_not_do_what(register: KeyRegister, ssm: Ssm) -> None:
     text = "not authorized to perform: ssm:PutParameter on x"
     ssm.fault = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "PutParameter")
-    with pytest.raises(KeysUnavailable, match=r"AccessDeniedException.*not authorized to perform: ssm:Put"):
-        register.create("alice")
+    for call in (partial(register.create, "alice"), register.list):
+        with pytest.raises(
+            KeysUnavailable, match=r"AccessDeniedException.*not authorized to perform: ssm:Pu"
+        ):
+            call()
 
 
 def test_a_key_is_valid_for_a_century_at_most(register: KeyRegister, clock: Clock) -> None:

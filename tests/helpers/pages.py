@@ -37,7 +37,9 @@ NAMES = (
     ),
 )
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
+DOCS = [ROOT / "docs" / f"{name}.md" for name in NAMES]
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS]
 
 CHINESE = sorted((ROOT / "docs" / "zh").glob("*.md"))
 

@@ -49,7 +49,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
 
 
 def _line(key: Key) -> str:
-    end = "expires never"
+    end = "never expires"
     if key.expires is not None:
         verb = "expired" if key.has_expired(time.time()) else "expires"
         end = f"{verb} {time.strftime('%Y-%m-%d', time.gmtime(key.expires))}"

@@ -37,7 +37,7 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
         answer.raise_for_status()
         content = answer.json()
         if not isinstance(content, dict):
-            raise ValueError("its answer is no object")
+            raise ValueError("its answer is not an object")
         return content
     except (httpx2.HTTPError, ValueError) as error:
         raise ConfigurationError(

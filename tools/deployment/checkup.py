@@ -16,7 +16,6 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
-from a2a_lambda.settings import Settings
 from tools.deployment.account import QUOTA
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
@@ -181,7 +180,7 @@ class Checkup:
         yield "access logs", bool(role) or not logs, text if logs else "off"
 
     def _keys(self) -> Iterator[Row]:
-        client, path = clients.ssm(Settings()), f"/a2a/{self.stack}/keys"
+        client, path = self._client("ssm"), f"/a2a/{self.stack}/keys"
         keys = [key for key in KeyRegister(client, path).list() if not key.has_expired(time.time())]
         issuers = IssuerRegister(client, path).list()
         hint = f"make key NAME=… STACK={self.stack}"

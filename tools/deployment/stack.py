@@ -40,24 +40,32 @@ def status_to_deploy(stack: str) -> str:
     """Status of a stack that is to be deployed; "" if there is none. Raises ConfigurationError if
     CloudFormation cannot update it, before anything is built."""
     status = status_of(stack)
-    session = clients.session()
-    region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
-    place = f"--stack-name {stack} --region {region}{f' --profile {profile}' if profile else ''}"
     if status in BROKEN_STATUSES:
-        raise ConfigurationError(
-            f"stack {stack} is {status}: its first deployment failed, or its deletion did. Delete it, and"
-            f" deploy again: {environments.SAM} delete {place} --no-prompts"
-        )
+        raise broken_stack(stack, status)
     if status == "UPDATE_ROLLBACK_FAILED":
         raise ConfigurationError(
             f"stack {stack} is {status}: CloudFormation could not undo the last deployment. Its events say"
-            f" why: fix that, then continue: aws cloudformation continue-update-rollback {place}"
+            f" why: fix that, then continue: aws cloudformation continue-update-rollback {options_of(stack)}"
         )
     if status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
         raise ConfigurationError(
             f"stack {stack} is {status}: CloudFormation has not finished. Run the command again when it has"
         )
     return status
+
+
+def options_of(stack: str) -> str:
+    """What names a stack to AWS's command line and to SAM's."""
+    session = clients.session()
+    region, profile = (session.get_config_variable(variable) for variable in ("region", "profile"))
+    return f"--stack-name {stack} --region {region}{f' --profile {profile}' if profile else ''}"
+
+
+def broken_stack(stack: str, status: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"stack {stack} is {status}: its first deployment failed, or its deletion did. Delete it, and deploy"
+        f" again: {environments.SAM} delete {options_of(stack)} --no-prompts"
+    )
 
 
 def outputs_of(stack: str) -> dict[str, str]:
@@ -127,10 +135,7 @@ def _foreign(stack: str, status: str) -> ConfigurationError:
     if status.endswith("_IN_PROGRESS"):
         return ConfigurationError(f"stack {stack} is {status}: run the command again when that has ended")
     if status in BROKEN_STATUSES:
-        return ConfigurationError(
-            f"stack {stack} is {status}: its first deployment failed, or its deletion did. Deploy it again:"
-            " make deploy says how to delete it first"
-        )
+        return broken_stack(stack, status)
     return ConfigurationError(
         f"stack {stack} is not a stack of this kit: set STACK to one that make deploy has made"
     )

@@ -16,7 +16,8 @@ def written(page: str, command: str, text: str) -> str:
     start, end = f"<!-- figures: {command} -->\n", "<!-- end of figures -->\n"
     head, _, rest = page.partition(start)
     _, _, tail = rest.partition(end)
-    lines = "\n".join(line if line.startswith("|") else textwrap.fill(line, 118) for line in text.split("\n"))
+    wrapper = textwrap.TextWrapper(118, break_long_words=False, break_on_hyphens=False)
+    lines = "\n".join(line if line.startswith("|") else wrapper.fill(line) for line in text.split("\n"))
     return f"{head}{start}\n{lines}\n\n{end}{tail}"
 
 

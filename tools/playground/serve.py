@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import shlex
 import socket
 import sys
 import time
@@ -115,7 +116,8 @@ def main() -> int:
     # Other users of this machine can reach the port, and would call with the key.
     token = secrets.token_urlsafe()
     number = read_port(port or "8081")
-    with listen(HOST, number, f"make playground {f'STACK={stack}' if stack else f'URL={url}'}") as listener:
+    place = f"STACK={stack}" if stack else f"URL={shlex.quote(url)}"
+    with listen(HOST, number, f"make playground {place}") as listener:
         print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
         playground = Playground(target, token=token, cookie=f"a2a-playground-{number}")
         config = uvicorn.Config(playground, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)

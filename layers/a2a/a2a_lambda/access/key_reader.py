@@ -39,10 +39,10 @@ class KeyReader:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        # What is read, in this order: the path, what a parameter there becomes, and what it is called.
+        # What is read, in this order: the path, what a parameter there becomes, and what deletes it.
         self._parts = (
-            (path.rstrip("/"), Key.of_parameter, "key"),
-            (issuers_path(path), Issuer.of_parameter, "issuer"),
+            (path.rstrip("/"), Key.of_parameter, "make key REVOKE=1"),
+            (issuers_path(path), Issuer.of_parameter, "make issuer REMOVE=1"),
         )
         self._clock = clock
         self._sleep = sleep
@@ -89,7 +89,7 @@ class KeyReader:
     def _read_page(self, load: Load) -> bool:
         """Read a page into a load; returns whether there are more. Raises ParameterRefused,
         KeysUnavailable."""
-        path, parse, noun = self._parts[load.part]
+        path, parse, command = self._parts[load.part]
         arguments: dict[str, Any] = {"Path": path, "MaxResults": 10}
         if load.token:
             arguments["NextToken"] = load.token
@@ -101,12 +101,11 @@ class KeyReader:
                 load.rows.append(parse(name, parameter["Value"]).row())
             except (ValueError, TypeError, KeyError):
                 logger.error(
-                    "the parameter %s/%s is ignored, because it is not a valid %s: delete it with make %s"
-                    " NAME=%s, and REVOKE=1 for a key or REMOVE=1 for an issuer, and make it again",
+                    "the parameter %s/%s is ignored, because its value is not valid: delete it with %s"
+                    " NAME=%s, and STACK=… if it is of a stack, and make it again",
                     path,
                     name,
-                    noun,
-                    noun,
+                    command,
                     name,
                 )
         load.pages += 1

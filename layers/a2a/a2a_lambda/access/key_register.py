@@ -71,7 +71,8 @@ class KeyRegister:
     def list(self) -> list[Key]:
         """All keys, without their secrets. Raises KeysUnavailable."""
         load = Load(self._clock())
-        self._reader.read(load, math.inf)
+        with operator_errors():
+            self._reader.read(load, math.inf)
         return [Key.of_row(row) for row in load.rows if not is_issuer_row(row)]
 
     def revoke(self, label: str) -> None:
@@ -88,7 +89,10 @@ def operator_errors(**texts: str) -> Iterator[None]:
     try:
         with parameter_errors():
             yield
-    except ParameterRefused as error:
-        if error.code in texts:
-            raise ConfigurationError(texts[error.code]) from None
-        raise KeysUnavailable(str(error.__cause__)) from error
+    except (ParameterRefused, KeysUnavailable) as error:
+        refusal = error.__cause__ if isinstance(error, KeysUnavailable) else error
+        if not isinstance(refusal, ParameterRefused):
+            raise
+        if refusal.code in texts:
+            raise ConfigurationError(texts[refusal.code]) from None
+        raise KeysUnavailable(str(refusal.__cause__)) from error

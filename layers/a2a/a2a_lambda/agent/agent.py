@@ -213,7 +213,7 @@ class Agent:
 
         _ = self.profile  # `make build` refuses an agent without schemas, so its test fails, too
         message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
-        config = configuration.of_environment(configuration.test_variables(secrets, settings))
+        config = configuration.of_environment(configuration.variables_of_test(secrets, settings))
         return await trial.run(self, message, after, replies, config)
 
     async def _route_turn(
@@ -264,8 +264,8 @@ class Agent:
                 )
             raise ConfigurationError(
                 f"{location}: card.yaml has the skill {missing_ids[0]!r}, but no function at the top level of"
-                f" agent.py has that id{mistakes.did_you_mean(missing_ids[0], candidates)} It has:"
-                f" {', '.join(self.skills)}. Correct the id in card.yaml, or write @skill("
+                f" agent.py has that id{mistakes.did_you_mean(missing_ids[0], candidates)} The functions"
+                f" have the ids: {', '.join(self.skills)}. Correct the id in card.yaml, or write @skill("
                 f'"{missing_ids[0]}") above a function'
             )
         if unlisted_ids := sorted(self.skills.keys() - ids):

@@ -115,7 +115,7 @@ def variable_of(kind: ValueKind, name: str) -> str:
     return f"{kind}_{name}".upper().replace("-", "_")
 
 
-def test_variables(secrets: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def variables_of_test(secrets: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
     """Variables of a test's secrets and settings."""
     return {
         **{variable_of("secret", name): value for name, value in secrets.items()},

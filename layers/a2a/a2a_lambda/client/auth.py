@@ -87,8 +87,7 @@ class ClientCredentials(httpx2.Auth):
         identity = strictjson.dumps([token_url, client_id, client_secret, self._form])
         digest = hashlib.sha256(identity).digest()
         if digest not in _tokens and len(_tokens) >= MAX_CACHED_TOKENS:
-            oldest, *_ = _tokens
-            _tokens.pop(oldest, None)  # clients that have it keep it
+            _tokens.pop(next(iter(_tokens)), None)  # clients that have it keep it
         self._token = _tokens.setdefault(digest, _Token())
 
     async def async_auth_flow(

@@ -60,7 +60,7 @@ class Indexes:
         # Up to here, every shard was read: the latest of the positions where one was not read further.
         end = ""
         for shard in range(self._shards):
-            arguments = _query(self._table, items.listing(scope, shard), query)
+            arguments = _arguments_of(self._table, items.listing(scope, shard), query)
             if query.after:
                 arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, query.after)
             first = QUERY_LIMIT if query.state or query.context_id else query.size + 1
@@ -91,7 +91,7 @@ class Indexes:
         ones."""
         count = 0
         for shard in range(self._shards):
-            arguments = {**_query(self._table, items.listing(scope, shard), query), "Select": "COUNT"}
+            arguments = {**_arguments_of(self._table, items.listing(scope, shard), query), "Select": "COUNT"}
             limit = READ_LIMIT // self._shards
             count += sum(answer["Count"] for answer in _answers(self._table, arguments, limit, limit))
         return count
@@ -126,7 +126,7 @@ def _answers(table: Table, arguments: dict[str, Any], first: int, limit: int) ->
         size = max(size, QUERY_LIMIT)
 
 
-def _query(table: Table, listing: dict[str, str], query: TaskQuery) -> dict[str, Any]:
+def _arguments_of(table: Table, listing: dict[str, str], query: TaskQuery) -> dict[str, Any]:
     keys = "listing = :listing"
     values = {":listing": listing, ":now": number(int(table.clock()))}
     filters, names = ["expires > :now"], {}

@@ -34,7 +34,8 @@ class IssuerRegister:
 
     def list(self) -> list[Issuer]:
         load = Load(time.time(), part=ISSUERS_PART)
-        self._reader.read(load, math.inf)
+        with operator_errors():
+            self._reader.read(load, math.inf)
         if load.issuers_loaded_at is not None:
             raise KeysUnavailable("Parameter Store did not give the issuers")
         return [Issuer.of_row(row) for row in load.rows]
