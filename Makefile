@@ -37,7 +37,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 # As uv finds it, which looks in more places than PATH, and may download one.
 CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
   'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
-  echo "error: $(or $(UV_PYTHON),python3) is older than Python 3.11, or not there. Name one: make PYTHON=python3.13" >&2; exit 1; }
+  echo "error: $(or $(UV_PYTHON),python3) is older than Python 3.11, or does not start. Name another by its path: make PYTHON=/usr/bin/python3.13" >&2; exit 1; }
 
 help:
 	@$(CHECK_PYTHON)

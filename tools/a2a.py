@@ -87,6 +87,8 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     unknown_names += [variable for variable in of_call if variable not in command.variables]
     if unknown_names:
         hint = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
+        if unknown_names[0].upper() in command.variables:
+            hint = f"Write it in capitals: {unknown_names[0].upper()}"
         print(f"error: {name} has no variable {unknown_names[0]}. {hint}", file=sys.stderr)
         sys.exit(2)
     parser = argparse.ArgumentParser(

@@ -143,7 +143,7 @@ async def run(turn, count: int):
         ("await turn.step('a', 1)", TypeError, "a function, not its result: turn.step('a', make_plan"),
         ("await turn.step('a', int, retry=3)", TypeError, "Retry(attempts=5)"),
         ("await turn.wait_for('a', timeout='3 days')", TypeError, "a timedelta or a number of seconds"),
-        ("await turn.parallel([])", TypeError, "must be a function"),
+        ("await turn.parallel([])", TypeError, "not a list of them: write `turn.parallel(*branches)`"),
         ("await turn.wait_for('a', Ask('x' * 70_000))", SkillError, "at most 64,000 bytes"),
     ],
 )
@@ -158,6 +158,8 @@ def test_mistakes_say_what_to_write(tmp_path: Path, line: str, error: type[Excep
     [
         ("turn.sleep(hours=1)", "'sleep' was never awaited"),
         ("turn.step('a', int)", "'a' was never awaited"),
+        ("return turn.step('a', dict)['x']", "'a' was never awaited"),
+        ("return turn.wait_for('b').text", "'b' was never awaited"),
     ],
 )
 def test_an_operation_that_is_not_awaited_is_a_mistake(tmp_path: Path, line: str, text: str) -> None:

@@ -35,7 +35,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     """Run the command that argv[1] names. Returns its exit status."""
     match argv[1]:
         case "test":
-            return test(split_words("ARGS", environ))
+            agent = environ.get("AGENT")
+            return test([*([f"{AGENTS}/{agent}"] if agent else []), *split_words("ARGS", environ)])
         case "check":
             return check()
         case "e2e":

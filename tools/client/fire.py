@@ -49,7 +49,7 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
 def show(schedules: list[dict[str, str]]) -> None:
     """Print a table."""
     if not schedules:
-        print("no agent has a schedule: add one to its card.yaml, under schedules:")
+        print("no agent that is served has a schedule: add one to its card.yaml, under schedules:")
         return
     table = Table(box=None, pad_edge=False)
     for title in ("agent", "schedule", "cron", "time zone", "next", "owner"):

@@ -128,7 +128,7 @@ def check_agents(parameters: Mapping[str, str]) -> None:
                 check_webhook_url(schedule.webhook, allow_loopback=False)
             except Refused as error:
                 raise ConfigurationError(
-                    f"agent {profile.name}: schedule {schedule.id}: deployed, its webhook's URL {error}"
+                    f"agent {profile.name}: schedule {schedule.id}: in a stack, its webhook's URL {error}"
                 ) from None
         if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
             raise ConfigurationError(

@@ -152,7 +152,7 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
         lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
         card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
         report.append(f"changed {card}: with several agents, one says `default: true`")
-    return [*report, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test ARGS={folder}"]
+    return [*report, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test AGENT={name}"]
 
 
 if __name__ == "__main__":

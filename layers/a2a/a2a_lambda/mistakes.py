@@ -8,12 +8,24 @@ import inspect
 import linecache
 import logging
 import re
+import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError, ImportFailed, error_text, is_safe_to_log
+
+DISTRIBUTIONS: Mapping[str, str] = {
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Names on PyPI of well-known packages that are imported by another name."""
 
 hints = logging.getLogger("a2a_lambda.hints")
 """What an author should know of an agent that works. `make run` shows it as warnings."""
@@ -102,7 +114,12 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"It is {place}: write `from {dots} import {package}`, or `from {dots}{name} import …`."
     if close := _closest(package, [path.stem for path in folder.glob("*.py")]):
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
-    return f"If it comes from a package, add it: make add PACKAGE=<the package with {package!r}>"
+    distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
+    return (
+        f"{package} is installed without it: correct the name, or install {package} again."
+        if package in sys.modules
+        else f"If it comes from a package, add it: make add PACKAGE={distribution}"
+    )
 
 
 def _quote(line: str | None) -> str:

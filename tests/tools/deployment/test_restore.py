@@ -24,7 +24,8 @@ def test_another_applications_table_is_refused(settings: Settings) -> None:
     source, target = f"orders-{uuid.uuid4().hex[:8]}", f"restore-{uuid.uuid4().hex[:8]}"
     for name in (source, target):
         template.create_table(client, name, template.properties(ROOT / "template.yaml"))
-    client.put_item(TableName=source, Item={"pk": {"S": "order"}, "sk": {"S": "1"}})
+    for number, fields in (("1", {"expires": {"N": "9999999999"}}), ("2", {})):
+        client.put_item(TableName=source, Item={"pk": {"S": "order"}, "sk": {"S": number}, **fields})
     with pytest.raises(ConfigurationError, match=f"table {source} is not a table of this kit"):
         restore.copy_missing(client, source, target, lambda *_: None)
 

@@ -68,7 +68,6 @@ AT_CONTEXT = {
 """The same of a mistake that began on an earlier line."""
 
 WORDS = {
-    "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "model_type": "must have fields, each on a line below it",
 }

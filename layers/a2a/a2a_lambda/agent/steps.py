@@ -36,7 +36,7 @@ from a2a_lambda.durable.engine import (
     labels_of,
 )
 from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
-from a2a_lambda.errors import AgentMistake, ConfigurationError, SkillError
+from a2a_lambda.errors import ConfigurationError, SkillError
 from a2a_lambda.protocol.model import Json
 
 QUESTION_BYTES = 64_000
@@ -192,13 +192,13 @@ class Steps:
             if inspect.iscoroutine(branch):
                 branch.close()
             if not callable(branch):
-                advice = (
-                    "`turn.parallel(*branches)`"
-                    if isinstance(branch, list | tuple)
-                    else "`lambda: book(turn)` instead of `book(turn)`"
-                )
+                if isinstance(branch, list | tuple):
+                    raise TypeError(
+                        "turn.parallel takes branches, not a list of them: write `turn.parallel(*branches)`"
+                    )
                 raise TypeError(
-                    f"a branch must be a function, because a replay calls it again: write {advice}"
+                    "a branch must be a function, because a replay calls it again: write `lambda: book(turn)`"
+                    " instead of `book(turn)`"
                 )
             if isinstance(branch, DurableOperation):
                 branch.is_awaited = True  # here, because a replay that knows all results calls no branch
@@ -231,10 +231,7 @@ class Steps:
         """Raises AgentMistake for an operation that was made, and never awaited."""
         for operation in self._operations:
             if not operation.is_awaited:
-                raise AgentMistake(
-                    f"{operation.name!r} was never awaited: write `await` before turn.step, turn.sleep,"
-                    " turn.wait_for and turn.parallel"
-                )
+                raise operation.not_awaited()
 
     def _register(
         self,
@@ -341,7 +338,8 @@ def _seconds(duration: timedelta | float, more: float = 0) -> int:
     """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
     if not isinstance(duration, timedelta | int | float):
         raise TypeError(
-            f"a pause or a timeout is a timedelta or a number of seconds, not a {type(duration).__name__}"
+            f"a pause or a timeout is a timedelta or a number of seconds, not {duration!r}: write"
+            " timedelta(days=3), for example"
         )
     seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
     if not 0 <= seconds <= MAX_WAIT_SECONDS:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from a2a_lambda.errors import AgentMistake
 from a2a_lambda.protocol.model import Json, Part, text_of
 
 STEP_NAME_CHARACTERS = 100
@@ -180,6 +181,21 @@ class DurableOperation(Generic[Result]):
         self.is_awaited = False
         self.restore = restore
         self._start = start
+
+    def not_awaited(self) -> AgentMistake:
+        """What to raise if it is used, or the turn ends, before it is awaited."""
+        return AgentMistake(
+            f"{self.name!r} was never awaited: write `await` before turn.step, turn.sleep, turn.wait_for and"
+            " turn.parallel"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python asks for its own
+            raise AttributeError(name)
+        raise self.not_awaited()
+
+    def __getitem__(self, _: Any) -> Any:
+        raise self.not_awaited()
 
     def __await__(self) -> Generator[Any, Any, Result]:
         return self.restore((yield from self().__await__()))

@@ -40,7 +40,7 @@ ScopeToken = Annotated[str, Field(pattern=SCOPE_PATTERN)]
 
 
 class CardModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Provider(CardModel):

@@ -152,10 +152,11 @@ def _chunks(file: File) -> Iterator[bytes]:
         for chunk in content:
             yield _bytes_of(chunk)
     else:
+        advice = ": write text.encode()" if isinstance(content, str) else ""
         raise AgentMistake(
-            f"the content of a File is of type {type(content).__name__}. It must be bytes, a pathlib.Path, a"
-            " file opened with mode 'rb', or an iterator of bytes; in an asynchronous skill, an asynchronous"
-            " one, too"
+            f"the content of a File is of type {type(content).__name__}{advice}. It must be bytes, a"
+            " pathlib.Path, a file opened with mode 'rb', or an iterator of bytes; in an asynchronous skill,"
+            " an asynchronous one, too"
         )
 
 
