@@ -250,7 +250,7 @@ def closed_file() -> io.BytesIO:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text", "is of type str. It must be bytes, a pathlib.Path"),
+        ("text", r"is of type str: write text.encode\(\). It must be bytes"),
         (7, "is of type int"),
         (["a", "b"], "is str, not bytes"),
         (Path("/nowhere/no.csv"), "cannot be read: No such file or directory$"),

@@ -1,0 +1,34 @@
+"""Questions in plain skills whose reply never comes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.folders import CARD, write
+from tools.agents import replies
+
+DURABLE = CARD.replace("skills:", "durable: true\nskills:")
+
+
+@pytest.mark.parametrize(
+    ("code", "card", "lines"),
+    [
+        ("@skill\ndef hello(turn):\n    size = yield Ask('Which size?')\n    yield size", CARD, [4]),
+        ("@skill('hello')\nasync def ask(turn):\n    yield (yield Authorize('Who?'))", CARD, [4]),
+        (
+            "@skill(default=True)\ndef hello(turn):\n    if (yield Ask('Sure?')) == 'yes':\n        pass",
+            CARD,
+            [4],
+        ),
+        ("@skill\nasync def hello(turn):\n    size = yield Ask('Which size?')", DURABLE, []),
+        ("@skill\ndef hello(turn):\n    yield Ask('Which size?')\n    x = yield 'no question'", CARD, []),
+        ("def helper():\n    size = yield Ask('Which size?')", CARD, []),
+        ("def (", CARD, []),
+    ],
+)
+def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str, lines: list[int]) -> None:
+    folder = write(tmp_path, code, card)
+    sentences = replies.find_lost(tmp_path)
+    assert len(sentences) == len(lines)
+    for sentence, line in zip(sentences, lines, strict=True):
+        assert f"{folder / 'agent.py'}:{line}: the reply to this question never comes" in sentence

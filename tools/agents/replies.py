@@ -1,0 +1,53 @@
+"""Replies that an agent cannot get. In a plain skill, a question ends the turn, so `reply = yield Ask(…)` has
+none: the next message starts the skill again."""
+
+import ast
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from a2a_lambda.catalog.agents import read_cards
+from a2a_lambda.mistakes import short_path
+
+QUESTIONS = {"Ask", "Authorize"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def find_lost(agents: Path) -> list[str]:
+    """A sentence for each question in agent.py whose reply a plain skill would use. agents: their folder."""
+    sentences: list[str] = []
+    for name, card in read_cards(agents)[0].items():
+        code = agents / name / "agent.py"
+        with suppress(OSError, SyntaxError, UnicodeError):  # make run names these itself
+            sentences += [
+                f"{short_path(code)}:{line}: the reply to this question never comes, because a question ends"
+                " the turn of a plain skill: read it at the start of the skill, where turn.answering is true,"
+                " or write `durable: true` in card.yaml"
+                for skill_id, line in _used_replies(ast.parse(code.read_text("utf-8")))
+                if skill_id not in card.durable_skills
+            ]
+    return sentences
+
+
+def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
+    """The skill and the line of each `yield` of a question whose value is used."""
+    for function in ast.walk(module):
+        if isinstance(function, Function) and (skill_id := _skill_id(function)):
+            statements = {id(node.value) for node in ast.walk(function) if isinstance(node, ast.Expr)}
+            for node in ast.walk(function):
+                match node:
+                    case ast.Yield(value=ast.Call(func=ast.Name(id=name))) if id(node) not in statements:
+                        if name in QUESTIONS:
+                            yield skill_id, node.lineno
+
+
+def _skill_id(function: Function) -> str:
+    """Id of the skill that a function is; "" = it is none."""
+    for decorator in function.decorator_list:
+        match decorator:
+            case ast.Call(func=ast.Name(id="skill"), args=[ast.Constant(value=str(skill_id)), *_]):
+                return skill_id
+            case ast.Name(id="skill") | ast.Call(func=ast.Name(id="skill")):
+                return function.name.replace("_", "-")
+    return ""
