@@ -12,6 +12,7 @@ from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store import items
+from a2a_lambda.store.issuer_copies import IssuerCopy
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.helpers.clock import Clock
@@ -75,6 +76,25 @@ def test_a_key_that_the_issuer_replaces_without_a_new_id_is_used_at_once(
     assert second.tokens.check(token), "it looks at what the first one has read"
     assert provider.fetches.count("/keys") == 2
     assert first.refusal(provider.token({"kid": kid}, key=old, exp=int(clock.now) + 600)) == "signature"
+
+
+def test_the_shared_keys_are_read_once_in_a_period(
+    door: Door, provider: IdentityProvider, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each read is a call to the table."""
+    door.tokens.check(provider.token())
+    reads: list[Issuer] = []
+    read_copy = door.copies.read_copy
+
+    def read(issuer: Issuer) -> IssuerCopy:
+        reads.append(issuer)
+        return read_copy(issuer)
+
+    monkeypatch.setattr(door.copies, "read_copy", read)
+    clock.now += issuer_keys.COPY_LOOK_SECONDS
+    for seconds in (600, 601, 602):  # three tokens
+        door.tokens.check(provider.token(exp=int(clock.now) + seconds))
+    assert len(reads) == 1
 
 
 @pytest.mark.parametrize(("alg", "name"), [("EdDSA", "Ed25519"), ("Ed25519", "EdDSA"), (None, "Ed25519")])
