@@ -55,7 +55,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
         (
             "import pydantic.nothing",
-            "pydantic is installed without it: correct the name, or install pydantic",
+            "pydantic has none of that name: correct it, or install the package again",
         ),
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),

@@ -204,14 +204,17 @@ def sync() -> None:
 def install() -> None:
     """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
     old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
+    if old_versions == versions and _is_installed():
+        return
+    # An installation that is interrupted leaves packages which look whole to uv. It also leaves no such file,
+    # so that all are installed again.
+    options = () if INSTALLED.exists() else ("--reinstall",)
+    INSTALLED.unlink(missing_ok=True)
     if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
         _run("sync", "--locked")
-    elif old_versions == versions and _is_installed():
-        return
     if versions:
-        _run(
-            *("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes"), "-r", str(LOCK)
-        )
+        command = ("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes", *options)
+        _run(*command, "-r", str(LOCK))
     INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
 
 

@@ -116,7 +116,7 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
     return (
-        f"{package} is installed without it: correct the name, or install {package} again."
+        f"{package} has none of that name: correct it, or install the package again if files are missing."
         if package in sys.modules
         else f"If it comes from a package, add it: make add PACKAGE={distribution}"
     )

@@ -4,6 +4,7 @@ import os
 import shutil
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -193,6 +194,27 @@ def test_what_is_in_the_environment_is_not_installed_again(calls: list[str]) -> 
     packages.install()
     packages.install()
     assert calls == ["pip"]
+
+
+def test_an_installation_that_was_interrupted_is_made_again(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of which some files are missing looks whole to uv."""
+    commands: list[tuple[str, ...]] = []
+
+    def run(*words: str) -> None:
+        commands.append(words)
+        if len(commands) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(packages, "_run", run)
+    for number in ("1.0", "2.0"):
+        LOCK.write_text(f"hammer=={number}\n")
+        with suppress(KeyboardInterrupt):
+            packages.install()
+    LOCK.write_text("hammer==1.0\n")
+    packages.install()
+    assert ["--reinstall" in words for words in commands] == [True, False, True]
 
 
 def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str]) -> None:
