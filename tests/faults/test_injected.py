@@ -86,9 +86,11 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine makes no more calls: events are stored at the end of their turn."""
+def no_calls_at_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes no more calls: events are stored at the end of their turn, which does not look
+    whether it was canceled."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 600.0)
+    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 600.0)
 
 
 @pytest.fixture

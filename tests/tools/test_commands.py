@@ -73,10 +73,13 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     assert collected.returncode == 0, collected.stdout[-2000:]
 
 
-@pytest.mark.parametrize("variable", ["name", "nam", "A"])
-def test_a_variable_that_a_command_does_not_have_is_refused(variable: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [("name", "Write it in capitals: NAME"), ("nam", "It takes NAME"), ("A", "It takes NAME")],
+)
+def test_a_variable_that_a_command_does_not_have_is_refused(variable: str, hint: str) -> None:
     done = run("make", "--no-print-directory", "setting", f"{variable}=1")
-    assert done.stderr.startswith(f"error: setting has no variable {variable}. It takes NAME")
+    assert done.stderr.startswith(f"error: setting has no variable {variable}. {hint}")
 
 
 def test_without_the_packages_a_command_says_what_to_write() -> None:

@@ -136,7 +136,7 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
         server.environment |= {"AGENT": "", "SCHEDULE": "", "COLUMNS": "200", **variables}
         return server.run("tools.client.fire", stdout=subprocess.PIPE).communicate()[0]
 
-    server.until(lambda: "no agent has a schedule" in fire())  # it may be starting again
+    server.until(lambda: "has a schedule: add one" in fire())  # it may be starting again
     shutil.copytree(ROOT / "recipes/nightly", folder / "functions/agents/nightly")
     card = folder / "functions/agents/nightly/card.yaml"
     card.write_text(card.read_text().replace('"0 22 * * 1-5"', '"* * * * *"'))
@@ -158,5 +158,5 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
     server.until(lambda: len(texts_at_the_end()) >= 2)  # by hand, and at the next minute
     assert all("all was quiet" in text for text in texts_at_the_end())
     shutil.rmtree(folder / "functions/agents/nightly")
-    server.until(lambda: "no agent has a schedule" in fire())
+    server.until(lambda: "has a schedule: add one" in fire())
     server.interrupt()
