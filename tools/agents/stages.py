@@ -51,7 +51,8 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         )
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
-        raise ConfigurationError(f"name a stage: {words}")
+        problem = f"{SAMCONFIG} has no stage {name!r}: write" if name else "name a stage:"
+        raise ConfigurationError(f"{problem} {words}")
     return name, choices[name]
 
 

@@ -57,8 +57,10 @@ def test_the_next_step_names_a_stage_that_is_there(folder: Path) -> None:
 def test_a_stack_may_be_named_for_all_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "samconfig.toml").write_text('["prod eu".global.parameters]\nstack_name = "a-eu"\n')
     assert read_stages()["prod eu"]["stack_name"] == "a-eu"
-    with pytest.raises(ConfigurationError, match="name a stage: STAGE='prod eu'"):
+    with pytest.raises(ConfigurationError, match="has no stage 'prod': write STAGE='prod eu'"):
         stage_of({"STAGE": "prod"})
+    with pytest.raises(ConfigurationError, match="name a stage: STAGE='prod eu'"):
+        stage_of({})
 
 
 def test_a_parameter_of_every_stage(folder: Path) -> None:

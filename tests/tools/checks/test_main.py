@@ -56,7 +56,7 @@ def test_an_agent_is_tested_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ({"AWS": "0"}, "AWS='0': write AWS=1"),
         ({"ROLE": "arn"}, "ROLE is used only on AWS"),
-        ({"STAGE": "test"}, "name a stage: STAGE=dev or STAGE=prod"),
+        ({"STAGE": "test"}, "has no stage 'test': write STAGE=dev or STAGE=prod"),
         ({"STAGE": "prod"}, "LogDays"),
         ({}, "AgentNames: there is no agent 'weather'"),
         ({"STAGE": "dev"}, "AgentNames: there is no agent 'weather'"),
