@@ -21,9 +21,9 @@ def find_lost(agents: Path) -> list[str]:
         code = agents / name / "agent.py"
         with suppress(OSError, SyntaxError, UnicodeError):  # make run names these itself
             sentences += [
-                f"{short_path(code)}:{line}: the reply to this question never comes, because a question ends"
-                " the turn of a plain skill: read it at the start of the skill, where turn.answering is true,"
-                " or write `durable: true` in card.yaml"
+                f"{short_path(code)}:{line}: this `yield` never returns the reply, because a question ends"
+                " the turn of a plain skill: read the reply at the start of the skill, where turn.answering"
+                " is true, or write `durable: true` in card.yaml"
                 for skill_id, line in _used_replies(ast.parse(code.read_text("utf-8")))
                 if skill_id not in card.durable_skills
             ]

@@ -31,4 +31,4 @@ def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str,
     sentences = replies.find_lost(tmp_path)
     assert len(sentences) == len(lines)
     for sentence, line in zip(sentences, lines, strict=True):
-        assert f"{folder / 'agent.py'}:{line}: the reply to this question never comes" in sentence
+        assert f"{folder / 'agent.py'}:{line}: this `yield` never returns the reply" in sentence
