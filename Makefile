@@ -32,7 +32,7 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 
 # These two need no package, and any Python that is new enough.
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-  echo "error: $(PYTHON) is older than 3.11. Name a newer one: make PYTHON=python3.13" >&2; exit 1; }
+  echo "error: $(PYTHON) is older than Python 3.11, or does not start. Name another by its path: make PYTHON=/usr/bin/python3.13" >&2; exit 1; }
 
 # As uv finds it, which looks in more places than PATH, and may download one.
 CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \

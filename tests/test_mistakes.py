@@ -53,6 +53,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
             "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
         ),
         ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
+        ("import os.nothing", "os has none of that name: correct it."),
         (
             "import pydantic.nothing",
             "pydantic has none of that name: correct it, or install the package again",
@@ -90,12 +91,21 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
         (
             "@skill\ndef hello(turn: str): ...",
-            "parameter turn gets the turn, and not str: write `turn: Turn`, and turn.text for the message",
+            "parameter turn gets the turn, and no other value: write `turn: Turn`, and turn.text for",
         ),
-        ("@skill\ndef hello(turn: list[str]): ...", "parameter turn gets the turn, and not list: write"),
+        *(
+            (f"{imports}\n@skill\ndef hello(turn: {hint}): ...", "gets the turn, and no other value")
+            for imports, hint in (
+                ("", "list[str]"),
+                ("", "'int | None'"),
+                ("import datetime", "datetime.date"),
+                ("from typing import Annotated", "Annotated[str, 'x']"),
+                ("from collections.abc import Sequence", "Sequence[str]"),
+            )
+        ),
         (
             "import pydantic\nclass M(pydantic.BaseModel): ...\n@skill\ndef hello(turn: M): ...",
-            "parameter turn gets the turn, and not M: write",
+            "gets the turn, and no other value",
         ),
         ("from json import nothing", "hello/agent.py:2: cannot import name 'nothing' from 'json'"),
     ],
@@ -114,7 +124,7 @@ def test_code(tmp_path: Path, code: str, said: str) -> None:
     assert "exec_module" not in told
 
 
-@pytest.mark.parametrize("hint", ["Any", "object", "Texted", "Turn", "'Turn | None'"])
+@pytest.mark.parametrize("hint", ["Any", "object", "Texted", "Turn", "'Turn | None'", "Annotated[Turn, 'x']"])
 def test_a_turn_may_have_any_hint_that_fits_it(tmp_path: Path, hint: str) -> None:
     protocol = "from typing import *\n\nclass Texted(Protocol):\n    text: str\n\n"
     agent = Agent.load(write(tmp_path, f"{protocol}@skill\ndef hello(turn: {hint}): return turn.text"))

@@ -78,7 +78,7 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     one."""
     command = COMMANDS[name]
     make_names = environ.get(GIVEN, "").split()
-    of_call = [match[1] for word in words if (match := re.match("([A-Z_]+)=", word))]
+    of_call = [match[1] for word in words if (match := re.match("([A-Za-z_]+)=", word))]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
     variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
     unknown_names = [

@@ -71,7 +71,7 @@ EVERY_DAY = {
     "test": MakeCommand(
         "run your agents' tests and the kit's quick tests",
         ["tools.checks.main test"],
-        {"AGENT": "weather", "ARGS": "functions/agents/weather"},
+        {"AGENT": "weather", "ARGS": "'-k words'"},
     ),
     "eval": MakeCommand(
         "run your agents' evals, and compare with the last run",

@@ -72,11 +72,10 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
     """
     # This parser keeps the intrinsic functions.
     for name, rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).items():
-        with suppress(KeyError):
-            if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
-                continue
-            for assertion in rule["Assertions"]:
-                if not _holds(assertion["Assert"], values):
+        for assertion in rule["Assertions"]:
+            with suppress(KeyError):
+                applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
+                if applies and not _holds(assertion["Assert"], values):
                     return str(assertion.get("AssertDescription", f"the rule {name} of {template} is broken"))
     return ""
 

@@ -56,23 +56,23 @@ def test_a_reply_needs_no_key(caller: TestClient, waits: FakeWaits) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "status", "name"),
     [
-        (NotWaiting("not yet"), 409),
-        (WaitIsOver("it is over"), 410),
-        (StoreError("no answer"), 503),
-        (RuntimeError("a mistake of the kit"), 500),
+        (NotWaiting("not yet"), 409, "ABORTED"),
+        (WaitIsOver("it is over"), 410, "FAILED_PRECONDITION"),
+        (StoreError("no answer"), 503, "UNAVAILABLE"),
+        (RuntimeError("a mistake of the kit"), 500, "INTERNAL"),
     ],
 )
 def test_a_reply_that_the_turn_does_not_take(
-    caller: TestClient, waits: FakeWaits, error: Any, status: int
+    caller: TestClient, waits: FakeWaits, error: Any, status: int, name: str
 ) -> None:
     waits.error = error
     answer = caller.post("/callbacks/token", json={})
     assert answer.status_code == status
-    error = answer.json()["error"]
-    assert error["code"] == status
-    assert "mistake" not in error["message"]
+    answer_error = answer.json()["error"]
+    assert (answer_error["code"], answer_error["status"]) == (status, name)
+    assert "mistake" not in answer_error["message"]
     assert ("retry-after" in answer.headers) == (status in {409, 503})
 
 

@@ -34,6 +34,13 @@ def test_what_a_rule_of_a_fork_asserts(tmp_path: Path, assertion: str, problem: 
     assert broken_rule(path, {"Name": "a", "Flag": "true", "Number": "01"}) == problem
 
 
+def test_an_assertion_that_is_left_out_hides_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "template.yaml"
+    assertions = "[{ Assert: !Contains [[b], !Ref Name] }, { Assert: !Equals [!Ref Name, b] }]"
+    path.write_text(f"Rules:\n  Ours: {{ Assertions: {assertions} }}\n")
+    assert broken_rule(path, {"Name": "a"})
+
+
 def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:
     path = tmp_path / "template.yaml"
     path.write_text("Rules:\n  Ours: { Assertions: [{ Assert: !Equals [!Ref Name, b] }] }\n")

@@ -64,9 +64,6 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
         return task["status"]["message"]["parts"][0]["text"]
 
     async def go() -> None:
-        other_loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=other_loop.run_forever)
-        thread.start()
         other, other_id = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start("60"), other_loop))
         (long, _), (short, _) = await start("60"), await start("0.1")
         await run.stop_turns("edited", after=5)
@@ -77,11 +74,16 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
         await asyncio.wrap_future(stopping)
         await until(other.done)
         assert reason_of(other.result()) == "ended"
+
+    other_loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=other_loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        within(go())
+    finally:
         other_loop.call_soon_threadsafe(other_loop.stop)
         thread.join()
         other_loop.close()
-
-    within(go())
 
 
 def test_a_lease_is_renewed(bench: RunBench, quick: None) -> None:

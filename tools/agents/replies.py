@@ -19,12 +19,12 @@ def find_lost(agents: Path) -> list[str]:
     sentences: list[str] = []
     for name, card in read_cards(agents)[0].items():
         code = agents / name / "agent.py"
-        with suppress(OSError, SyntaxError, UnicodeError):  # make run names these itself
+        with suppress(OSError, SyntaxError):  # make run names these itself
             sentences += [
                 f"{short_path(code)}:{line}: this `yield` never returns the reply, because a question ends"
-                " the turn of a plain skill: read the reply at the start of the skill, where turn.answering"
+                " the turn of a plain skill: read turn.text at the start of the skill, where turn.answering"
                 " is true, or write `durable: true` in card.yaml"
-                for skill_id, line in _used_replies(ast.parse(code.read_text("utf-8")))
+                for skill_id, line in _used_replies(ast.parse(code.read_bytes()))
                 if skill_id not in card.durable_skills
             ]
     return sentences
@@ -34,12 +34,24 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
     """The skill and the line of each `yield` of a question whose value is used."""
     for function in ast.walk(module):
         if isinstance(function, Function) and (skill_id := _skill_id(function)):
-            statements = {id(node.value) for node in ast.walk(function) if isinstance(node, ast.Expr)}
-            for node in ast.walk(function):
+            nodes = list(_nodes_of(function))
+            statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            for node in nodes:
                 match node:
-                    case ast.Yield(value=ast.Call(func=ast.Name(id=name))) if id(node) not in statements:
-                        if name in QUESTIONS:
-                            yield skill_id, node.lineno
+                    case ast.Yield(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
+                        id(node) not in statements and name in QUESTIONS
+                    ):
+                        yield skill_id, node.lineno
+
+
+def _nodes_of(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function's own code, without the functions within it."""
+    nodes: list[ast.AST] = [*function.body]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        if not isinstance(node, Function | ast.Lambda):
+            nodes += ast.iter_child_nodes(node)
 
 
 def _skill_id(function: Function) -> str:

@@ -13,7 +13,7 @@ from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.checks import lab
-from tools.command import AGENTS, reports_errors, split_words
+from tools.command import AGENTS, reports_errors, split_words, unknown_agent
 from tools.deployment.deploy import named_parameters
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
@@ -35,8 +35,12 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     """Run the command that argv[1] names. Returns its exit status."""
     match argv[1]:
         case "test":
-            agent = environ.get("AGENT")
-            return test([*([f"{AGENTS}/{agent}"] if agent else []), *split_words("ARGS", environ)])
+            arguments = split_words("ARGS", environ)
+            if agent := environ.get("AGENT"):
+                if not (AGENTS / agent).is_dir():
+                    raise unknown_agent(agent, AGENTS)
+                arguments.insert(0, str(AGENTS / agent))
+            return test(arguments)
         case "check":
             return check()
         case "e2e":

@@ -66,8 +66,9 @@ class Redrive:
             )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         return (
-            f"{count} more were hidden, because the worker tries to mark them as failed: they can be read"
-            " again after up to 15 minutes, or 90 if it was killed. To send them again instead, stop it with"
+            f"{count} more were hidden. Those that make redrive could not send can be read again after"
+            f" {HIDDEN_SECONDS // 60} minutes; those that the worker tries to mark as failed, after up to 15"
+            " minutes, or 90 if it was killed. To send these instead, stop the worker with"
             f" {command} --no-enabled, run this command again then, and start it with --enabled"
         )
 

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 END_SECONDS = 5.0
 """Seconds after which the server's process is killed, because an agent's code keeps its loop busy."""
 
+LOOK_SECONDS = 0.1
+
 APPLICATION = "tools.dev.application:create"
 """Makes what is served. Only the server's process imports it."""
 
@@ -49,8 +51,11 @@ RELOADED = ("functions", "layers/a2a")
 GRACE_SECONDS = 1.0
 """Seconds that a turn has to finish by itself."""
 
-REQUESTS_END_SECONDS = 3
-"""Seconds that requests have to be answered, those of stopped turns included. Then they are cancelled."""
+REQUESTS_END_SECONDS = 2
+"""Seconds in which requests must be answered, also those whose turn was stopped. Then they are cancelled."""
+
+TURNS_END_SECONDS = 2.0
+"""Seconds in which turns must end that no request waits for."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -99,8 +104,8 @@ def main() -> int:
 
 class Server(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Make the application, then serve it. While agents are imported no one waits for an answer, so that
-        a signal ends the process at once."""
+        """Make the application, then serve it. While agents are imported no one waits for an answer, so a
+        signal may end the process at once."""
         if sys.platform != "win32":  # the programs that an agent starts would inherit the block
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.config.load()
@@ -109,9 +114,20 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, so that those to come wait for the next process, and end what runs."""
         LINES.end()
-        turns = asyncio.create_task(stop_turns(console.ENDING, after=GRACE_SECONDS))
+        stopping = asyncio.create_task(_stop_all_turns())
         await super().shutdown(sockets)
-        turns.cancel()  # code that blocks ends with the process, and its lease runs out
+        stopping.cancel()
+        with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
+            async with asyncio.timeout(TURNS_END_SECONDS):
+                await stop_turns(console.ENDING, after=GRACE_SECONDS)
+
+
+async def _stop_all_turns() -> None:
+    """Stop the turns that run, then those that begin meanwhile, until it is cancelled."""
+    await stop_turns(console.ENDING, after=GRACE_SECONDS)
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        await stop_turns(console.ENDING, after=0)
 
 
 class Reload(WatchFilesReload):

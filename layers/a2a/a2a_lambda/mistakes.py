@@ -115,11 +115,11 @@ def _missing_module(name: str, folder: Path) -> str:
     if close := _closest(package, [path.stem for path in folder.glob("*.py")]):
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
-    return (
-        f"{package} has none of that name: correct it, or install the package again if files are missing."
-        if package in sys.modules
-        else f"If it comes from a package, add it: make add PACKAGE={distribution}"
-    )
+    advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"
+    if getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages
+        repair = "" if package in sys.stdlib_module_names else ", or install the package again"
+        advice = f"{package} has none of that name: correct it{repair}."
+    return advice
 
 
 def _quote(line: str | None) -> str:

@@ -224,6 +224,8 @@ def test_an_issuer_is_added_replaced_listed_and_removed(settings: Settings) -> N
 
 def test_issuers_that_cannot_be_read_are_not_an_empty_list() -> None:
     client = Mock()
-    client.get_parameters_by_path.side_effect = ClientError({"Error": {"Code": "AccessDenied"}}, "x")
-    with pytest.raises(KeysUnavailable, match="the issuers"):
+    text = "not authorized to perform: ssm:GetParametersByPath on x"
+    error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParametersByPath")
+    client.get_parameters_by_path.side_effect = error
+    with pytest.raises(KeysUnavailable, match=r"not authorized to perform: ssm:GetParametersByPath"):
         IssuerRegister(client, "/k").list()

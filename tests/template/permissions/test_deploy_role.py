@@ -79,6 +79,8 @@ def test_operators_may_stop_the_worker_as_make_redrive_says() -> None:
     for function, is_own in ((f"{STACK}-WorkerFunction-X", True), ("other-WorkerFunction-X", False)):
         context = {"lambda:FunctionArn": f"arn:aws:lambda:eu-central-1:123456789012:function:{function}"}
         assert is_allowed(operators, "lambda:UpdateEventSourceMapping", mapping, context) is is_own
+        function_arn = context["lambda:FunctionArn"]
+        assert not is_allowed(operators, "lambda:UpdateEventSourceMapping", function_arn, context)
 
 
 def test_no_role_is_made_without_the_boundary(resources: Json) -> None:

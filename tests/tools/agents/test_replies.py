@@ -9,6 +9,17 @@ from tools.agents import replies
 
 DURABLE = CARD.replace("skills:", "durable: true\nskills:")
 
+MIXED = CARD + "  - {{ id: say-bye, name: Bye, description: Says bye., durable: true }}\n"
+
+ONE_OF_TWO = """@skill
+async def hello(turn):
+    size = yield Ask('Which size?')
+
+@skill
+async def say_bye(turn):
+    size = yield Ask('Which size?')
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "card", "lines"),
@@ -22,6 +33,9 @@ DURABLE = CARD.replace("skills:", "durable: true\nskills:")
         ),
         ("@skill\nasync def hello(turn):\n    size = yield Ask('Which size?')", DURABLE, []),
         ("@skill\ndef hello(turn):\n    yield Ask('Which size?')\n    x = yield 'no question'", CARD, []),
+        (ONE_OF_TWO, MIXED, [4]),
+        ("import a2a_lambda\n@skill\ndef hello(turn):\n    size = yield a2a_lambda.Ask('?')", CARD, [5]),
+        ("@skill\ndef hello(turn):\n    def inner():\n        x = yield Ask('?')", CARD, []),
         ("def helper():\n    size = yield Ask('Which size?')", CARD, []),
         ("def (", CARD, []),
     ],

@@ -1,4 +1,4 @@
-"""make e2e, before it starts anything."""
+"""make test and make e2e, before they start anything."""
 
 import shutil
 import sys

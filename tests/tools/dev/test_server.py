@@ -20,6 +20,7 @@ from tests.helpers.dev_server import PATIENCE, DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
 from tests.push.courier import Webhook
+from tools.dev.console import ENDING
 from tools.dev.server import NOT_RELOADED
 
 pytestmark = pytest.mark.slow(seconds=40)
@@ -99,13 +100,20 @@ def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> 
         server.until(partial(is_refused, assistant, "none"))
 
 
-def test_an_agent_whose_folder_is_moved_away_is_not_served(server: DevServer, folder: Path) -> None:
-    agent = folder / "functions/agents/noisy"
-    agent.rename(folder / "noisy")
-    server.until(lambda: not server.serves("noisy"))
-    assert "removed agent: noisy" in server.output.read_text()
-    (folder / "noisy").rename(agent)
-    server.until(lambda: server.serves("noisy"))
+def test_an_agent_comes_with_its_mistakes_and_goes(server: DevServer, folder: Path) -> None:
+    agent = folder / "functions/agents/asker"
+    agent.mkdir()
+    skill = "{ id: hello, name: Hello, description: Asks. }"
+    (agent / "card.yaml").write_text(f"name: A\ndescription: A.\nversion: 0.1.0\nskills: [{skill}]\n")
+    code = "from a2a_lambda import Ask, skill\n\n\n@skill\ndef hello():\n    size = yield Ask('Which?')\n"
+    (agent / "agent.py").write_text(code)
+    try:
+        server.until(lambda: server.serves("asker"))
+        assert "asker/agent.py:6: this `yield` never returns the reply" in server.output.read_text()
+    finally:
+        agent.rename(folder / "asker")
+    server.until(lambda: not server.serves("asker"))
+    assert "removed agent: asker" in server.output.read_text()
 
 
 def is_edited(rpc: Rpc) -> bool:
@@ -193,10 +201,24 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
         streamed_status = following.result(PATIENCE)[-1]["status"]
     for status in (sent_status, streamed_status):
         assert status["state"] == "failed"
-        assert "send the message again" in status["message"]["parts"][0]["text"]
+        assert status["message"]["parts"] == [{"kind": "text", "text": ENDING}]
     assert texts(late_task.result()) == "awake"
     server.until(server.serves)
     assert "Traceback" not in server.output.read_text()[before:]
+
+
+def test_an_edit_ends_a_turn_whose_client_has_left(server: DevServer, folder: Path) -> None:
+    rpc = server.rpc()
+    rpc.path = "/a2a/noisy"
+    body = request("message/stream", {"message": message("slow")})
+    with rpc.client.stream("POST", rpc.path, json=body, headers={"X-API-Key": rpc.key}) as answer:
+        first = next(line for line in answer.iter_lines() if line.startswith("data:"))
+    task_id = json.loads(first[5:])["result"]["id"]
+    source = folder / "functions/agents/noisy/agent.py"
+    source.write_text(source.read_text() + "\n")
+    server.until(lambda: rpc.call("tasks/get", {"id": task_id})["status"]["state"] == "failed")
+    status = rpc.call("tasks/get", {"id": task_id})["status"]
+    assert status["message"]["parts"] == [{"kind": "text", "text": ENDING}], "it was not lost"
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,17 @@ def test_ctrl_c_while_agents_are_imported_prints_no_traceback(folder: Path) -> N
     skill = "{ id: hello, name: Hello, description: Says hello. }"
     (place / "card.yaml").write_text(f"name: S\ndescription: S.\nversion: 0.1.0\nskills: [{skill}]\n")
     (place / "agent.py").write_text("import time\n\nprint('it imports', flush=True)\ntime.sleep(60)\n")
-    server = DevServer(folder)
-    server.until(lambda: "it imports" in server.output.read_text())
-    assert server.interrupt() == 0
-    assert "Traceback" not in server.output.read_text()
-    shutil.rmtree(place)
+    try:
+        server = DevServer(folder)
+        server.until(lambda: "it imports" in server.output.read_text())
+        assert server.interrupt() == 0
+        assert "Traceback" not in server.output.read_text()
+    finally:
+        shutil.rmtree(place)
 
 
 STARTS = """
-import multiprocessing, signal, sys
+import contextlib, multiprocessing, signal
 from tools.dev.server import block_interrupts
 
 
@@ -72,7 +74,7 @@ def print_block():
 
 
 if __name__ == "__main__":
-    for manager in (block_interrupts(), __import__("contextlib").nullcontext()):
+    for manager in (block_interrupts(), contextlib.nullcontext()):
         process = multiprocessing.get_context("spawn").Process(target=print_block)
         with manager:
             process.start()

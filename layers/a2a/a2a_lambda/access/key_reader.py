@@ -46,6 +46,8 @@ class KeyReader:
         )
         self._clock = clock
         self._sleep = sleep
+        self.refusal: ParameterRefused | KeysUnavailable | None = None
+        """Why the issuers could not be read, the last time."""
 
     def read(self, load: Load, give_up_at: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
@@ -64,6 +66,7 @@ class KeyReader:
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     logger.error("the issuers of tokens could not be read: %s", error)
+                    self.refusal = error
                     load.issuers_loaded_at = 0.0
                     load.rows = [row for row in load.rows if not is_issuer_row(row)]
                     return True
@@ -102,7 +105,7 @@ class KeyReader:
             except (ValueError, TypeError, KeyError):
                 logger.error(
                     "the parameter %s/%s is ignored, because its value is not valid: delete it with %s"
-                    " NAME=%s, and STACK=… if it is of a stack, and make it again",
+                    " NAME=%s (add STACK=… if it belongs to a stack), then create it again",
                     path,
                     name,
                     command,

@@ -69,6 +69,7 @@ AT_CONTEXT = {
 
 WORDS = {
     "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
     "model_type": "must have fields, each on a line below it",
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""

@@ -28,6 +28,7 @@ from a2a_lambda.durable.engine import (
     DurableOperation,
     Engine,
     Exchange,
+    NotAwaited,
     Reply,
     Retry,
     Suspended,
@@ -231,7 +232,7 @@ class Steps:
         """Raises AgentMistake for an operation that was made, and never awaited."""
         for operation in self._operations:
             if not operation.is_awaited:
-                raise operation.not_awaited()
+                raise NotAwaited(operation.name)
 
     def _register(
         self,
@@ -338,7 +339,7 @@ def _seconds(duration: timedelta | float, more: float = 0) -> int:
     """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
     if not isinstance(duration, timedelta | int | float):
         raise TypeError(
-            f"a pause or a timeout is a timedelta or a number of seconds, not {duration!r}: write"
+            f"a pause or a timeout is a timedelta or a number of seconds, not {duration!r:.80}: write"
             " timedelta(days=3), for example"
         )
     seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)

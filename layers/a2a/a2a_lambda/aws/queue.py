@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TURN_POSTPONE_SECONDS = 15
 
-MAX_DELAY_SECONDS = 900
+MAX_POSTPONE_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Sqs:
 def postpone_seconds(first: int, attempt: int) -> int:
     """Seconds after which a message should come again: `first` after the first attempt, then twice as many
     after each."""
-    return min(MAX_DELAY_SECONDS, first << (attempt - 1))
+    return min(MAX_POSTPONE_SECONDS, first << (attempt - 1))
 
 
 def message_body(turn: QueuedTurn) -> str:

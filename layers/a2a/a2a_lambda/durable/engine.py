@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from a2a_lambda.errors import AgentMistake
 from a2a_lambda.protocol.model import Json, Part, text_of
@@ -161,6 +161,16 @@ class Exchange:
     reply: list[Part]
 
 
+class NotAwaited(AgentMistake, AttributeError):
+    """A durable operation was used, or its turn ended, before it was awaited. operation: its name."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation!r} was never awaited: write `await` before turn.step, turn.sleep, turn.wait_for and"
+            " turn.parallel"
+        )
+
+
 class DurableOperation(Generic[Result]):
     """A step, a pause or a wait that begins when it is awaited. It is also a branch for `turn.parallel`,
     which keeps the result as JSON.
@@ -182,20 +192,13 @@ class DurableOperation(Generic[Result]):
         self.restore = restore
         self._start = start
 
-    def not_awaited(self) -> AgentMistake:
-        """What to raise if it is used, or the turn ends, before it is awaited."""
-        return AgentMistake(
-            f"{self.name!r} was never awaited: write `await` before turn.step, turn.sleep, turn.wait_for and"
-            " turn.parallel"
-        )
+    if not TYPE_CHECKING:  # a type checker names the line
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python asks for its own
-            raise AttributeError(name)
-        raise self.not_awaited()
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(name) if name.startswith("_") else NotAwaited(self.name)
 
-    def __getitem__(self, _: Any) -> Any:
-        raise self.not_awaited()
+        def __getitem__(self, _: Any) -> Any:
+            raise NotAwaited(self.name)
 
     def __await__(self) -> Generator[Any, Any, Result]:
         return self.restore((yield from self().__await__()))

@@ -22,7 +22,7 @@ Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Program
 """
 
 
-MAX_KEYS = 100
+MAX_BATCH_KEYS = 100
 """Items of a BatchGetItem. It returns 16 MB at most, and names the others.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
@@ -63,9 +63,9 @@ class Table:
 
         keys: all different.
         """
-        for start in range(0, len(keys), MAX_KEYS):
+        for start in range(0, len(keys), MAX_BATCH_KEYS):
             request: Mapping[str, Any] = {
-                self.name: {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": True}
+                self.name: {"Keys": keys[start : start + MAX_BATCH_KEYS], "ConsistentRead": True}
             }
             pause = FIRST_BATCH_PAUSE_SECONDS
             while request:

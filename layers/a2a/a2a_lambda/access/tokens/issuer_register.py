@@ -34,10 +34,10 @@ class IssuerRegister:
 
     def list(self) -> list[Issuer]:
         load = Load(time.time(), part=ISSUERS_PART)
-        with operator_errors():
-            self._reader.read(load, math.inf)
+        self._reader.read(load, math.inf)
         if load.issuers_loaded_at is not None:
-            raise KeysUnavailable("Parameter Store did not give the issuers")
+            with operator_errors():
+                raise self._reader.refusal or KeysUnavailable("Parameter Store did not give the issuers")
         return [Issuer.of_row(row) for row in load.rows]
 
     def remove(self, name: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType, SimpleNamespace
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+from types import MappingProxyType, SimpleNamespace, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -118,12 +118,10 @@ class Skill:
                         f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
                     )
                 self.turn_name = name
-                kind = get_origin(hints.get(name)) or hints.get(name, Turn)
-                is_value = isinstance(kind, type) and kind.__module__ == "builtins" and kind is not object
-                if is_value or (isinstance(kind, type) and issubclass(kind, BaseModel)):
+                if not fits_turn(hints.get(name, Turn)):
                     raise ConfigurationError(
-                        f"{location}: parameter turn gets the turn, and not {kind.__name__}: write"
-                        " `turn: Turn`, and turn.text for the message's text, or give it another name"
+                        f"{location}: parameter turn gets the turn, and no other value: write `turn: Turn`,"
+                        " and turn.text for the message's text, or give it another name"
                     )
             elif name not in hints:
                 raise ConfigurationError(
@@ -347,6 +345,17 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
                 if name not in ("turn", "return"):
                     raise
         return hints
+
+
+def fits_turn(hint: Any) -> bool:
+    """Whether a type hint may be that of the turn: no class that is none of a turn's."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        return any(map(fits_turn, get_args(hint)))
+    kind = get_origin(hint) or hint
+    is_protocol = getattr(kind, "_is_protocol", False)
+    return not isinstance(kind, type) or kind in (Any, *Turn.__mro__) or is_protocol
 
 
 def is_async(function: Any) -> bool:
