@@ -53,10 +53,11 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
             "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
         ),
         ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
-        ("import os.nothing", "os has none of that name: correct it."),
+        ("import os.nothing", "there is no module 'os.nothing'. Correct the part after `os.`."),
+        ("import time.sleep", "Correct the part after `time.`."),
         (
             "import pydantic.nothing",
-            "pydantic has none of that name: correct it, or install the package again",
+            "Correct the part after `pydantic.`, or install pydantic again.",
         ),
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),
@@ -91,21 +92,22 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
         (
             "@skill\ndef hello(turn: str): ...",
-            "parameter turn gets the turn, and no other value: write `turn: Turn`, and turn.text for",
+            "the parameter turn always gets the turn: write `turn: Turn`, and read the message's text from",
         ),
         *(
-            (f"{imports}\n@skill\ndef hello(turn: {hint}): ...", "gets the turn, and no other value")
+            (f"{imports}\n@skill\ndef hello(turn: {hint}): ...", "the parameter turn always gets the turn")
             for imports, hint in (
                 ("", "list[str]"),
                 ("", "'int | None'"),
                 ("import datetime", "datetime.date"),
+                ("from typing import Literal", "Literal['a', 'b']"),
                 ("from typing import Annotated", "Annotated[str, 'x']"),
                 ("from collections.abc import Sequence", "Sequence[str]"),
             )
         ),
         (
             "import pydantic\nclass M(pydantic.BaseModel): ...\n@skill\ndef hello(turn: M): ...",
-            "gets the turn, and no other value",
+            "the parameter turn always gets the turn",
         ),
         ("from json import nothing", "hello/agent.py:2: cannot import name 'nothing' from 'json'"),
     ],
@@ -178,6 +180,10 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("# a\u0085# b\u0085# c\niconUrl: W: x", "put the text of this line in quotes"),
         ("public: nope", "public must be true or false"),
         ('default: "true"', "default must be true or false"),
+        (
+            "schedules: [{{ id: a, cron: '* * * * *', message: m, catch_up_minutes: '5' }}]",
+            "catch_up_minutes must be a whole number",
+        ),
         ("capabilities: streaming", "capabilities must have fields, each on a line below it"),
         ("scopes: [读取]", "scopes.0 is wrong: String should match pattern"),
         ("scopes: {{ a: b }}", "scopes must be a list: begin each entry with `- `"),

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,15 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     one."""
     command = COMMANDS[name]
     make_names = environ.get(GIVEN, "").split()
-    of_call = [match[1] for word in words if (match := re.match("([A-Za-z_]+)=", word))]
+    switches = {_option(variable) for variable, example in command.variables.items() if example == "1"}
+    # What follows another option is its value, such as `--text a=b`.
+    assignments = [
+        re.match("([A-Za-z_]+)=", word)
+        if before in switches or "=" in before or not before.startswith("--")
+        else None
+        for before, word in pairwise(["", *words])
+    ]
+    of_call = [match[1] for match in assignments if match]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
     variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
     unknown_names = [
@@ -102,7 +111,10 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
         else:
             parser.add_argument(_option(variable), dest=variable, metavar=example)
-    options = [re.sub("^([A-Z_]+)=", lambda match: f"{_option(match[1])}=", word) for word in words]
+    options = [
+        f"{_option(match[1])}={word[match.end() :]}" if match else word
+        for match, word in zip(assignments, words, strict=True)
+    ]
     values = {variable: environ[variable] for variable in make_names if variable in environ}
     values |= vars(parser.parse_args(options))
     for variable, example in command.variables.items():

@@ -72,10 +72,12 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
     """
     # This parser keeps the intrinsic functions.
     for name, rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).items():
-        for assertion in rule["Assertions"]:
+        applies = False
+        with suppress(KeyError):
+            applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
+        for assertion in rule.get("Assertions", []) if applies else []:
             with suppress(KeyError):
-                applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
-                if applies and not _holds(assertion["Assert"], values):
+                if not _holds(assertion["Assert"], values):
                     return str(assertion.get("AssertDescription", f"the rule {name} of {template} is broken"))
     return ""
 

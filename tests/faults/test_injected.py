@@ -86,9 +86,9 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_calls_at_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine makes no more calls: events are stored at the end of their turn, which does not look
-    whether it was canceled."""
+def no_timed_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers would add calls on a slow machine: events are stored only at the end of a turn, and a turn does
+    not check whether it was canceled."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 600.0)
     monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 600.0)
 

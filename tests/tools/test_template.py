@@ -38,7 +38,14 @@ def test_an_assertion_that_is_left_out_hides_no_other(tmp_path: Path) -> None:
     path = tmp_path / "template.yaml"
     assertions = "[{ Assert: !Contains [[b], !Ref Name] }, { Assert: !Equals [!Ref Name, b] }]"
     path.write_text(f"Rules:\n  Ours: {{ Assertions: {assertions} }}\n")
-    assert broken_rule(path, {"Name": "a"})
+    assert broken_rule(path, {"Name": "a"}) == f"the rule Ours of {path} is broken"
+
+
+@pytest.mark.parametrize("rule", ["RuleCondition: !Equals [!Ref Name, a]", "Fn::Transform: { Name: x }"])
+def test_a_rule_without_assertions_is_left_to_cloudformation(tmp_path: Path, rule: str) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(f"Rules:\n  Ours: {{ {rule} }}\n")
+    assert broken_rule(path, {"Name": "a"}) == ""
 
 
 def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:

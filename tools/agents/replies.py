@@ -22,8 +22,8 @@ def find_lost(agents: Path) -> list[str]:
         with suppress(OSError, SyntaxError):  # make run names these itself
             sentences += [
                 f"{short_path(code)}:{line}: this `yield` never returns the reply, because a question ends"
-                " the turn of a plain skill: read turn.text at the start of the skill, where turn.answering"
-                " is true, or write `durable: true` in card.yaml"
+                " the turn of a plain skill. The reply starts the skill again: read it from turn.text when"
+                " turn.answering is true, or write `durable: true` in card.yaml"
                 for skill_id, line in _used_replies(ast.parse(code.read_bytes()))
                 if skill_id not in card.durable_skills
             ]
@@ -46,20 +46,22 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
 
 def _nodes_of(function: Function) -> Iterator[ast.AST]:
     """The nodes of a function's own code, without the functions within it."""
-    nodes: list[ast.AST] = [*function.body]
+    nodes: list[ast.AST] = [*reversed(function.body)]
     while nodes:
         node = nodes.pop()
         yield node
         if not isinstance(node, Function | ast.Lambda):
-            nodes += ast.iter_child_nodes(node)
+            nodes += reversed([*ast.iter_child_nodes(node)])
 
 
 def _skill_id(function: Function) -> str:
     """Id of the skill that a function is; "" = it is none."""
     for decorator in function.decorator_list:
-        match decorator:
-            case ast.Call(func=ast.Name(id="skill"), args=[ast.Constant(value=str(skill_id)), *_]):
-                return skill_id
-            case ast.Name(id="skill") | ast.Call(func=ast.Name(id="skill")):
+        call = decorator if isinstance(decorator, ast.Call) else None
+        match call.func if call else decorator:
+            case ast.Name(id="skill") | ast.Attribute(attr="skill"):
+                match call.args if call else []:
+                    case [ast.Constant(value=str(skill_id)), *_]:
+                        return skill_id
                 return function.name.replace("_", "-")
     return ""

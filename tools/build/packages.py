@@ -37,6 +37,9 @@ STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
 INSTALLED = environments.VENV / "agents-requirements.txt"
 """The lock that .venv was last installed from."""
 
+UNFINISHED = environments.VENV / "agents-requirements.unfinished"
+"""Is there while packages are installed, and after an installation that was interrupted."""
+
 PYPROJECT = Path("pyproject.toml")
 
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
@@ -204,18 +207,19 @@ def sync() -> None:
 def install() -> None:
     """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
     old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
-    if old_versions == versions and _is_installed():
+    # An installation that is interrupted leaves packages which look whole to uv, so all are installed again.
+    was_interrupted = UNFINISHED.exists()
+    if old_versions == versions and _is_installed() and not was_interrupted:
         return
-    # An installation that is interrupted leaves packages which look whole to uv. It also leaves no such file,
-    # so that all are installed again.
-    options = () if INSTALLED.exists() else ("--reinstall",)
-    INSTALLED.unlink(missing_ok=True)
+    options = ("--reinstall",) if was_interrupted else ()
+    UNFINISHED.touch()
     if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
         _run("sync", "--locked")
     if versions:
         command = ("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes", *options)
         _run(*command, "-r", str(LOCK))
     INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
+    UNFINISHED.unlink()
 
 
 def _is_installed() -> bool:

@@ -66,10 +66,11 @@ class Redrive:
             )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         return (
-            f"{count} more were hidden. Those that make redrive could not send can be read again after"
-            f" {HIDDEN_SECONDS // 60} minutes; those that the worker tries to mark as failed, after up to 15"
-            " minutes, or 90 if it was killed. To send these instead, stop the worker with"
-            f" {command} --no-enabled, run this command again then, and start it with --enabled"
+            f"{count} more were hidden. A message that make redrive could not send is visible again after"
+            f" {HIDDEN_SECONDS // 60} minutes. One that the worker is trying to mark as failed is visible"
+            " after up to 15 minutes, or 90 if the worker was killed. To resend it instead, stop the worker"
+            f" ({command} --no-enabled), run make redrive again when the message is visible, and start the"
+            f" worker again ({command} --enabled)"
         )
 
     def records(self) -> tuple[int, int]:

@@ -42,6 +42,7 @@ END_SECONDS = 5.0
 """Seconds after which the server's process is killed, because an agent's code keeps its loop busy."""
 
 LOOK_SECONDS = 0.1
+"""Seconds between looks for turns that have begun while the process ends."""
 
 APPLICATION = "tools.dev.application:create"
 """Makes what is served. Only the server's process imports it."""
@@ -52,10 +53,10 @@ GRACE_SECONDS = 1.0
 """Seconds that a turn has to finish by itself."""
 
 REQUESTS_END_SECONDS = 2
-"""Seconds in which requests must be answered, also those whose turn was stopped. Then they are cancelled."""
+"""Seconds after which open requests are cancelled. Those whose turn was stopped must be answered by then."""
 
 TURNS_END_SECONDS = 2.0
-"""Seconds in which turns must end that no request waits for."""
+"""Seconds that turns have to end for which no request waits."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -123,11 +124,12 @@ class Server(uvicorn.Server):
 
 
 async def _stop_all_turns() -> None:
-    """Stop the turns that run, then those that begin meanwhile, until it is cancelled."""
-    await stop_turns(console.ENDING, after=GRACE_SECONDS)
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        await stop_turns(console.ENDING, after=0)
+    """Stop the turns that run, and those that begin meanwhile, until it is cancelled. A turn that is slow to
+    end delays no other."""
+    async with asyncio.TaskGroup() as group:
+        while True:
+            group.create_task(stop_turns(console.ENDING, after=GRACE_SECONDS))
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 class Reload(WatchFilesReload):

@@ -116,9 +116,10 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
     advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"
-    if getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages
-        repair = "" if package in sys.stdlib_module_names else ", or install the package again"
-        advice = f"{package} has none of that name: correct it{repair}."
+    if package in sys.stdlib_module_names:
+        advice = f"Correct the part after `{package}.`."
+    elif getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages
+        advice = f"Correct the part after `{package}.`, or install {package} again."
     return advice
 
 

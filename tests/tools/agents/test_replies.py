@@ -34,7 +34,11 @@ async def say_bye(turn):
         ("@skill\nasync def hello(turn):\n    size = yield Ask('Which size?')", DURABLE, []),
         ("@skill\ndef hello(turn):\n    yield Ask('Which size?')\n    x = yield 'no question'", CARD, []),
         (ONE_OF_TWO, MIXED, [4]),
-        ("import a2a_lambda\n@skill\ndef hello(turn):\n    size = yield a2a_lambda.Ask('?')", CARD, [5]),
+        (
+            "import a2a_lambda as a\n@a.skill\ndef hello():\n    x = yield a.Ask()\n    y = yield a.Ask()",
+            CARD,
+            [5, 6],
+        ),
         ("@skill\ndef hello(turn):\n    def inner():\n        x = yield Ask('?')", CARD, []),
         ("def helper():\n    size = yield Ask('Which size?')", CARD, []),
         ("def (", CARD, []),

@@ -199,22 +199,22 @@ def test_what_is_in_the_environment_is_not_installed_again(calls: list[str]) -> 
 def test_an_installation_that_was_interrupted_is_made_again(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A package of which some files are missing looks whole to uv."""
-    commands: list[tuple[str, ...]] = []
+    """A package of which some files are missing looks whole to uv. What was to be removed is removed."""
+    commands: list[str] = []
 
     def run(*words: str) -> None:
-        commands.append(words)
+        commands.append(f"{words[0]} again" if "--reinstall" in words else words[0])
         if len(commands) == 2:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(packages, "_run", run)
-    for number in ("1.0", "2.0"):
-        LOCK.write_text(f"hammer=={number}\n")
-        with suppress(KeyboardInterrupt):
-            packages.install()
-    LOCK.write_text("hammer==1.0\n")
+    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
     packages.install()
-    assert ["--reinstall" in words for words in commands] == [True, False, True]
+    LOCK.write_text("anvil==1.0\n")
+    with suppress(KeyboardInterrupt):
+        packages.install()
+    packages.install()
+    assert commands == ["pip", "sync", "sync", "pip again"]
 
 
 def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str]) -> None:

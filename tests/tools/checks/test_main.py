@@ -41,7 +41,9 @@ def test_an_agent_without_a_test_is_told_where_one_belongs(
     assert "write functions/agents/my-shop/tests/test_my_shop.py" in capsys.readouterr().err
 
 
-def test_an_agent_is_tested_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_is_tested_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "functions" / "agents" / "shop").mkdir(parents=True)
     calls: list[tuple[str, ...]] = []
@@ -49,6 +51,7 @@ def test_an_agent_is_tested_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     checks.main(["a2a", "test"], {"AGENT": "shop", "ARGS": "-k 'a b'"})
     assert calls == [("-m", "pytest", "-n", "0", "functions/agents/shop", "-k", "a b")]
     assert checks.main(["a2a", "test"], {"AGENT": "shoe"}) == 1
+    assert "there is no agent 'shoe'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

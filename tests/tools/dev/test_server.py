@@ -1,5 +1,6 @@
 """`make run`, as the one who forks the kit meets it; in a copy, so that an agent can be edited."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,10 +17,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.helpers.clock import until
 from tests.helpers.dev_server import PATIENCE, DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
 from tests.push.courier import Webhook
+from tools.dev import server as server_module
 from tools.dev.console import ENDING
 from tools.dev.server import NOT_RELOADED
 
@@ -100,13 +103,13 @@ def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> 
         server.until(partial(is_refused, assistant, "none"))
 
 
-def test_an_agent_comes_with_its_mistakes_and_goes(server: DevServer, folder: Path) -> None:
+def test_a_new_agent_is_served_with_warnings_until_it_is_moved_away(server: DevServer, folder: Path) -> None:
     agent = folder / "functions/agents/asker"
     agent.mkdir()
     skill = "{ id: hello, name: Hello, description: Asks. }"
-    (agent / "card.yaml").write_text(f"name: A\ndescription: A.\nversion: 0.1.0\nskills: [{skill}]\n")
     code = "from a2a_lambda import Ask, skill\n\n\n@skill\ndef hello():\n    size = yield Ask('Which?')\n"
     (agent / "agent.py").write_text(code)
+    (agent / "card.yaml").write_text(f"name: A\ndescription: A.\nversion: 0.1.0\nskills: [{skill}]\n")
     try:
         server.until(lambda: server.serves("asker"))
         assert "asker/agent.py:6: this `yield` never returns the reply" in server.output.read_text()
@@ -205,6 +208,26 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
     assert texts(late_task.result()) == "awake"
     server.until(server.serves)
     assert "Traceback" not in server.output.read_text()[before:]
+
+
+def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while another one is slow to end."""
+    looks: list[str] = []
+
+    async def stop(reason: str, *, after: float) -> None:
+        looks.append(reason)
+        await asyncio.Event().wait()
+
+    async def go() -> None:
+        ending = asyncio.create_task(server_module._stop_all_turns())
+        await until(lambda: len(looks) > 2)
+        ending.cancel()
+        await asyncio.wait([ending])
+        assert ending.cancelled()
+
+    monkeypatch.setattr(server_module, "stop_turns", stop)
+    asyncio.run(go())
+    assert set(looks) == {ENDING}
 
 
 def test_an_edit_ends_a_turn_whose_client_has_left(server: DevServer, folder: Path) -> None:

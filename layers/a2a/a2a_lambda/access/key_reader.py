@@ -46,8 +46,6 @@ class KeyReader:
         )
         self._clock = clock
         self._sleep = sleep
-        self.refusal: ParameterRefused | KeysUnavailable | None = None
-        """Why the issuers could not be read, the last time."""
 
     def read(self, load: Load, give_up_at: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
@@ -66,7 +64,7 @@ class KeyReader:
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     logger.error("the issuers of tokens could not be read: %s", error)
-                    self.refusal = error
+                    load.refusal = error
                     load.issuers_loaded_at = 0.0
                     load.rows = [row for row in load.rows if not is_issuer_row(row)]
                     return True

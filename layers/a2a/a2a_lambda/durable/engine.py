@@ -161,7 +161,7 @@ class Exchange:
     reply: list[Part]
 
 
-class NotAwaited(AgentMistake, AttributeError):
+class NotAwaited(AgentMistake):
     """A durable operation was used, or its turn ended, before it was awaited. operation: its name."""
 
     def __init__(self, operation: str) -> None:
@@ -192,10 +192,12 @@ class DurableOperation(Generic[Result]):
         self.restore = restore
         self._start = start
 
-    if not TYPE_CHECKING:  # a type checker names the line
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report a missing `await`
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(name) if name.startswith("_") else NotAwaited(self.name)
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise NotAwaited(self.name)
 
         def __getitem__(self, _: Any) -> Any:
             raise NotAwaited(self.name)

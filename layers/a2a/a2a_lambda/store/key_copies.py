@@ -60,6 +60,7 @@ class Load:
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
     part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see Copy; None = at started_at.
+    refusal: why the issuers could not be read, if so.
     """
 
     started_at: float
@@ -70,6 +71,7 @@ class Load:
     issuers_loaded_at: float | None = None
     is_of_card: bool = False
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
+    refusal: Exception | None = None
 
     def as_copy(self) -> Copy:
         issuers_loaded_at = self.started_at if self.issuers_loaded_at is None else self.issuers_loaded_at

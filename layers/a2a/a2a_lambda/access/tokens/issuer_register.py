@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from a2a_lambda.access.key_reader import ISSUERS_PART, KeyReader, issuers_path
 from a2a_lambda.access.key_register import operator_errors
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import Load
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ class IssuerRegister:
     def list(self) -> list[Issuer]:
         load = Load(time.time(), part=ISSUERS_PART)
         self._reader.read(load, math.inf)
-        if load.issuers_loaded_at is not None:
+        if load.refusal is not None:
             with operator_errors():
-                raise self._reader.refusal or KeysUnavailable("Parameter Store did not give the issuers")
+                raise load.refusal
         return [Issuer.of_row(row) for row in load.rows]
 
     def remove(self, name: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType, SimpleNamespace, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -118,10 +118,10 @@ class Skill:
                         f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
                     )
                 self.turn_name = name
-                if not fits_turn(hints.get(name, Turn)):
+                if not _fits_turn(hints.get(name, Turn)):
                     raise ConfigurationError(
-                        f"{location}: parameter turn gets the turn, and no other value: write `turn: Turn`,"
-                        " and turn.text for the message's text, or give it another name"
+                        f"{location}: the parameter turn always gets the turn: write `turn: Turn`, and read"
+                        " the message's text from turn.text, or rename the parameter"
                     )
             elif name not in hints:
                 raise ConfigurationError(
@@ -347,12 +347,15 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return hints
 
 
-def fits_turn(hint: Any) -> bool:
-    """Whether a type hint may be that of the turn: no class that is none of a turn's."""
+def _fits_turn(hint: Any) -> bool:
+    """Whether `turn` may have this type hint. A class must be Turn, a base class of it, or a protocol. Names
+    for other types, such as those of TypeVar, may be of any."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
-        return any(map(fits_turn, get_args(hint)))
+        return any(map(_fits_turn, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return False
     kind = get_origin(hint) or hint
     is_protocol = getattr(kind, "_is_protocol", False)
     return not isinstance(kind, type) or kind in (Any, *Turn.__mro__) or is_protocol
