@@ -45,7 +45,7 @@ def test_a_refusal_says_who_may_not_do_what(register: KeyRegister, ssm: Ssm) -> 
     ssm.fault = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "PutParameter")
     for call in (partial(register.create, "alice"), register.list):
         with pytest.raises(
-            KeysUnavailable, match=r"AccessDeniedException.*not authorized to perform: ssm:Pu"
+            KeysUnavailable, match=r"AccessDeniedException.*not authorized to perform: ssm:Put"
         ):
             call()
 

@@ -34,6 +34,19 @@ def test_what_a_rule_of_a_fork_asserts(tmp_path: Path, assertion: str, problem: 
     assert broken_rule(path, {"Name": "a", "Flag": "true", "Number": "01"}) == problem
 
 
+def test_a_rule_of_a_fork_may_have_any_function(tmp_path: Path) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(
+        "Rules:\n"
+        "  Ours: { Assertions: [{ Assert: !Not [!Contains [[a], !Ref Name]], AssertDescription: not a }] }\n"
+        "  Region: { Assertions: [{ Assert: !Equals [!Ref AWS::Region, x], AssertDescription: not x }] }\n"
+        "  Either: { Assertions: [{ Assert: !Or [!Equals [!Ref Name, b], !Equals [!Ref Name, c]],"
+        " AssertDescription: b or c }] }\n"
+    )
+    assert broken_rule(path, {"Name": "b"}) == ""
+    assert broken_rule(path, {"Name": "d"}) == "b or c"
+
+
 def test_an_assertion_that_is_left_out_hides_no_other(tmp_path: Path) -> None:
     path = tmp_path / "template.yaml"
     assertions = "[{ Assert: !Contains [[b], !Ref Name] }, { Assert: !Equals [!Ref Name, b] }]"

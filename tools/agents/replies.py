@@ -2,22 +2,23 @@
 none: the next message starts the skill again."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.mistakes import short_path
+from a2a_lambda.protocol.card import Card
 
 QUESTIONS = {"Ask", "Authorize"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def find_lost(agents: Path) -> list[str]:
-    """A sentence for each question in agent.py whose reply a plain skill would use. agents: their folder."""
+def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
+    """A sentence for each question in agent.py whose reply a plain skill would use. agents: their folder.
+    cards: the cards of those to look at, by name."""
     sentences: list[str] = []
-    for name, card in read_cards(agents)[0].items():
+    for name, card in cards.items():
         code = agents / name / "agent.py"
         with suppress(OSError, SyntaxError):  # make run names these itself
             sentences += [
@@ -34,7 +35,7 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
     """The skill and the line of each `yield` of a question whose value is used."""
     for function in ast.walk(module):
         if isinstance(function, Function) and (skill_id := _skill_id(function)):
-            nodes = list(_nodes_of(function))
+            nodes = list(_nodes_in(function))
             statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
             for node in nodes:
                 match node:
@@ -44,24 +45,27 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
                         yield skill_id, node.lineno
 
 
-def _nodes_of(function: Function) -> Iterator[ast.AST]:
-    """The nodes of a function's own code, without the functions within it."""
-    nodes: list[ast.AST] = [*reversed(function.body)]
-    while nodes:
-        node = nodes.pop()
-        yield node
-        if not isinstance(node, Function | ast.Lambda):
-            nodes += reversed([*ast.iter_child_nodes(node)])
+def _nodes_in(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below a node, in their order, without the code of functions among them."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, Function | ast.Lambda):
+            yield from _nodes_in(child)
 
 
 def _skill_id(function: Function) -> str:
     """Id of the skill that a function is; "" = it is none."""
     for decorator in function.decorator_list:
-        call = decorator if isinstance(decorator, ast.Call) else None
-        match call.func if call else decorator:
-            case ast.Name(id="skill") | ast.Attribute(attr="skill"):
-                match call.args if call else []:
-                    case [ast.Constant(value=str(skill_id)), *_]:
-                        return skill_id
+        match decorator:
+            case ast.Call(
+                func=ast.Name(id="skill") | ast.Attribute(attr="skill"),
+                args=[ast.Constant(value=str(skill_id)), *_],
+            ):
+                return skill_id
+            case (
+                ast.Name(id="skill")
+                | ast.Attribute(attr="skill")
+                | ast.Call(func=ast.Name(id="skill") | ast.Attribute(attr="skill"))
+            ):
                 return function.name.replace("_", "-")
     return ""

@@ -209,7 +209,7 @@ def install() -> None:
     old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
     # An installation that is interrupted leaves packages which look whole to uv, so all are installed again.
     was_interrupted = UNFINISHED.exists()
-    if old_versions == versions and _is_installed() and not was_interrupted:
+    if not was_interrupted and old_versions == versions and _is_installed():
         return
     options = ("--reinstall",) if was_interrupted else ()
     UNFINISHED.touch()

@@ -62,6 +62,7 @@ def options_of(stack: str) -> str:
 
 
 def broken_stack(stack: str, status: str) -> ConfigurationError:
+    """The error for a stack that can only be deleted."""
     return ConfigurationError(
         f"stack {stack} is {status}: its first deployment failed, or its deletion did. Delete it, and deploy"
         f" again: {environments.SAM} delete {options_of(stack)} --no-prompts"

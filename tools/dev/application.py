@@ -52,8 +52,8 @@ def create() -> "ASGIApp":
             worker = event_sources.start(kit)
             operate = lambda selection: worker({"schedules": selection}, event_sources.LambdaContext())  # noqa: E731
         agents = list(kit.agents)
-        folder = kit.settings.agents
-        for sentence in [*imports.find_missing(folder), *replies.find_lost(folder)]:
+        folder, cards = kit.settings.agents, {name: kit.agents[name].card for name in agents}
+        for sentence in [*imports.find_missing(folder), *replies.find_lost(folder, cards)]:
             print(f"warning: {sentence}", file=sys.stderr, flush=True)
         fastapi = FastAPI(openapi_url=None, telemetry=NO_SPANS)
         _serve_docs(fastapi)

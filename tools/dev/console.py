@@ -36,7 +36,7 @@ DIM, RED, GREEN, YELLOW = "2", "31", "32", "33"
 COLORS = {logging.WARNING: YELLOW, logging.ERROR: RED, logging.CRITICAL: RED}
 
 ENDING = "The server has stopped, or a file was edited. Please send the message again."
-"""What clients are told about turns and requests that were cut off."""
+"""What clients read about turns and requests that were cut off."""
 
 requests = logging.getLogger("a2a_lambda.requests")
 

@@ -168,8 +168,8 @@ class Reload(WatchFilesReload):
         if not self.process.is_alive() and not self.should_exit.is_set():
             return [Path(f"the server: it ended with {self.process.exitcode}")]
         paths = super().should_restart()
-        # The watcher may see a new folder, and none of the files that were in it before it looked inside. Nor
-        # does it see the files of a folder that is moved away.
+        # The watcher may see a new folder, but none of the files that were in it before it looked inside. It
+        # also misses the files of a folder that is moved away.
         folders = set(_folders())
         new, gone, self._known = folders - self._known, self._known - folders, folders
         for folder in sorted(new):

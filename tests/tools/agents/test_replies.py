@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda.catalog.agents import read_cards
 from tests.agent.folders import CARD, write
 from tools.agents import replies
 
@@ -46,7 +47,7 @@ async def say_bye(turn):
 )
 def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str, lines: list[int]) -> None:
     folder = write(tmp_path, code, card)
-    sentences = replies.find_lost(tmp_path)
+    sentences = replies.find_lost(tmp_path, read_cards(tmp_path)[0])
     assert len(sentences) == len(lines)
     for sentence, line in zip(sentences, lines, strict=True):
         assert f"{folder / 'agent.py'}:{line}: this `yield` never returns the reply" in sentence

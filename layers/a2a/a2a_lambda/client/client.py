@@ -161,8 +161,8 @@ class Client:
         return result
 
     async def ask(self, message: str | Sequence[Part] | Message, **fields: Any) -> str:
-        """Send a message; returns the text of the answer: that of the artifacts, or, if they have none, that
-        of the message which ends the task.
+        """Send a message. Returns the text of the artifacts, or of the message that ends the task if they
+        have none.
 
         fields: see `send`. Raises AgentError, with the task and the agent's own words, if the task did not
         complete, for example because it asks a question; and what `send` raises.
