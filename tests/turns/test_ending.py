@@ -177,21 +177,22 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
     assert again["id"] == task["id"]
 
 
-@pytest.mark.parametrize("flush_seconds", [journal.FLUSH_SECONDS, 1e9], ids=["a write shows it", "no write"])
+@pytest.mark.parametrize("flush_seconds", [0.0, 1e9], ids=["a write shows it", "no write"])
 def test_a_turn_that_was_canceled_unseen_changes_no_memory(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch, flush_seconds: float
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flush_seconds: float
 ) -> None:
     """It ends before its next look at the head. If it has stored nothing by then, it looks before its end."""
     monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 60.0)
-    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "LEASE_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(journal, "FLUSH_SECONDS", flush_seconds)
-    context = str(uuid.uuid4())
+    context, gate = str(uuid.uuid4()), tmp_path / "gate"
 
     async def go() -> None:
-        call, request = bench.sent("pause", contextId=context, slots={"seconds": "0.5"})
+        call, request = bench.sent("gated", contextId=context, slots={"gate": str(gate)})
         events = await bench.messages.stream(call, request)
         first = await anext(events)
         assert (await bench.cancel(first[1]["task"]["id"]))["status"]["state"] == TaskState.CANCELED
+        gate.touch()
         async for _ in events:
             pass
 
