@@ -30,14 +30,15 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 .PHONY: help lock $(COMMANDS)
 .DEFAULT_GOAL := help
 
-# These two need no package, and any Python that is new enough.
-CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-  echo "error: $(PYTHON) is older than Python 3.11, or does not start. Name another by its path: make PYTHON=/usr/bin/python3.13" >&2; exit 1; }
+REFUSE_PYTHON = echo "error: $(1) is older than Python 3.11, or does not start. Name another by its path: \
+make PYTHON=/usr/bin/python3.13" >&2; exit 1
+
+# `make help` and an unknown command need no package, and any Python that is new enough.
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { $(call REFUSE_PYTHON,$(PYTHON)); }
 
 # As uv finds it, which looks in more places than PATH, and may download one.
 CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
-  'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
-  echo "error: $(or $(UV_PYTHON),python3) is older than Python 3.11, or does not start. Name another by its path: make PYTHON=/usr/bin/python3.13" >&2; exit 1; }
+  'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { $(call REFUSE_PYTHON,$(or $(UV_PYTHON),python3)); }
 
 help:
 	@$(CHECK_PYTHON)

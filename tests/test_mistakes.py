@@ -55,9 +55,10 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
         ("import os.nothing", "there is no module 'os.nothing'. Correct the part after `os.`."),
         ("import time.sleep", "Correct the part after `time.`."),
+        ("import winreg", "It is a module of Python that this system does not have."),
         (
             "import pydantic.nothing",
-            "Correct the part after `pydantic.`, or install pydantic again.",
+            "Correct the part after `pydantic.`. If your code does not name it, the package is incomplete",
         ),
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),

@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,10 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     command = COMMANDS[name]
     make_names = environ.get(GIVEN, "").split()
     switches = {_option(variable) for variable, example in command.variables.items() if example == "1"}
-    # What follows another option is its value, such as `--text a=b`.
-    assignments = [
-        re.match("([A-Za-z_]+)=", word)
-        if before in switches or "=" in before or not before.startswith("--")
-        else None
-        for before, word in pairwise(["", *words])
-    ]
+    assignments, is_value = list[re.Match[str] | None](), False
+    for word in words:  # what follows an option that is no switch is its value, such as `--text a=b`
+        assignments.append(None if is_value else re.match("([A-Za-z_]+)=", word))
+        is_value = not is_value and word.startswith("--") and "=" not in word and word not in switches
     of_call = [match[1] for match in assignments if match]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
     variables = {variable for goal in goals for variable in COMMANDS[goal].variables}

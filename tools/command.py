@@ -86,10 +86,14 @@ def split_names(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
-def unknown_agent(name: str, agents: Path) -> ConfigurationError:
-    """The error for an agent that is not there. agents: the folder of all agents."""
-    names = ", ".join(sorted(card.parent.name for card in agents.glob("*/card.yaml"))) or "none"
-    return ConfigurationError(f"there is no agent {name!r}. There are: {names}")
+def agent_folder(name: str, agents: Path = AGENTS) -> Path:
+    """The folder of an agent. agents: the folder of all agents. Raises ConfigurationError if there is no such
+    agent."""
+    cards = {card.parent.name: card for card in agents.glob("*/card.yaml")}
+    if name not in cards:
+        names = ", ".join(sorted(cards)) or "none"
+        raise ConfigurationError(f"there is no agent {name!r}. There are: {names}")
+    return cards[name].parent
 
 
 def is_loopback(url: str) -> bool:

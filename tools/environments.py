@@ -66,18 +66,27 @@ SAM = str(program_path("sam", "sam"))
 
 @contextmanager
 def hold_build() -> Iterator[None]:
-    """Held while a command builds, and deploys what it has built. Other builds of this checkout wait: they
-    would write to the same files."""
-    if importlib.util.find_spec("fcntl") is None:  # on Windows, where nothing is built
+    """Held while a command builds, and deploys what it has built."""
+    BUILDS.mkdir(exist_ok=True)
+    with hold(BUILDS / "lock", "another build of this checkout, or its deployment,"):
+        yield
+
+
+@contextmanager
+def hold(lock: Path, holder: str) -> Iterator[None]:
+    """Held while a command writes files that other commands of this checkout write, too. Those wait.
+
+    lock: a file that is locked meanwhile. holder: what a command that waits says it waits for.
+    """
+    if importlib.util.find_spec("fcntl") is None:  # on Windows
         yield
         return
     fcntl: Any = importlib.import_module("fcntl")
-    BUILDS.mkdir(exist_ok=True)
-    with (BUILDS / "lock").open("w") as file:
+    with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("waiting for another build of this checkout, or its deployment, to end", file=sys.stderr)
+            print(f"waiting for {holder} to end", file=sys.stderr)
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:  # a file system without locks
             pass

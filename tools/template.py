@@ -71,12 +71,13 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
     # This parser keeps the intrinsic functions.
-    for name, rule in yaml_parse(template.read_text("utf-8")).get("Rules", {}).items():
+    for name, rule in (yaml_parse(template.read_text("utf-8")).get("Rules") or {}).items():
         applies = False
-        with suppress(KeyError):
+        with suppress(KeyError, TypeError):
             applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
-        for assertion in rule.get("Assertions", []) if applies else []:
-            with suppress(KeyError):
+        assertions = rule.get("Assertions") if isinstance(rule, dict) and applies else None
+        for assertion in assertions or []:
+            with suppress(KeyError, TypeError):
                 if not _holds(assertion["Assert"], values):
                     return str(assertion.get("AssertDescription", f"the rule {name} of {template} is broken"))
     return ""

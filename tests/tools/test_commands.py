@@ -121,6 +121,11 @@ def test_variables_are_given_as_in_make_or_as_options(words: list[str]) -> None:
     assert a2a.parse("key", words, {}) == {"NAME": "a b=c", "REVOKE": "1"}
 
 
+@pytest.mark.parametrize("value", ["URL=b", "--- a", "a=b --c"])
+def test_the_value_of_an_option_may_look_like_something_else(value: str) -> None:
+    assert a2a.parse("chat", ["--text", value, "AGENT=x"], {}) == {"TEXT": value, "AGENT": "x"}
+
+
 def test_a_value_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:
     folder = copy_kit(tmp_path / "fork")
     value = """a $HOME '$(x)' "q" \\ #"""

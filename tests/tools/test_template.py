@@ -54,10 +54,22 @@ def test_an_assertion_that_is_left_out_hides_no_other(tmp_path: Path) -> None:
     assert broken_rule(path, {"Name": "a"}) == f"the rule Ours of {path} is broken"
 
 
-@pytest.mark.parametrize("rule", ["RuleCondition: !Equals [!Ref Name, a]", "Fn::Transform: { Name: x }"])
-def test_a_rule_without_assertions_is_left_to_cloudformation(tmp_path: Path, rule: str) -> None:
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "",
+        "{ Ours: }",
+        "{ Ours: { RuleCondition: !Equals [!Ref Name, a] } }",
+        "{ Ours: { Assertions: } }",
+        "{ Ours: { Assertions: [x] } }",
+        "{ Ours: { Assertions: { Fn::Transform: { Name: x } } } }",
+        "{ Ours: { Fn::Transform: { Name: x } } }",
+        "{ Fn::Transform: [{ Name: x }] }",
+    ],
+)
+def test_rules_without_assertions_are_left_to_cloudformation(tmp_path: Path, rules: str) -> None:
     path = tmp_path / "template.yaml"
-    path.write_text(f"Rules:\n  Ours: {{ {rule} }}\n")
+    path.write_text(f"Rules: {rules}\n")
     assert broken_rule(path, {"Name": "a"}) == ""
 
 

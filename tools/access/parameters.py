@@ -1,13 +1,12 @@
 """What the commands of keys and issuers share: Parameter Store, and the variables both take."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.command import split_names, unknown_agent
+from tools.command import agent_folder, split_names
 from tools.deployment.stack import table_of
 from tools.state import KEYS_PATH, port_argument, read_state
 
@@ -48,8 +47,5 @@ def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
 
 def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents of AGENTS=a,b. Raises ConfigurationError if there is no such agent."""
-    agents = tuple(split_names(environ.get("AGENTS", "")))
-    for agent in agents:
-        if Path(agent).name != agent or not (Settings().agents / agent / "card.yaml").is_file():
-            raise unknown_agent(agent, Settings().agents)
-    return agents
+    names = split_names(environ.get("AGENTS", ""))
+    return tuple(agent_folder(name, Settings().agents).name for name in names)

@@ -113,22 +113,24 @@ def _modules(agents: Path, file: Path, node: Import) -> list[str]:
     return [base, *members]
 
 
-def _running(node: ast.AST) -> Iterator[Import]:
-    """The imports below a node that run on Lambda, and must not fail."""
-    if isinstance(node, Import):
-        yield node
-    children = list(ast.iter_child_nodes(node))
-    match node:
-        case ast.Try(handlers=handlers) if any(_names(clause.type) & MAY_FAIL for clause in handlers):
-            children = [*node.orelse, *node.finalbody]
-        case ast.With(items=items) if any(_names(clause.context_expr) & MAY_FAIL for clause in items):
-            children = []
-        case ast.If(test=test) if _names(test) & ELSEWHERE:
-            children = []
-        case ast.If(test=test) if "TYPE_CHECKING" in _names(test):
-            children = list(node.orelse)
-    for child in children:
-        yield from _running(child)
+def _running(module: ast.Module) -> Iterator[Import]:
+    """The imports of a module that run on Lambda, and must not fail."""
+    nodes: list[ast.AST] = [module]  # code may nest deeper than Python calls functions
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Import):
+            yield node
+        children = list(ast.iter_child_nodes(node))
+        match node:
+            case ast.Try(handlers=handlers) if any(_names(clause.type) & MAY_FAIL for clause in handlers):
+                children = [*node.orelse, *node.finalbody]
+            case ast.With(items=items) if any(_names(clause.context_expr) & MAY_FAIL for clause in items):
+                children = []
+            case ast.If(test=test) if _names(test) & ELSEWHERE:
+                children = []
+            case ast.If(test=test) if "TYPE_CHECKING" in _names(test):
+                children = list(node.orelse)
+        nodes += reversed(children)
 
 
 def _names(node: ast.AST | None) -> set[str]:

@@ -16,7 +16,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
     """A sentence for each question in agent.py whose reply a plain skill would use. agents: their folder.
-    cards: the cards of those to look at, by name."""
+    cards: by the name of their agent. Only these agents are read."""
     sentences: list[str] = []
     for name, card in cards.items():
         code = agents / name / "agent.py"
@@ -45,12 +45,14 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
                         yield skill_id, node.lineno
 
 
-def _nodes_in(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below a node, in their order, without the code of functions among them."""
-    for child in ast.iter_child_nodes(node):
-        yield child
-        if not isinstance(child, Function | ast.Lambda):
-            yield from _nodes_in(child)
+def _nodes_in(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function's own code, in their order, without the code of functions in it."""
+    nodes: list[ast.AST] = [*reversed(function.body)]  # code may nest deeper than Python calls functions
+    while nodes:
+        node = nodes.pop()
+        yield node
+        if not isinstance(node, Function | ast.Lambda):
+            nodes += reversed([*ast.iter_child_nodes(node)])
 
 
 def _skill_id(function: Function) -> str:

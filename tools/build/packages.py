@@ -28,7 +28,7 @@ from tools.agents.locks import LIST, LOCK, versions_of
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
 from tools.builds import read_python
-from tools.command import AGENTS, read_text, reports_errors, split_words, unknown_agent
+from tools.command import AGENTS, agent_folder, read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
 STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
@@ -38,7 +38,10 @@ INSTALLED = environments.VENV / "agents-requirements.txt"
 """The lock that .venv was last installed from."""
 
 UNFINISHED = environments.VENV / "agents-requirements.unfinished"
-"""Is there while packages are installed, and after an installation that was interrupted."""
+"""Exists while packages are being installed, and after an interrupted installation."""
+
+HELD = environments.VENV / "agents-requirements.lock"
+"""Locked while packages are being installed."""
 
 PYPROJECT = Path("pyproject.toml")
 
@@ -82,11 +85,7 @@ def main(argv: list[str] = sys.argv) -> int:
 
 def list_of(agent: str) -> Path:
     """The list of an agent's packages; "" = of all agents. Raises ConfigurationError."""
-    if not agent:
-        return LIST
-    if not (AGENTS / agent / "card.yaml").exists():
-        raise unknown_agent(agent, AGENTS)
-    return AGENTS / agent / "packages.txt"
+    return agent_folder(agent) / "packages.txt" if agent else LIST
 
 
 def lists(folder: Path = Path()) -> list[Path]:
@@ -206,20 +205,22 @@ def sync() -> None:
 
 def install() -> None:
     """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
-    old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
-    # An installation that is interrupted leaves packages which look whole to uv, so all are installed again.
-    was_interrupted = UNFINISHED.exists()
-    if not was_interrupted and old_versions == versions and _is_installed():
-        return
-    options = ("--reinstall",) if was_interrupted else ()
-    UNFINISHED.touch()
-    if old_versions.keys() - versions.keys():  # only uv sync removes what no list names
-        _run("sync", "--locked")
-    if versions:
-        command = ("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes", *options)
-        _run(*command, "-r", str(LOCK))
-    INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
-    UNFINISHED.unlink()
+    with environments.hold(HELD, "another installation of packages"):
+        old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
+        # An installation that is interrupted leaves packages which look whole to uv, so all are installed
+        # again. It may also leave some that no list names any more.
+        was_interrupted = UNFINISHED.exists()
+        if not was_interrupted and old_versions == versions and _is_installed():
+            return
+        options = ("--reinstall",) if was_interrupted else ()
+        UNFINISHED.touch()
+        if was_interrupted or old_versions.keys() - versions.keys():  # only uv sync removes a package
+            _run("sync", "--locked")
+        if versions:
+            command = ("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes")
+            _run(*command, *options, "-r", str(LOCK))
+        INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
+        UNFINISHED.unlink()
 
 
 def _is_installed() -> bool:

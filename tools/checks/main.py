@@ -13,7 +13,7 @@ from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.checks import lab
-from tools.command import AGENTS, reports_errors, split_words, unknown_agent
+from tools.command import AGENTS, agent_folder, reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
@@ -37,9 +37,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         case "test":
             arguments = split_words("ARGS", environ)
             if agent := environ.get("AGENT"):
-                if not (AGENTS / agent).is_dir():
-                    raise unknown_agent(agent, AGENTS)
-                arguments.insert(0, str(AGENTS / agent))
+                arguments.insert(0, str(agent_folder(agent)))
             return test(arguments)
         case "check":
             return check()

@@ -61,12 +61,12 @@ class Redrive:
             return ""
         if queue != "DeadTurns":
             return (
-                f"{count} more were hidden, because another reader has them, or sending them failed: run this"
+                f"Hidden messages: {count}, because another reader has them, or sending them failed. Run this"
                 f" command again in {HIDDEN_SECONDS // 60} minutes"
             )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"
         return (
-            f"{count} more were hidden. A message that make redrive could not send is visible again after"
+            f"Hidden messages: {count}. A message that make redrive could not send is visible again after"
             f" {HIDDEN_SECONDS // 60} minutes. One that the worker is trying to mark as failed is visible"
             " after up to 15 minutes, or 90 if the worker was killed. To resend it instead, stop the worker"
             f" ({command} --no-enabled), run make redrive again when the message is visible, and start the"

@@ -41,8 +41,8 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 END_SECONDS = 5.0
 """Seconds after which the server's process is killed, because an agent's code keeps its loop busy."""
 
-LOOK_SECONDS = 0.1
-"""Seconds between looks for turns that have begun while the process ends."""
+POLL_SECONDS = 0.1
+"""Seconds between two checks for turns that began while the process ends."""
 
 APPLICATION = "tools.dev.application:create"
 """Makes what is served. Only the server's process imports it."""
@@ -50,13 +50,14 @@ APPLICATION = "tools.dev.application:create"
 RELOADED = ("functions", "layers/a2a")
 
 GRACE_SECONDS = 1.0
-"""Seconds that a turn has to finish by itself."""
+"""Seconds in which turns may finish by themselves when the process ends. Those that run or begin later are
+stopped at once."""
 
 REQUESTS_END_SECONDS = 2
 """Seconds after which open requests are cancelled. Those whose turn was stopped must be answered by then."""
 
 TURNS_END_SECONDS = 2.0
-"""Seconds that turns have to end for which no request waits."""
+"""Seconds in which turns must end that no request waits for, after the requests have ended."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -115,21 +116,27 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, so that those to come wait for the next process, and end what runs."""
         LINES.end()
-        stopping = asyncio.create_task(_stop_all_turns())
+        grace_ends_at = asyncio.get_running_loop().time() + GRACE_SECONDS
+        stopping = asyncio.create_task(_stop_all_turns(grace_ends_at))
         await super().shutdown(sockets)
         stopping.cancel()
         with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
             async with asyncio.timeout(TURNS_END_SECONDS):
-                await stop_turns(console.ENDING, after=GRACE_SECONDS)
+                await _stop_turns(grace_ends_at)
 
 
-async def _stop_all_turns() -> None:
+async def _stop_all_turns(grace_ends_at: float) -> None:
     """Stop the turns that run, and those that begin meanwhile, until it is cancelled. A turn that is slow to
     end delays no other."""
     async with asyncio.TaskGroup() as group:
         while True:
-            group.create_task(stop_turns(console.ENDING, after=GRACE_SECONDS))
-            await asyncio.sleep(LOOK_SECONDS)
+            group.create_task(_stop_turns(grace_ends_at))
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _stop_turns(grace_ends_at: float) -> None:
+    """grace_ends_at: the event loop's time after which no turn waits any longer."""
+    await stop_turns(console.ENDING, after=max(0.0, grace_ends_at - asyncio.get_running_loop().time()))
 
 
 class Reload(WatchFilesReload):

@@ -116,10 +116,16 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
     advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"
-    if package in sys.stdlib_module_names:
+    if package == name:
+        if package in sys.stdlib_module_names:
+            advice = "It is a module of Python that this system does not have."
+    elif package in sys.stdlib_module_names:
         advice = f"Correct the part after `{package}.`."
     elif getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages
-        advice = f"Correct the part after `{package}.`, or install {package} again."
+        advice = (
+            f"Correct the part after `{package}.`. If your code does not name it, the package is incomplete:"
+            " delete .venv, then make install."
+        )
     return advice
 
 

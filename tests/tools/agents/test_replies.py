@@ -43,6 +43,11 @@ async def say_bye(turn):
         ("@skill\ndef hello(turn):\n    def inner():\n        x = yield Ask('?')", CARD, []),
         ("def helper():\n    size = yield Ask('Which size?')", CARD, []),
         ("def (", CARD, []),
+        (
+            f"@skill\ndef hello(turn):\n    yield {' + '.join(['1'] * 2000)}\n    x = yield Ask('?')",
+            CARD,
+            [5],
+        ),
     ],
 )
 def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str, lines: list[int]) -> None:

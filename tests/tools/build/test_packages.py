@@ -1,5 +1,6 @@
 """make add, make remove: a fork's packages, within the kit's versions."""
 
+import fcntl
 import os
 import shutil
 import tomllib
@@ -199,22 +200,25 @@ def test_what_is_in_the_environment_is_not_installed_again(calls: list[str]) -> 
 def test_an_installation_that_was_interrupted_is_made_again(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A package of which some files are missing looks whole to uv. What was to be removed is removed."""
+    """A package of which some files are missing looks whole to uv. One that no list names any more leaves."""
     commands: list[str] = []
 
     def run(*words: str) -> None:
         commands.append(f"{words[0]} again" if "--reinstall" in words else words[0])
+        with packages.HELD.open() as held, pytest.raises(BlockingIOError):  # for another command
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if len(commands) == 2:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(packages, "_run", run)
-    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
-    packages.install()
     LOCK.write_text("anvil==1.0\n")
+    packages.install()
+    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
     with suppress(KeyboardInterrupt):
         packages.install()
+    LOCK.write_text("anvil==1.0\n")
     packages.install()
-    assert commands == ["pip", "sync", "sync", "pip again"]
+    assert commands == ["pip", "pip", "sync", "pip again"]
 
 
 def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str]) -> None:
@@ -329,12 +333,8 @@ def test_the_lock_is_for_lambda_and_for_developers_machines_only() -> None:
     """A package that is published only as wheels has none for other platforms, so it could not be locked."""
     [environment] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["environments"]
     marker = Marker(environment)
-    for system, machine in (
-        ("linux", "aarch64"),
-        ("linux", "x86_64"),
-        ("darwin", "arm64"),
-        ("win32", "AMD64"),
-    ):
+    for place in ("linux aarch64", "linux x86_64", "darwin arm64", "win32 AMD64"):
+        system, machine = place.split()
         assert marker.evaluate({"sys_platform": system, "platform_machine": machine})
     assert not marker.evaluate({"sys_platform": "emscripten", "platform_machine": "x86_64"})
 

@@ -45,13 +45,16 @@ def test_an_agent_is_tested_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "functions" / "agents" / "shop").mkdir(parents=True)
+    for name in ("shop", "left"):
+        (tmp_path / "functions" / "agents" / name).mkdir(parents=True)
+    (tmp_path / "functions" / "agents" / "shop" / "card.yaml").touch()
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(checks, "_run", lambda *words: calls.append(words))
     checks.main(["a2a", "test"], {"AGENT": "shop", "ARGS": "-k 'a b'"})
     assert calls == [("-m", "pytest", "-n", "0", "functions/agents/shop", "-k", "a b")]
-    assert checks.main(["a2a", "test"], {"AGENT": "shoe"}) == 1
-    assert "there is no agent 'shoe'" in capsys.readouterr().err
+    for name in ("shoe", "left", "../agents/shop"):  # git leaves a folder in which there is a __pycache__
+        assert checks.main(["a2a", "test"], {"AGENT": name}) == 1
+        assert f"there is no agent {name!r}. There are: shop" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -211,23 +211,27 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
 
 
 def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while another one is slow to end."""
-    looks: list[str] = []
+    """Also while another one is slow to end. A turn that begins after the grace of the process is stopped at
+    once, because its request would be cancelled otherwise."""
+    graces: list[float] = []
 
     async def stop(reason: str, *, after: float) -> None:
-        looks.append(reason)
+        assert reason == ENDING
+        graces.append(after)
         await asyncio.Event().wait()
 
     async def go() -> None:
-        ending = asyncio.create_task(server_module._stop_all_turns())
-        await until(lambda: len(looks) > 2)
+        grace_ends_at = asyncio.get_running_loop().time() + 0.5
+        ending = asyncio.create_task(server_module._stop_all_turns(grace_ends_at))
+        await until(lambda: graces[-1:] == [0.0])
         ending.cancel()
         await asyncio.wait([ending])
         assert ending.cancelled()
 
+    monkeypatch.setattr(server_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(server_module, "stop_turns", stop)
     asyncio.run(go())
-    assert set(looks) == {ENDING}
+    assert graces[0] > 0
 
 
 def test_an_edit_ends_a_turn_whose_client_has_left(server: DevServer, folder: Path) -> None:

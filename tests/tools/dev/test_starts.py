@@ -55,12 +55,13 @@ def test_ctrl_c_while_agents_are_imported_prints_no_traceback(folder: Path) -> N
     skill = "{ id: hello, name: Hello, description: Says hello. }"
     (place / "card.yaml").write_text(f"name: S\ndescription: S.\nversion: 0.1.0\nskills: [{skill}]\n")
     (place / "agent.py").write_text("import time\n\nprint('it imports', flush=True)\ntime.sleep(60)\n")
+    server = DevServer(folder)
     try:
-        server = DevServer(folder)
         server.until(lambda: "it imports" in server.output.read_text())
         assert server.interrupt() == 0
         assert "Traceback" not in server.output.read_text()
     finally:
+        server.process.kill()
         shutil.rmtree(place)
 
 

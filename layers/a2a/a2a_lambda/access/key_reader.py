@@ -63,7 +63,6 @@ class KeyReader:
                 may_retry = is_throttled and retries and self._clock() + pause < give_up_at
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
-                    logger.error("the issuers of tokens could not be read: %s", error)
                     load.refusal = error
                     load.issuers_loaded_at = 0.0
                     load.rows = [row for row in load.rows if not is_issuer_row(row)]

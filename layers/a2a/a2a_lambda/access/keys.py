@@ -249,6 +249,7 @@ class Keys:
             return False
         load.is_of_card = digest is None and load.issuers_loaded_at is None
         if load.issuers_loaded_at is not None:
+            logger.error("the issuers of tokens could not be read: %s", load.refusal)
             load.issuers_loaded_at = self._copy.issuers_loaded_at
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.

@@ -60,7 +60,7 @@ class Load:
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
     part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see Copy; None = at started_at.
-    refusal: why the issuers could not be read, if so.
+    refusal: why the issuers could not be read; None = they were read, or have not been asked for.
     """
 
     started_at: float

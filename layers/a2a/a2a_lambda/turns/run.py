@@ -111,10 +111,7 @@ class Run:
 
     def stop(self, reason: str) -> None:
         """End the turn, unless its agent is done. The task gets back its old status, or fails with the
-        reason, which the client may read. The client may make the same request again. A second call does
-        nothing."""
-        if self._stop_reason:
-            return
+        reason, which the client may read. The client may make the same request again."""
         if self._work_task is None or not self._work_task.done():
             self._stop_reason = reason
         if self._work_task is not None:

@@ -348,8 +348,8 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fits_turn(hint: Any) -> bool:
-    """Whether `turn` may have this type hint. A class must be Turn, a base class of it, or a protocol. Names
-    for other types, such as those of TypeVar, may be of any."""
+    """Whether `turn` may have this type hint. A class must be Turn, a base class of it, or a protocol. A
+    TypeVar, a NewType or a name that cannot be resolved is accepted, because it may stand for any type."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     if get_origin(hint) in (Union, UnionType):
