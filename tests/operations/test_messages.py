@@ -17,6 +17,7 @@ from a2a_lambda.errors import (
     ContentTypeNotSupported,
     ExtensionSupportRequired,
     InvalidParams,
+    TaskNotFound,
     UnsupportedOperation,
 )
 from a2a_lambda.files.bucket import Bucket
@@ -193,6 +194,21 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     received = within(bench.messages.receive(call, request))
     assert received["message"]["parts"][0].keys() == {"url", "filename"}
     assert len(s3.objects) == 1
+
+
+@pytest.mark.parametrize("creates_task", [True, False])
+def test_a_large_file_for_an_unknown_task_is_stored_only_if_the_message_creates_it(
+    bench: RunBench, creates_task: bool
+) -> None:
+    """As in A2A 0.1, whose clients choose the ids."""
+    s3: Any = FakeS3()
+    bench.messages.files = Files(Bucket(lambda: s3, "files"))
+    raw = base64.b64encode(bytes(300_000)).decode()
+    call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")], taskId="unknown")
+    request["creates_task"] = creates_task
+    with nullcontext() if creates_task else pytest.raises(TaskNotFound):
+        within(bench.messages.receive(call, request))
+    assert len(s3.objects) == creates_task
 
 
 def test_a_send_stores_its_large_files(bench: RunBench) -> None:

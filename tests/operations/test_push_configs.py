@@ -45,11 +45,14 @@ def test_1_0(rest: Rest, rpc: Rpc) -> None:
     first = configs(rest, task_id, "?pageSize=1")
     assert first == {"configs": [made], "nextPageToken": "a"}
     assert configs(rest, task_id, "?pageSize=1&pageToken=a") == {"configs": [other], "nextPageToken": ""}
+    rest.call("DELETE", f"tasks/{task_id}/pushNotificationConfigs/b")
+    gone = rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/b")
+    assert gone.status_code == 404, "not the other one"
     for _ in range(2):  # deleting is idempotent
         answer = rest.ask("DELETE", f"tasks/{task_id}/pushNotificationConfigs/a")
         assert (answer.status_code, answer.json()) == (200, {})
     assert rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/a").status_code == 404
-    assert rpc.call("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "b"}) is None
+    assert rpc.call("DeleteTaskPushNotificationConfig", {"taskId": task_id, "id": "a"}) is None
     assert configs(rest, task_id)["configs"] == []
 
 
@@ -117,9 +120,11 @@ def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
 
 def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
     said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
-    rpc.call("tasks/send", {"id": "with-config", "message": said, "pushNotification": {"url": HOOK}})
-    found = rpc.call("tasks/pushNotification/get", {"id": "with-config"})
-    assert found == {"id": "with-config", "pushNotificationConfig": {"url": HOOK}}
+    for url in (HOOK, f"{HOOK}/newer"):  # of each message, in place of the one before
+        rpc.call("tasks/send", {"id": "with-config", "message": said, "pushNotification": {"url": url}})
+        config = rpc.call("tasks/pushNotification/get", {"id": "with-config"})
+        assert config == {"id": "with-config", "pushNotificationConfig": {"url": url}}
+    assert len(rpc.call("tasks/pushNotificationConfig/list", {"id": "with-config"})) == 1
 
 
 def test_a_task_has_at_most_ten(rest: Rest) -> None:

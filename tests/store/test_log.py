@@ -158,6 +158,9 @@ def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head
     store.append(new, [chunk("new")], after=new.sequence)
     with pytest.raises(Conflict):
         store.append(head, [chunk("later")], after=last)
+    with pytest.raises(Conflict) as conflict:  # who has read the old head can end nothing
+        store.seal(head, status(TaskState.CANCELED, 0))
+    assert conflict.value.head == new
     assert said(store, new) == "kept new"
 
 

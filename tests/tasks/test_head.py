@@ -1,14 +1,24 @@
 """The head of a task: who holds it, and which entries count."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from a2a_lambda import strictjson
+from a2a_lambda.errors import LimitExceeded
 from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.tasks.event_log import Fence
 from a2a_lambda.tasks.execution import Execution, WaitState
-from a2a_lambda.tasks.head import DOCUMENT_BYTES, LEASE_SECONDS, Place, sweep_minute
+from a2a_lambda.tasks.head import (
+    ARGUMENTS_BYTES,
+    CALL_BYTES,
+    DOCUMENT_BYTES,
+    LEASE_SECONDS,
+    Place,
+    check_pending,
+    sweep_minute,
+)
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, RequestIdentity
 from tests.tasks.examples import NOW, SCOPE, chunk, head
 
@@ -178,6 +188,22 @@ def test_a_message_ends_the_wait_that_asked_or_the_first_that_takes_messages() -
 def test_a_task_begins_as_submitted() -> None:
     task = head(DONE).empty_task()
     assert task == {"id": "task", "contextId": "context", "status": status(TaskState.SUBMITTED, NOW - 100)}
+
+
+@pytest.mark.parametrize(
+    ("pending", "limit", "said"),
+    [
+        ({"call": "x", "asks": "size"}, CALL_BYTES, r"more than 300,000 bytes of JSON .* with size"),
+        ({"arguments": "x"}, ARGUMENTS_BYTES, "The arguments cannot wait .* more than 100,000 bytes"),
+    ],
+)
+def test_what_waits_for_an_answer_has_a_limit(pending: Any, limit: int, said: str) -> None:
+    [name] = {"call", "arguments"} & pending.keys()
+    pending[name] = "x" * (limit - len(strictjson.dumps(pending)) + 1)
+    check_pending(pending)
+    pending[name] += "x"
+    with pytest.raises(LimitExceeded, match=said):
+        check_pending(pending)
 
 
 @pytest.mark.parametrize(("time", "minute"), [(0.0, 1), (59.9, 1), (60.0, 2), (119.0, 2)])

@@ -137,7 +137,7 @@ def test_the_same_question_of_a_later_turn_is_another_message() -> None:
 def test_a_question_whose_own_time_is_up_is_closed(seconds: int, is_open: bool) -> None:
     asking = suspend(OpenWait(QUESTION, "cb-1", NOW + 60))
     resumed, _ = resumed_head("arn", asking, NOW + seconds)
-    assert resumed.has_open_question is is_open
+    assert bool(resumed.open_question) is is_open
 
 
 def test_a_turn_that_was_woken_takes_a_message_only_for_the_question_it_has_asked() -> None:
@@ -155,13 +155,13 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
     waits = [OpenWait(QUESTION if asks else CALL, "cb-1")]
     asking = suspended_head(Suspended(waits), QUESTION if asks else None, 4, NOW, durable())
     resumed, _ = resumed_head("arn", asking, NOW + 60)
-    assert resumed.has_open_question is is_open
+    assert bool(resumed.open_question) is is_open
     assert resumed.message_wait is None, "and takes no reply before the turn is suspended again"
     assert execution_of(resumed).find_wait(QUESTION.key) is None
     [wait] = execution_of(asking).waits
     answered = answered_head(asking, wait, NOW + 1)
     assert answered.is_woken
-    assert not answered.has_open_question
+    assert answered.open_question is None
 
 
 def test_a_run_that_continues_has_no_waits() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import StoreError
-from a2a_lambda.protocol.model import Published, Task, TaskState
+from a2a_lambda.protocol.model import Published, Task, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.tasks.event_log import Entry
@@ -47,6 +47,20 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
         assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
 
     within(go())
+
+
+def test_a_turn_that_is_canceled_while_its_end_is_stored_answers_as_canceled(bench: RunBench) -> None:
+    call, request = bench.sent("echo")
+
+    def cancel(operation: str, arguments: dict[str, Any]) -> None:
+        if operation == "put_item" and "COMPLETED" in str(arguments["Item"].get("state")):
+            bench.calls.before = lambda operation, arguments: None
+            canceled_status = status(TaskState.CANCELED, bench.store.clock())
+            bench.store.seal(bench.head(call.request.task_id()), canceled_status)
+
+    bench.calls.before = cancel
+    task = within(bench.messages.send(call, request))["task"]
+    assert task["status"]["state"] == TaskState.CANCELED
 
 
 def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:

@@ -170,6 +170,14 @@ def test_a_page_of_another_site_is_refused(mcp: Mcp) -> None:
     assert mcp.post(body, Origin=BASE_URL).status_code == 200
 
 
+@pytest.mark.parametrize("origins", [("*",), ("https://page.example.com",)])
+def test_a_page_that_the_operator_allows_is_not_refused(
+    kit: Kit, mcp: Mcp, monkeypatch: pytest.MonkeyPatch, origins: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(kit, "settings", kit.settings.model_copy(update={"cors_origins": origins}))
+    assert mcp.post(mcp.body("tools/list"), Origin="https://page.example.com").status_code == 200
+
+
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revision: str) -> None:
     chance = random.Random(revision)

@@ -1,21 +1,27 @@
 """A message to a task whose turn runs elsewhere: it waits until that turn asks or ends."""
 
 import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.operations import intake
-from a2a_lambda.protocol.model import TaskState
+from a2a_lambda.protocol.model import TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.suspension import new_execution, resumed_head
 from tests.agent.folders import write
 from tests.background.worker_bench import WorkerBench
+from tests.operations.intake.senders import Once
 
 CARD = """
 name: Shop
@@ -80,6 +86,65 @@ def test_a_message_that_waited_sees_what_the_turn_before_has_said(
     monkeypatch.setattr(intake, "wait_until_stopped", wait)
     asyncio.run(bench.messages.send(call, request))
     assert question_of(bench, task_id) == "2: hi, 1: "
+
+
+@pytest.mark.parametrize("names_tasks", [True, False])
+def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
+    once: Once, monkeypatch: pytest.MonkeyPatch, names_tasks: bool
+) -> None:
+    """The turn asks or ends soon."""
+    store, head = once.messages.store, once.create_head_elsewhere()
+    execution = replace(new_execution("u"), is_suspended=True, wakes=("callback",))
+    working = status(TaskState.WORKING, store.clock())
+    store.update_head(replace(head, place=Place.EXECUTION, execution=execution, status=working))
+    waited: list[str] = []
+
+    async def wait(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
+        waited.append(head.task_id)
+        return replace(head, status=status(TaskState.COMPLETED, store.clock()), execution=None)
+
+    monkeypatch.setattr(intake, "wait_until_stopped", wait)
+    monkeypatch.setattr(Placement, "may_suspend", lambda *_: True)
+    place: dict[str, Any] = {"taskId": head.task_id} if names_tasks else {"contextId": head.context_id}
+    call, request = once.asked("echo", **place)
+    with pytest.raises(UnsupportedOperation, match="has ended"):
+        asyncio.run(once.messages.send(replace(call, names_tasks=names_tasks), request))
+    assert waited == [head.task_id]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
+    once: Once, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """Another branch of the turn wakes between the read and the write of the answer, which waits until the
+    turn is suspended again. If the next question is open by then, it is refused."""
+    store, head = once.messages.store, once.create_head_elsewhere()
+    wait, next_wait = (WaitState(key, f"callback-{key}", is_question=True) for key in ("city", "nights"))
+    execution = replace(new_execution("u"), is_suspended=True, waits=(wait,))
+    asking_status = status(TaskState.INPUT_REQUIRED, store.clock())
+    head = replace(head, place=Place.EXECUTION, execution=execution, status=asking_status)
+    asking = store.update_head(head)
+    update = store.update_head
+
+    def update_later(head: Head) -> Head:
+        monkeypatch.setattr(store, "update_head", update)
+        update(resumed_head("arn", asking, store.clock())[0])
+        return update(head)
+
+    async def suspend(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
+        waits = (next_wait,) if is_answered else (wait,)
+        again = replace(head, status=asking_status, execution=replace(execution, waits=waits), holder="")
+        return store.update_head(replace(again, lease=0.0))
+
+    monkeypatch.setattr(store, "update_head", update_later)
+    monkeypatch.setattr(intake, "wait_until_stopped", suspend)
+    call, request = once.asked("echo", taskId=head.task_id)
+    refusal = pytest.raises(UnsupportedOperation, match="another message has answered")
+    with refusal if is_answered else nullcontext():
+        asyncio.run(once.messages.intake.start(call, request))
+    answered = once.head(head.task_id).execution
+    assert answered is not None
+    assert answered.wakes == (() if is_answered else ("callback-city",))
 
 
 @pytest.mark.parametrize("name", ["taskId", "contextId"])

@@ -137,7 +137,7 @@ class ExecutionWorker:
             deadline=deadline,
             engine=engine,
         )
-        question_head = taken_turn.before if taken_turn.before.has_open_question else None
+        question_head = taken_turn.before if taken_turn.before.open_question else None
         return Claim(
             head, sequence, turn, replay=Replay(last_mark(taken_turn.later)), question_head=question_head
         )

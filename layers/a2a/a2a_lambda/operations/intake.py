@@ -112,12 +112,12 @@ class Intake:
             for head in filter(None, (waiting_head, own_head)):
                 if self.repeats(call, head.requests):
                     return head
-            if waiting_head is not None and waiting_head.has_open_question:
+            if waiting_head is not None and waiting_head.open_question:
                 try:
                     return await self._continue_task(call, request, waiting_head, context)
                 except UnsupportedOperation:  # unless the question is still open, this message makes a task
                     waiting_head = await threads.run(self._store.get_head, call.scope, context.waiting)
-                    if waiting_head is not None and waiting_head.has_open_question:
+                    if waiting_head is not None and waiting_head.open_question:
                         raise
         if (working_head := await self._find_working_task(call, context_id)) is not None:
             if self.repeats(call, working_head.requests):
@@ -212,6 +212,7 @@ class Intake:
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
     ) -> Started:
         """The next turn of a stopped task."""
+        question: tuple[str, str] | None = None
         while True:
             if self.repeats(call, head.requests):
                 return head
@@ -220,6 +221,10 @@ class Intake:
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
+            # What was an answer to one question must not become the answer to the next one.
+            if question is not None and head.open_question != question:
+                raise UnsupportedOperation("another message has answered the question, or its time is over")
+            question = head.open_question
             wait = head.message_wait
             if head.is_suspended and wait is None and not head.is_woken:
                 raise UnsupportedOperation("the task is paused or waiting for another system")
@@ -241,10 +246,6 @@ class Intake:
             # A message that another process wrote ahead is in the way of this one, but not of a reply.
             if wait is None and head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
-            # What was an answer to one question must not become the answer to the next one.
-            is_same_question = (head.turn_id, head.message_wait) == (old_head.turn_id, wait)
-            if old_head.has_open_question and not (is_same_question or self.repeats(call, head.requests)):
-                raise UnsupportedOperation("another message has answered the question")
 
     async def _start_next_turn(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context

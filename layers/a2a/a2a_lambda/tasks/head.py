@@ -188,15 +188,18 @@ class Head:
     @property
     def is_woken(self) -> bool:
         """Whether a suspended turn has a reply, so that it runs again soon."""
-        return self.execution is not None and self.is_suspended and bool(self.execution.wakes)
+        execution = self.execution
+        return execution is not None and execution.is_suspended and bool(execution.wakes)
 
     @property
-    def has_open_question(self) -> bool:
-        """Whether the client was asked, has not replied, and still may; also while a turn runs that the timer
-        of another branch woke."""
+    def open_question(self) -> tuple[str, str] | None:
+        """The turn that has asked the client, and the key of its wait, "" if it has ended; None if the client
+        was not asked, has replied, or may not reply any more. A question stays open while its turn runs
+        because the timer of another branch woke it."""
         waits = self.execution.waits if self.execution is not None else ()
-        is_asked = self.state == TaskState.WORKING and any(wait.is_question for wait in waits)
-        return self.state in INTERRUPTED or is_asked
+        key = next((wait.key for wait in waits if wait.is_question), "")
+        is_open = self.state in INTERRUPTED or (self.state == TaskState.WORKING and key)
+        return (self.turn_id, key) if is_open else None
 
     @property
     def is_replying(self) -> bool:

@@ -243,7 +243,7 @@ class Run:
                 return
             except LimitExceeded as limit:
                 error = limit
-        if isinstance(error, Conflict) and is_in_time:  # the work noticed that the lease is lost
+        if isinstance(error, Conflict):  # the work noticed that the lease is lost
             raise error
         was_ended_by_skill, was_stopped = is_in_time and error is None, bool(self._stop_reason)
         if not was_ended_by_skill:
