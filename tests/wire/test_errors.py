@@ -1,10 +1,14 @@
 """Errors as JSON-RPC and HTTP+JSON have them (A2A 1.0 section 5.4, google.rpc.Code)."""
 
+import re
+
 import pytest
 
 from a2a_lambda import errors
 from a2a_lambda.errors import ProtocolError
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import v0_3
+from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_http_error
 
 FAILURES = [
@@ -77,3 +81,16 @@ def test_an_error_of_0_3_names_the_field_in_its_data(path: str | None, data: obj
 @pytest.mark.parametrize("error", [errors.ExtensionSupportRequired("x"), errors.VersionNotSupported("x")])
 def test_older_versions_do_not_get_codes_of_1_0(error: errors.ProtocolError) -> None:
     assert v0_3.encode_error(error)["code"] == errors.InvalidRequest.code
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "text"),
+    [
+        (3, "params.message", "params.message must be an object"),
+        (None, "params.message", "params.message is missing: it must be an object"),
+        (None, "params.parts[0]", "params.parts[0] must be an object"),  # null
+    ],
+)
+def test_a_field_of_a_wrong_kind_is_missing_or_wrong(value: Json, path: str, text: str) -> None:
+    with pytest.raises(errors.InvalidParams, match=re.escape(text)):
+        fields.mapping(value, path)

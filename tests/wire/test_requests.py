@@ -352,3 +352,8 @@ def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, othe
 def test_a_notification_is_the_task_and_in_1_0_within_a_stream_response(wire: Wire) -> None:
     body = wire.encode_notification(Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0)))
     assert (body["task"] if wire is v1_0.WIRE else body)["id"] == "t"
+
+
+@pytest.mark.parametrize(("size", "page"), [(0, {}), (5, {"pageSize": 5}), (None, {})])
+def test_a_page_of_configs_has_a_size_if_the_client_names_one(size: Json, page: Json) -> None:
+    assert v1_0.decode_pushes({"taskId": "t", "pageSize": size}) == {"taskId": "t", **page}

@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.store import Store
+from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, sweep_minute
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
@@ -217,3 +217,17 @@ def test_a_message_to_a_turn_that_ends_meanwhile_is_refused(
     call, request = once.asked("pause", taskId=head.task_id)
     with pytest.raises(UnsupportedOperation, match="has ended"):
         asyncio.run(once.messages.intake.start(call, request))
+
+
+def test_a_task_that_expires_between_a_refused_write_and_its_read_is_made_again(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = once.messages.store
+    create = store.create_head
+
+    def refuse(head: Head) -> Head:
+        monkeypatch.setattr(store, "create_head", create)
+        raise Conflict(None)
+
+    monkeypatch.setattr(store, "create_head", refuse)
+    assert once.send("echo")["status"]["state"] == TaskState.COMPLETED

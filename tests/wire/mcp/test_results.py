@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.protocol.model import FILLS, Part, TaskState
+from a2a_lambda.protocol.model import CHOICES, FILLS, Part, TaskState
 from a2a_lambda.wire.mcp.results import (
     encode_new_task,
     encode_result,
@@ -171,6 +171,12 @@ def test_a_question_says_how_to_answer_it() -> None:
         text("a"),
         text("Which city?\nTo answer, call this tool again with task='t-1' and message=<the answer>."),
     ]
+    choosing = task(TaskState.INPUT_REQUIRED, says="Which city?", metadata={CHOICES: ["Oslo", "Rome"]})
+    [block] = encode_result(choosing, STATELESS, tool())["content"]
+    assert block["text"].startswith("Which city? Choose one of Oslo, Rome.\nTo answer, call")
+    choosing["status"]["message"]["parts"] = [Part(text="Which city? Choose one of Oslo, Rome.")]
+    [block] = encode_result(choosing, STATELESS, tool())["content"]
+    assert block["text"].count("Choose one") == 1, "the kit's own questions say it"
     filling = task(TaskState.INPUT_REQUIRED, says="Which city?", metadata={FILLS: "city"})
     [block] = encode_result(filling, STATELESS, tool())["content"]
     assert block["text"].endswith("task='t-1' and city=<the answer>.")
