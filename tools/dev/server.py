@@ -50,8 +50,7 @@ APPLICATION = "tools.dev.application:create"
 RELOADED = ("functions", "layers/a2a")
 
 GRACE_SECONDS = 1.0
-"""Seconds in which turns may finish by themselves when the process ends. Those that run or begin later are
-stopped at once."""
+"""Seconds in which turns may finish by themselves when the process ends."""
 
 REQUESTS_END_SECONDS = 2
 """Seconds after which open requests are cancelled. Those whose turn was stopped must be answered by then."""
@@ -116,27 +115,23 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, so that those to come wait for the next process, and end what runs."""
         LINES.end()
-        grace_ends_at = asyncio.get_running_loop().time() + GRACE_SECONDS
-        stopping = asyncio.create_task(_stop_all_turns(grace_ends_at))
+        stopping = asyncio.create_task(_stop_all_turns())
         await super().shutdown(sockets)
         stopping.cancel()
         with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
             async with asyncio.timeout(TURNS_END_SECONDS):
-                await _stop_turns(grace_ends_at)
+                await stop_turns(console.ENDING, after=GRACE_SECONDS)
 
 
-async def _stop_all_turns(grace_ends_at: float) -> None:
+async def _stop_all_turns() -> None:
     """Stop the turns that run, and those that begin meanwhile, until it is cancelled. A turn that is slow to
-    end delays no other."""
+    end delays no other. One that begins when the grace is over gets none: its request would be cancelled."""
+    clock = asyncio.get_running_loop().time
+    grace_ends_at = clock() + GRACE_SECONDS
     async with asyncio.TaskGroup() as group:
         while True:
-            group.create_task(_stop_turns(grace_ends_at))
+            group.create_task(stop_turns(console.ENDING, after=max(0.0, grace_ends_at - clock())))
             await asyncio.sleep(POLL_SECONDS)
-
-
-async def _stop_turns(grace_ends_at: float) -> None:
-    """grace_ends_at: the event loop's time after which no turn waits any longer."""
-    await stop_turns(console.ENDING, after=max(0.0, grace_ends_at - asyncio.get_running_loop().time()))
 
 
 class Reload(WatchFilesReload):

@@ -221,13 +221,13 @@ def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest
         await asyncio.Event().wait()
 
     async def go() -> None:
-        grace_ends_at = asyncio.get_running_loop().time() + 0.5
-        ending = asyncio.create_task(server_module._stop_all_turns(grace_ends_at))
+        ending = asyncio.create_task(server_module._stop_all_turns())
         await until(lambda: graces[-1:] == [0.0])
         ending.cancel()
         await asyncio.wait([ending])
         assert ending.cancelled()
 
+    monkeypatch.setattr(server_module, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(server_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(server_module, "stop_turns", stop)
     asyncio.run(go())
