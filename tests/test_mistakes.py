@@ -55,7 +55,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
         ("import os.nothing", "there is no module 'os.nothing'. Correct the part after `os.`."),
         ("import time.sleep", "Correct the part after `time.`."),
-        ("import winreg", "It is a module of Python that this system does not have."),
+        ("import winreg", "This system's Python does not have it: import it only where it exists"),
         (
             "import pydantic.nothing",
             "Correct the part after `pydantic.`. If your code does not name it, the package is incomplete",

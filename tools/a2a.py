@@ -79,10 +79,15 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     command = COMMANDS[name]
     make_names = environ.get(GIVEN, "").split()
     switches = {_option(variable) for variable, example in command.variables.items() if example == "1"}
-    assignments, is_value = list[re.Match[str] | None](), False
+    names = {_option(variable) for variable in command.variables}
+    joined_words, option = list[str](), ""
     for word in words:  # what follows an option that is no switch is its value, such as `--text a=b`
-        assignments.append(None if is_value else re.match("([A-Za-z_]+)=", word))
-        is_value = not is_value and word.startswith("--") and "=" not in word and word not in switches
+        if option and word.partition("=")[0] not in names:
+            joined_words[-1], option = f"{option}={word}", ""
+            continue
+        joined_words.append(word)
+        option = word if word in names - switches else ""
+    assignments = [re.match("([A-Za-z_]+)=", word) for word in joined_words]
     of_call = [match[1] for match in assignments if match]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
     variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
@@ -109,7 +114,7 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             parser.add_argument(_option(variable), dest=variable, metavar=example)
     options = [
         f"{_option(match[1])}={word[match.end() :]}" if match else word
-        for match, word in zip(assignments, words, strict=True)
+        for match, word in zip(assignments, joined_words, strict=True)
     ]
     values = {variable: environ[variable] for variable in make_names if variable in environ}
     values |= vars(parser.parse_args(options))

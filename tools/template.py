@@ -71,15 +71,18 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
     # This parser keeps the intrinsic functions.
-    for name, rule in (yaml_parse(template.read_text("utf-8")).get("Rules") or {}).items():
+    rules = yaml_parse(template.read_text("utf-8")).get("Rules")
+    for name, rule in rules.items() if isinstance(rules, dict) else ():
         applies = False
         with suppress(KeyError, TypeError):
             applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
         assertions = rule.get("Assertions") if isinstance(rule, dict) and applies else None
-        for assertion in assertions or []:
+        for assertion in assertions if isinstance(assertions, list) else []:
             with suppress(KeyError, TypeError):
                 if not _holds(assertion["Assert"], values):
-                    return str(assertion.get("AssertDescription", f"the rule {name} of {template} is broken"))
+                    return str(
+                        assertion.get("AssertDescription") or f"the rule {name} of {template} is broken"
+                    )
     return ""
 
 

@@ -161,7 +161,7 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
     [wait] = execution_of(asking).waits
     answered = answered_head(asking, wait, NOW + 1)
     assert answered.is_woken
-    assert answered.open_question is None
+    assert answered.open_question == ""
 
 
 def test_a_run_that_continues_has_no_waits() -> None:

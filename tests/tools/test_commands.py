@@ -121,9 +121,16 @@ def test_variables_are_given_as_in_make_or_as_options(words: list[str]) -> None:
     assert a2a.parse("key", words, {}) == {"NAME": "a b=c", "REVOKE": "1"}
 
 
-@pytest.mark.parametrize("value", ["URL=b", "--- a", "a=b --c"])
+@pytest.mark.parametrize("value", ["URL=b", "--- a", "a=b --c", "--lf", "-x", "--bar=1"])
 def test_the_value_of_an_option_may_look_like_something_else(value: str) -> None:
     assert a2a.parse("chat", ["--text", value, "AGENT=x"], {}) == {"TEXT": value, "AGENT": "x"}
+
+
+def test_an_option_without_its_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--agent", "--text", "a=b"], ["--agent", "--text=b"], ["--agent"]):
+        with pytest.raises(SystemExit):
+            a2a.parse("chat", words, {})
+        assert "argument --agent: expected one argument" in capsys.readouterr().err
 
 
 def test_a_value_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:

@@ -58,10 +58,13 @@ def test_an_assertion_that_is_left_out_hides_no_other(tmp_path: Path) -> None:
     "rules",
     [
         "",
+        "x",
+        "[x]",
         "{ Ours: }",
         "{ Ours: { RuleCondition: !Equals [!Ref Name, a] } }",
         "{ Ours: { Assertions: } }",
         "{ Ours: { Assertions: [x] } }",
+        "{ Ours: { Assertions: 5 } }",
         "{ Ours: { Assertions: { Fn::Transform: { Name: x } } } }",
         "{ Ours: { Fn::Transform: { Name: x } } }",
         "{ Fn::Transform: [{ Name: x }] }",
@@ -75,5 +78,7 @@ def test_rules_without_assertions_are_left_to_cloudformation(tmp_path: Path, rul
 
 def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:
     path = tmp_path / "template.yaml"
-    path.write_text("Rules:\n  Ours: { Assertions: [{ Assert: !Equals [!Ref Name, b] }] }\n")
-    assert "the rule Ours" in broken_rule(path, {"Name": "a"})
+    for description in ("", ", AssertDescription: "):
+        assertion = f"Assert: !Equals [!Ref Name, b]{description}"
+        path.write_text(f"Rules:\n  Ours: {{ Assertions: [{{ {assertion} }}] }}\n")
+        assert "the rule Ours" in broken_rule(path, {"Name": "a"})

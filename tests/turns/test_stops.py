@@ -156,6 +156,7 @@ def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, 
         events = stopped.audience.events()
         await anext(events)
         stopped.stop("too many")
+        stopped.stop("later")  # the first reason counts
         async for _ in events:
             pass
         task = await bench.get(claim.head.task_id)

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
-from tools.agents.locks import LIST, LOCK, versions_of
+from tools.agents.locks import LIST, LOCK, versions_in, versions_of
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
 from tools.builds import read_python
@@ -205,13 +205,16 @@ def sync() -> None:
 
 def install() -> None:
     """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
+    if _is_current():
+        return
     with environments.hold(HELD, "another installation of packages"):
-        old_versions, versions = versions_of(INSTALLED), versions_of(LOCK)
+        if _is_current():  # another command has installed them meanwhile
+            return
+        text, old_versions = LOCK.read_text("utf-8"), versions_of(INSTALLED)
+        versions = versions_in(text)
         # An installation that is interrupted leaves packages which look whole to uv, so all are installed
         # again. It may also leave some that no list names any more.
         was_interrupted = UNFINISHED.exists()
-        if not was_interrupted and old_versions == versions and _is_installed():
-            return
         options = ("--reinstall",) if was_interrupted else ()
         UNFINISHED.touch()
         if was_interrupted or old_versions.keys() - versions.keys():  # only uv sync removes a package
@@ -219,8 +222,13 @@ def install() -> None:
         if versions:
             command = ("pip", "install", "--python", sys.executable, "--no-deps", "--require-hashes")
             _run(*command, *options, "-r", str(LOCK))
-        INSTALLED.write_text(LOCK.read_text("utf-8"), "utf-8")
+        INSTALLED.write_text(text, "utf-8")
         UNFINISHED.unlink()
+
+
+def _is_current() -> bool:
+    """Whether there is nothing to install, and nothing to remove."""
+    return not UNFINISHED.exists() and versions_of(INSTALLED) == versions_of(LOCK) and _is_installed()
 
 
 def _is_installed() -> bool:

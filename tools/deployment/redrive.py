@@ -61,7 +61,7 @@ class Redrive:
             return ""
         if queue != "DeadTurns":
             return (
-                f"Hidden messages: {count}, because another reader has them, or sending them failed. Run this"
+                f"Hidden messages: {count}. Another reader has them, or sending them failed. Run this"
                 f" command again in {HIDDEN_SECONDS // 60} minutes"
             )
         command = f"aws lambda update-event-source-mapping --uuid {self._resources['WorkerDeadTurns']}"

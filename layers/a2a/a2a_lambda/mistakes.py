@@ -118,7 +118,7 @@ def _missing_module(name: str, folder: Path) -> str:
     advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"
     if package == name:
         if package in sys.stdlib_module_names:
-            advice = "It is a module of Python that this system does not have."
+            advice = "This system's Python does not have it: import it only where it exists, or leave it out."
     elif package in sys.stdlib_module_names:
         advice = f"Correct the part after `{package}.`."
     elif getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages

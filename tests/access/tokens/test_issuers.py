@@ -222,10 +222,12 @@ def test_an_issuer_is_added_replaced_listed_and_removed(settings: Settings) -> N
     assert register.list() == []
 
 
-def test_issuers_that_cannot_be_read_are_not_an_empty_list() -> None:
+def test_issuers_that_cannot_be_read_are_not_an_empty_list(caplog: pytest.LogCaptureFixture) -> None:
+    """The operator is told once why."""
     client = Mock()
     text = "not authorized to perform: ssm:GetParametersByPath on x"
     error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParametersByPath")
     client.get_parameters_by_path.side_effect = error
     with pytest.raises(KeysUnavailable, match=r"not authorized to perform: ssm:GetParametersByPath"):
         IssuerRegister(client, "/k").list()
+    assert caplog.records == []

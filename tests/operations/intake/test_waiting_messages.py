@@ -1,6 +1,7 @@
 """A message to a task whose turn runs elsewhere: it waits until that turn asks or ends."""
 
 import asyncio
+import uuid
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.suspension import new_execution, resumed_head
+from a2a_lambda.turns.claim import Claim
 from tests.agent.folders import write
 from tests.background.worker_bench import WorkerBench
 from tests.operations.intake.senders import Once
@@ -117,7 +119,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     once: Once, monkeypatch: pytest.MonkeyPatch, is_answered: bool
 ) -> None:
     """Another branch of the turn wakes between the read and the write of the answer, which waits until the
-    turn is suspended again. If the next question is open by then, it is refused."""
+    turn is suspended again. If the next question is open by then, the answer is refused."""
     store, head = once.messages.store, once.create_head_elsewhere()
     wait, next_wait = (WaitState(key, f"callback-{key}", is_question=True) for key in ("city", "nights"))
     execution = replace(new_execution("u"), is_suspended=True, waits=(wait,))
@@ -139,12 +141,42 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     monkeypatch.setattr(store, "update_head", update_later)
     monkeypatch.setattr(intake, "wait_until_stopped", suspend)
     call, request = once.asked("echo", taskId=head.task_id)
-    refusal = pytest.raises(UnsupportedOperation, match="another message has answered")
+    refusal = pytest.raises(UnsupportedOperation, match="the question is closed: it was answered")
     with refusal if is_answered else nullcontext():
         asyncio.run(once.messages.intake.start(call, request))
     answered = once.head(head.task_id).execution
     assert answered is not None
     assert answered.wakes == (() if is_answered else ("callback-city",))
+
+
+@pytest.mark.parametrize("name", ["taskId", "contextId"])
+def test_an_answer_counts_though_the_turn_of_another_one_was_stopped_meanwhile(
+    once: Once, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The same question is open again."""
+    store = once.messages.store
+    task = once.send("question", key="ASK", contextId=str(uuid.uuid4()))
+    place: dict[str, Any] = {name: {"taskId": task["id"], "contextId": task["contextId"]}[name]}
+    update = store.update_head
+
+    def update_later(head: Head) -> Head:
+        monkeypatch.setattr(store, "update_head", update)
+
+        async def lose() -> None:
+            claim = await once.messages.intake.start(*once.asked("pause", "other", "OTHER", **place))
+            assert isinstance(claim, Claim)
+            run = once.messages.make_run(claim)
+            run.start()
+            run.stop("too many")
+            async for _ in run.audience.events():
+                pass
+
+        asyncio.run(lose())
+        return update(head)
+
+    monkeypatch.setattr(store, "update_head", update_later)
+    answer = asyncio.run(once.messages.send(*once.asked("question", "yes", "ANSWER", **place)))["task"]
+    assert (answer["id"], answer["status"]["state"]) == (task["id"], TaskState.COMPLETED)
 
 
 @pytest.mark.parametrize("name", ["taskId", "contextId"])
@@ -165,6 +197,6 @@ def test_of_two_answers_to_a_question_none_answers_the_next(
         return update(head)
 
     monkeypatch.setattr(bench.store, "update_head", update_later)
-    with pytest.raises(UnsupportedOperation, match="another message has answered the question"):
+    with pytest.raises(UnsupportedOperation, match="the question is closed: it was answered"):
         bench.send("order", **place)
     assert question_of(bench, task_id).startswith("2: ")

@@ -56,6 +56,11 @@ def test_what_lambda_has_is_not_named(tmp_path: Path, line: str) -> None:
     assert find_missing(agents) == []
 
 
+def test_code_may_nest_deeply(tmp_path: Path) -> None:
+    [sentence] = find_missing(agent(tmp_path, f"x = {' + '.join(['1'] * 2000)}\nimport requests"))
+    assert "requests" in sentence
+
+
 def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is on the list of all agents, or on its own."""
     locked = tmp_path / "requirements.txt"

@@ -212,7 +212,7 @@ class Intake:
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
     ) -> Started:
         """The next turn of a stopped task."""
-        question: tuple[str, str] | None = None
+        question = ""
         while True:
             if self.repeats(call, head.requests):
                 return head
@@ -222,8 +222,8 @@ class Intake:
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation("the task has ended and accepts no messages")
             # What was an answer to one question must not become the answer to the next one.
-            if question is not None and head.open_question != question:
-                raise UnsupportedOperation("another message has answered the question, or its time is over")
+            if question and head.open_question != question:
+                raise UnsupportedOperation("the question is closed: it was answered, or its time is up")
             question = head.open_question
             wait = head.message_wait
             if head.is_suspended and wait is None and not head.is_woken:

@@ -192,14 +192,15 @@ class Head:
         return execution is not None and execution.is_suspended and bool(execution.wakes)
 
     @property
-    def open_question(self) -> tuple[str, str] | None:
-        """The turn that has asked the client, and the key of its wait, "" if it has ended; None if the client
-        was not asked, has replied, or may not reply any more. A question stays open while its turn runs
-        because the timer of another branch woke it."""
+    def open_question(self) -> str:
+        """What tells the question that the client was asked from others: its turn and its wait, or `position`
+        if the turn has ended; "" if the client was not asked, has replied, or may not reply any more. A
+        question stays open while its turn runs because the timer of another branch woke it."""
         waits = self.execution.waits if self.execution is not None else ()
         key = next((wait.key for wait in waits if wait.is_question), "")
-        is_open = self.state in INTERRUPTED or (self.state == TaskState.WORKING and key)
-        return (self.turn_id, key) if is_open else None
+        if key and self.state in (*INTERRUPTED, TaskState.WORKING):
+            return f"{self.turn_id} {key}"
+        return self.position if self.state in INTERRUPTED else ""
 
     @property
     def is_replying(self) -> bool:

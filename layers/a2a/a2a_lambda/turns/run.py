@@ -111,9 +111,10 @@ class Run:
 
     def stop(self, reason: str) -> None:
         """End the turn, unless its agent is done. The task gets back its old status, or fails with the
-        reason, which the client may read. The client may make the same request again."""
+        reason, which the client may read. The client may make the same request again. If it is called twice,
+        the first reason counts."""
         if self._work_task is None or not self._work_task.done():
-            self._stop_reason = reason
+            self._stop_reason = self._stop_reason or reason
         if self._work_task is not None:
             self._work_task.cancel()
 
