@@ -126,11 +126,11 @@ class Server(uvicorn.Server):
 async def _stop_all_turns() -> None:
     """Stop the turns that run, and those that begin meanwhile, until it is cancelled. A turn that is slow to
     end delays no other. One that begins when the grace is over gets none: its request would be cancelled."""
-    clock = asyncio.get_running_loop().time
-    grace_ends_at = clock() + GRACE_SECONDS
+    loop = asyncio.get_running_loop()
+    grace_ends_at = loop.time() + GRACE_SECONDS
     async with asyncio.TaskGroup() as group:
         while True:
-            group.create_task(stop_turns(console.ENDING, after=max(0.0, grace_ends_at - clock())))
+            group.create_task(stop_turns(console.ENDING, after=max(0.0, grace_ends_at - loop.time())))
             await asyncio.sleep(POLL_SECONDS)
 
 
