@@ -88,6 +88,12 @@ def test_what_no_event_can_carry_fails_the_turn(bench: RunBench, how: str) -> No
     json.dumps(task)
 
 
+def test_an_answer_whose_turn_fails_leaves_no_question_open(bench: RunBench) -> None:
+    asked = within(bench.send("question"))
+    answered = within(bench.send("boom", taskId=asked["id"]))
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.FAILED)
+
+
 def test_outputs_of_nothing_weigh_nothing() -> None:
     """A skill may yield None as often as it likes. The journal waits for room if too much is pending."""
     builder = EventBuilder("task", "context")

@@ -354,6 +354,16 @@ def test_a_notification_is_the_task_and_in_1_0_within_a_stream_response(wire: Wi
     assert (body["task"] if wire is v1_0.WIRE else body)["id"] == "t"
 
 
-@pytest.mark.parametrize(("size", "page"), [(0, {}), (5, {"pageSize": 5}), (None, {})])
-def test_a_page_of_configs_has_a_size_if_the_client_names_one(size: Json, page: Json) -> None:
-    assert v1_0.decode_pushes({"taskId": "t", "pageSize": size}) == {"taskId": "t", **page}
+@pytest.mark.parametrize(("role", "name"), [(1, "ROLE_USER"), (2, "ROLE_AGENT")])
+def test_a_role_may_be_its_number(role: int, name: str) -> None:
+    """Readers of ProtoJSON accept it."""
+    message = {"messageId": "m", "role": role, "parts": [{"text": "hi"}]}
+    assert v1_0.decode_send({"message": message})["message"]["role"] == name
+
+
+@pytest.mark.parametrize("role", [0, 3, -1, True, 1.5])
+def test_a_number_that_no_role_has_is_refused(role: Json) -> None:
+    message = {"messageId": "m", "role": role, "parts": [{"text": "hi"}]}
+    with pytest.raises(InvalidParams) as refused:
+        v1_0.decode_send({"message": message})
+    assert refused.value.path == "params.message.role"

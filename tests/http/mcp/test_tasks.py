@@ -87,12 +87,15 @@ def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
     assert "And then?" in text_of(caller.call("chat", {"task": task_id}))
 
 
-def test_without_a_queue_a_turn_has_all_of_its_request(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("background", [True, False])
+def test_without_a_queue_or_in_the_foreground_a_turn_has_all_of_its_request(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: bool
 ) -> None:
     """It runs in the request, so the client's patience would be its deadline."""
     monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.0)
-    kit = kit_in(tmp_path / "alone", settings, background=True)
+    kit = kit_in(tmp_path / "alone", settings, background=background)
+    if not background:
+        kit.__dict__["queue"] = FakeQueue()
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         assert "And then?" in text_of(Mcp(client, new_key(kit), "/mcp").call("chat", {"message": "hello"}))
 

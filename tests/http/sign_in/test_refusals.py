@@ -25,15 +25,16 @@ def test_an_unknown_secret_is_called_a_token_only_if_an_issuer_is_asked_about_to
     assert "the token is not valid" in refusal.text
 
 
+@pytest.mark.parametrize("allowed", ["strict", "who"])
 def test_no_way_in_is_named_for_an_agent_that_no_issuer_may_call(
-    client: TestClient, accept: Accept, provider: IdentityProvider
+    client: TestClient, accept: Accept, provider: IdentityProvider, allowed: str
 ) -> None:
-    accept(provider.issuer(agents=("strict",)))
-    for agent, is_named in (("strict", True), ("who", False)):
-        path = f"/.well-known/oauth-protected-resource/a2a/{agent}"
-        challenge = client.get(f"/a2a/{agent}/tasks").headers["www-authenticate"]
-        assert (path in challenge) is is_named
-        assert (client.get(path).status_code == 200) is is_named
+    accept(provider.issuer(agents=(allowed,)))
+    for agent, place in (("strict", "/a2a/strict"), ("who", "/a2a/who"), ("who", "")):
+        path = f"/.well-known/oauth-protected-resource{place}"
+        challenge = client.get(f"{place}/tasks").headers["www-authenticate"]
+        assert (f'{path}"' in challenge) is (agent == allowed)
+        assert (client.get(path).status_code == 200) is (agent == allowed)
 
 
 def test_without_issuers_there_is_no_way_in_and_none_is_named(
