@@ -35,17 +35,10 @@ def test_a_follower_that_has_the_question_waits_for_more(
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
     task = within(bench.send("question"))
     [(sequence, _), *_] = within(bench.follow(task["id"]))
-
-    async def subscribe() -> list[Published]:
-        subscription = await bench.service.subscribe(
-            bench.scope, task["id"], after=sequence, needs_running=True, deadline=None
-        )
-        return [published async for published in subscription.events]
-
-    assert within(subscribe()) == []
+    assert within(bench.follow(task["id"], after=sequence, needs_running=True)) == []
 
     async def answer() -> list[Published]:
-        following = asyncio.create_task(subscribe())
+        following = asyncio.create_task(bench.follow(task["id"], after=sequence, needs_running=True))
         await asyncio.sleep(0)
         await bench.send("question", taskId=task["id"])
         return await following
@@ -60,14 +53,8 @@ def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
     """Even where its version's subscriptions wait for an answer."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
     task = within(bench.send("question"))
-
-    async def read() -> list[Published]:
-        subscription = await bench.service.subscribe(
-            bench.scope, task["id"], after=0, needs_running=True, deadline=None
-        )
-        return [published async for published in subscription.events]
-
-    assert states(within(read()))[-1] == TaskState.INPUT_REQUIRED
+    events = within(bench.follow(task["id"], after=0, needs_running=True))
+    assert states(events)[-1] == TaskState.INPUT_REQUIRED
 
 
 def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
@@ -117,18 +104,11 @@ def test_a_subscription_to_a_task_that_has_ended(bench: RunBench, monkeypatch: p
     published = within(bench.follow(task["id"]))
     assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]
     assert states(within(bench.follow(task["id"], after=published[0][0]))) == [TaskState.COMPLETED]
-    refused = bench.service.subscribe(bench.scope, task["id"], after=None, deadline=None, needs_running=True)
     with pytest.raises(UnsupportedOperation, match="get it instead"):
-        within(refused)
-
-    async def read_again() -> list[Published]:
-        """As a client whose connection was lost, and who may have had all."""
-        subscription = await bench.service.subscribe(
-            bench.scope, task["id"], after=published[0][0], deadline=None, needs_running=True
-        )
-        return [published async for published in subscription.events]
-
-    assert states(within(read_again())) == [TaskState.COMPLETED]
+        within(bench.follow(task["id"], needs_running=True))
+    for after in (0, published[0][0]):  # of a client whose connection was lost, and who may have had all
+        events = within(bench.follow(task["id"], after=after, needs_running=True))
+        assert states(events) == [TaskState.COMPLETED]
     with pytest.raises(TaskNotFound):
         within(bench.follow("unknown"))
 

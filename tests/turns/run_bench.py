@@ -73,8 +73,12 @@ class RunBench:
         self.store.create_head(head)
         return head
 
-    async def follow(self, task_id: str, after: int | None = None) -> list[Published]:
-        found = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+    async def follow(
+        self, task_id: str, after: int | None = None, *, needs_running: bool = False
+    ) -> list[Published]:
+        found = await self.service.subscribe(
+            self.scope, task_id, after=after, deadline=None, needs_running=needs_running
+        )
         return [published async for published in found.events]
 
     def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:

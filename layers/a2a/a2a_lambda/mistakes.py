@@ -116,12 +116,12 @@ def _missing_module(name: str, folder: Path) -> str:
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
     advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"
-    if package == name:
-        if package in sys.stdlib_module_names:
-            advice = "This system's Python does not have it: import it only where it exists, or leave it out."
-    elif package in sys.stdlib_module_names:
+    is_of_python, is_part = package in sys.stdlib_module_names, name != package
+    if is_of_python and not is_part:
+        advice = "This system's Python does not have it: import it only where it exists, or leave it out."
+    elif is_of_python:
         advice = f"Correct the part after `{package}.`."
-    elif getattr(sys.modules.get(package), "__file__", None):  # parts of a namespace are separate packages
+    elif is_part and getattr(sys.modules.get(package), "__file__", None):  # a namespace's parts are packages
         advice = (
             f"Correct the part after `{package}.`. If your code does not name it, the package is incomplete:"
             " delete .venv, then make install."

@@ -224,7 +224,7 @@ def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest
         loop = asyncio.get_running_loop()
         now = loop.time()
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "time", lambda: now)  # it stands still
+            patch.setattr(loop, "time", lambda: now)  # the time stands still
             ending = asyncio.create_task(server_module._stop_all_turns())
             await asyncio.sleep(0)
             await asyncio.sleep(0)

@@ -64,7 +64,6 @@ class KeyReader:
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     load.refusal = error
-                    load.issuers_loaded_at = 0.0
                     load.rows = [row for row in load.rows if not is_issuer_row(row)]
                     return True
                 if isinstance(error, KeysUnavailable):

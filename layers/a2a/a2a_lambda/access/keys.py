@@ -247,8 +247,8 @@ class Keys:
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, cooldown_seconds=1)
             return False
-        load.is_of_card = digest is None and load.issuers_loaded_at is None
-        if load.issuers_loaded_at is not None:
+        load.is_of_card = digest is None and load.refusal is None
+        if load.refusal is not None:
             logger.error("the issuers of tokens could not be read: %s", load.refusal)
             load.issuers_loaded_at = self._copy.issuers_loaded_at
             load.rows += [issuer.row() for issuer in self._issuers]

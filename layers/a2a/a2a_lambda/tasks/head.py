@@ -193,9 +193,9 @@ class Head:
 
     @property
     def open_question(self) -> str:
-        """What tells the question that the client was asked from others: its turn and its wait, or `position`
-        if the turn has ended; "" if the client was not asked, has replied, or may not reply any more. A
-        question stays open while its turn runs because the timer of another branch woke it."""
+        """Identity of the question that the client may still answer: its turn and its wait, or `position` if
+        the turn has ended; "" if there is none. It stays open while its turn runs because the timer of
+        another branch woke it."""
         waits = self.execution.waits if self.execution is not None else ()
         key = next((wait.key for wait in waits if wait.is_question), "")
         if key and self.state in (*INTERRUPTED, TaskState.WORKING):
