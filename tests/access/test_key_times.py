@@ -138,6 +138,28 @@ def test_a_page_of_issuers_that_fails_doubles_none_of_them(
         assert known.find_issuers() == (ISSUER,)
 
 
+def test_issuers_that_were_missed_are_asked_for_again_after_seconds(
+    known: Keys, parameters: ParameterStore, clock: Clock
+) -> None:
+    """The keys beside them are new, and would do for a minute."""
+    parameters.refuses_issuers = True
+    clock.now += keys.FRESH_SECONDS
+    assert known.find(ANN)
+    assert parameters.reads == 2
+    clock.now += keys.KEYS_REREAD_SECONDS - 1
+    known.find_issuers()
+    assert parameters.reads == 2
+    clock.now += 1
+    known.find_issuers()
+    assert parameters.reads == 3
+    parameters.refuses_issuers, parameters.issuers = False, [ISSUER]
+    clock.now += keys.KEYS_REREAD_SECONDS
+    assert known.find_issuers() == (ISSUER,)
+    clock.now += keys.FRESH_SECONDS - 1
+    known.find_issuers()
+    assert parameters.reads == 4, "nothing is missing any more"
+
+
 def test_issuers_that_were_never_read_are_not_none(parameters: ParameterStore, clock: Clock) -> None:
     """A valid token is not refused, and no card says that there is no sign-in."""
     parameters.refuses_issuers = True

@@ -20,9 +20,16 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.execution import WaitState
-from a2a_lambda.tasks.head import Place
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import new_execution
+
+
+def artifact_of(head: Head) -> TaskArtifactUpdateEvent:
+    artifact = Artifact(artifactId="a", parts=[Part(text="said")])
+    return TaskArtifactUpdateEvent(
+        taskId=head.task_id, contextId=head.context_id, artifact=artifact, append=False, lastChunk=True
+    )
 
 
 def test_looks_at_a_silent_task_become_rarer(
@@ -33,16 +40,12 @@ def test_looks_at_a_silent_task_become_rarer(
     blank = store.new_head(scope, str(uuid.uuid4()), "context", working)
     head = replace(blank, holder="a run", lease=store.clock() + 600)
     store.create_head(head)
-    artifact = Artifact(artifactId="a", parts=[Part(text="said")])
-    update = TaskArtifactUpdateEvent(
-        taskId=head.task_id, contextId="context", artifact=artifact, append=False, lastChunk=True
-    )
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 12:
-            store.append(head, [Event(artifactUpdate=update)], after=0)
+            store.append(head, [Event(artifactUpdate=artifact_of(head))], after=0)
         if len(pauses) == 14:
             store.update_head(head.with_closing_status(status(TaskState.COMPLETED, store.clock()), 1))
 
@@ -140,3 +143,63 @@ def test_a_call_that_must_end_before_the_next_look_makes_none(
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
     asyncio.run(follow.wait_until_stopped(store, head, now + seconds))
     assert len(pauses) == looks
+
+
+def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task is stopped at both looks, but not with the same event."""
+    question = status(TaskState.INPUT_REQUIRED, store.clock())
+    head = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
+    store.create_head(head)
+    now, pauses = 1_000.0, list[float]()
+
+    async def sleep(pause: float) -> None:
+        nonlocal now
+        now += pause
+        pauses.append(pause)
+        if len(pauses) == 1:
+            store.update_head(head.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
+
+    async def followed() -> list[Event]:
+        return [event async for _, event in follow.follow(store, head, answer_wait=60)]
+
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
+    ended = asyncio.run(followed())[-1]
+    assert ended["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    assert len(pauses) == 1
+
+
+def test_a_question_whose_turn_a_timer_has_woken_is_followed(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No one has answered, so the question is still the last event of the log."""
+    question = status(TaskState.INPUT_REQUIRED, store.clock())
+    asking = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
+    store.create_head(asking)
+    working = status(TaskState.WORKING, store.clock())
+    running = replace(asking.with_events_after([asking.closing_event()]), status=working)
+    running = replace(running, holder="a run", lease=store.clock() + 600)
+    assert running.sequence == asking.sequence
+    pauses: list[float] = []
+
+    async def sleep(pause: float) -> None:
+        nonlocal running
+        pauses.append(pause)
+        if len(pauses) == 1:
+            running = store.update_head(running)
+        if len(pauses) == 2:
+            store.append(running, [Event(artifactUpdate=artifact_of(running))], after=1)
+        if len(pauses) == 6:
+            store.update_head(running.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
+
+    async def followed() -> list[int]:
+        return [
+            len(pauses)
+            async for _, event in follow.follow(store, asking, answer_wait=60)
+            if "artifactUpdate" in event
+        ]
+
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    assert asyncio.run(followed()) == [2], "while the turn runs"

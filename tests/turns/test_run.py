@@ -289,3 +289,13 @@ def test_the_author_of_a_skill_that_says_nothing_gets_a_hint(
     with caplog.at_level("INFO", logger="a2a_lambda.hints"):
         within(bench.send("pieces", slots={"count": count}))
     assert ("skill pieces returned nothing" in caplog.text) == is_hinted_at
+
+
+def test_events_of_the_last_batch_are_stored_with_the_end(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the skill took: one write, and not two."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    task = within(bench.send("echo", text="hi"))
+    assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
+    assert bench.calls.count["put_item"] == 3, "the task's head twice, and its context"
