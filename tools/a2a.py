@@ -86,7 +86,8 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
             joined_words[-1], option = f"{option}={word}", ""
             continue
         joined_words.append(word)
-        option = word if word in names - switches else ""
+        takes_value = word.startswith("--") and "=" not in word and word not in (*switches, "--help")
+        option = word if takes_value else ""
     assignments = [re.match("([A-Za-z_]+)=", word) for word in joined_words]
     of_call = [match[1] for match in assignments if match]
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()

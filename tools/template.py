@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,37 +69,53 @@ def broken_rule(template: Path, values: Mapping[str, str]) -> str:
 
     Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html
     """
-    # This parser keeps the intrinsic functions.
-    rules = yaml_parse(template.read_text("utf-8")).get("Rules")
-    for name, rule in rules.items() if isinstance(rules, dict) else ():
-        applies = False
-        with suppress(KeyError, TypeError):
-            applies = "RuleCondition" not in rule or _holds(rule["RuleCondition"], values)
-        assertions = rule.get("Assertions") if isinstance(rule, dict) and applies else None
-        for assertion in assertions if isinstance(assertions, list) else []:
-            with suppress(KeyError, TypeError):
-                if not _holds(assertion["Assert"], values):
-                    return str(
-                        assertion.get("AssertDescription") or f"the rule {name} of {template} is broken"
-                    )
+    rules: dict[Any, Any] = {}
+    match yaml_parse(template.read_text("utf-8")):  # this parser keeps the intrinsic functions
+        case {"Rules": {**rules}}:
+            pass
+    for name, rule in rules.items():
+        match rule:
+            case {"RuleCondition": condition} if not _holds(condition, values, otherwise=False):
+                continue
+            case {"Assertions": [*assertions]}:
+                for assertion in assertions:
+                    match assertion:
+                        case {"Assert": condition} if not _holds(condition, values, otherwise=True):
+                            default = f"the rule {name} of {template} is broken"
+                            return str(assertion.get("AssertDescription") or default)
     return ""
 
 
-def _holds(condition: Any, values: Mapping[str, str]) -> bool:
+def _holds(condition: Any, values: Mapping[str, str], *, otherwise: bool) -> bool:
+    """otherwise: the result for what cannot be evaluated here."""
+    try:
+        return _evaluate(condition, values)
+    except KeyError:
+        return otherwise
+
+
+def _evaluate(condition: Any, values: Mapping[str, str]) -> bool:
     """Raises KeyError for what this cannot evaluate: other functions and names, and what YAML reads as a
     number, a boolean or a date, whose text is CloudFormation's to choose."""
     match condition:
         case {"Fn::Equals": [first, second]}:
-            texts = [values[each["Ref"]] if isinstance(each, dict) else each for each in (first, second)]
-            if all(isinstance(text, str) for text in texts):
-                return texts[0] == texts[1]
+            return _text_of(first, values) == _text_of(second, values)
         case {"Fn::Not": [operand]}:
-            return not _holds(operand, values)
-        case {"Fn::And": operands}:
-            return all(_holds(operand, values) for operand in operands)
-        case {"Fn::Or": operands}:
-            return any(_holds(operand, values) for operand in operands)
+            return not _evaluate(operand, values)
+        case {"Fn::And": [*operands]}:
+            return all(_evaluate(operand, values) for operand in operands)
+        case {"Fn::Or": [*operands]}:
+            return any(_evaluate(operand, values) for operand in operands)
     raise KeyError(repr(condition))
+
+
+def _text_of(operand: Any, values: Mapping[str, str]) -> str:
+    match operand:
+        case str():
+            return operand
+        case {"Ref": str(name)}:
+            return values[name]
+    raise KeyError(repr(operand))
 
 
 def resources(template: Path, kind: str) -> dict[str, dict[str, Any]]:

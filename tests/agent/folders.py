@@ -24,5 +24,13 @@ def write(folder: Path, code: str, card: str = CARD, name: str = "hello") -> Pat
     return path
 
 
+def write_among(agents: Path, code: str, name: str = "bad") -> Path:
+    """Write an agent with exactly this code into a folder of agents; returns the folder."""
+    (agents / name).mkdir(parents=True)
+    (agents / name / "card.yaml").write_text("name: Bad")
+    (agents / name / "agent.py").write_text(code)
+    return agents
+
+
 def run(folder: Path, code: str, text: str = "hi", **options: Any) -> Answer:
     return asyncio.run(Agent.load(write(folder, code)).run(text, **options))

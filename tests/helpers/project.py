@@ -15,7 +15,7 @@ FILES = ("Makefile", "pyproject.toml", "uv.lock", "template.yaml")
 SHARED = (".uv", ".venvs")
 """Of this checkout: linked, not copied."""
 
-OWN = ("synced", "agents-requirements.txt", "agents-requirements.unfinished")
+OWN = ("synced", *(path.name for path in (packages.INSTALLED, packages.UNFINISHED, packages.INSTALLATION)))
 """Files of .venv that say what was installed. A copy has its own, and leaves this checkout's alone."""
 
 SAMCONFIG = """version = 0.1

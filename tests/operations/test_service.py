@@ -32,7 +32,8 @@ def test_a_follower_that_has_the_question_waits_for_more(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its version's subscriptions outlive a question."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 1.0)
+    limit = "a2a_lambda.operations.service.ANSWER_WAIT_SECONDS"
+    monkeypatch.setattr(limit, 0.01)
     task = within(bench.send("question"))
     [(sequence, _), *_] = within(bench.follow(task["id"]))
     assert within(bench.follow(task["id"], after=sequence, needs_running=True)) == []
@@ -43,6 +44,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
         await bench.send("question", taskId=task["id"])
         return await following
 
+    monkeypatch.setattr(limit, 2 * PATIENCE)
     last = within(answer())[-1][1]
     assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 

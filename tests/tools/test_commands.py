@@ -133,6 +133,12 @@ def test_an_option_without_its_value_is_named(capsys: pytest.CaptureFixture[str]
         assert "argument --agent: expected one argument" in capsys.readouterr().err
 
 
+def test_an_option_that_is_misspelled_is_named_and_not_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        a2a.parse("chat", ["--txt", "a=b"], {})
+    assert "unrecognized arguments: --txt=a=b" in capsys.readouterr().err
+
+
 def test_a_value_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:
     folder = copy_kit(tmp_path / "fork")
     value = """a $HOME '$(x)' "q" \\ #"""

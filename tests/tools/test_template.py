@@ -23,6 +23,8 @@ from tools.template import broken_rule
         ("!Equals [!Ref Number, 01]", ""),
         ("!Equals [!Ref Name, !Select [0, [b]]]", ""),
         ("true", ""),
+        ("{ Fn::And: 5 }", ""),
+        ("!Equals [{ Ref: [a] }, a]", ""),
     ],
 )
 def test_what_a_rule_of_a_fork_asserts(tmp_path: Path, assertion: str, problem: str) -> None:
@@ -74,6 +76,13 @@ def test_rules_without_assertions_are_left_to_cloudformation(tmp_path: Path, rul
     path = tmp_path / "template.yaml"
     path.write_text(f"Rules: {rules}\n")
     assert broken_rule(path, {"Name": "a"}) == ""
+
+
+@pytest.mark.parametrize("text", ["", "x", "[x]"])
+def test_a_template_that_is_none_has_no_rules(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(text)
+    assert broken_rule(path, {}) == ""
 
 
 def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:

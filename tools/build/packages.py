@@ -40,7 +40,7 @@ INSTALLED = environments.VENV / "agents-requirements.txt"
 UNFINISHED = environments.VENV / "agents-requirements.unfinished"
 """Exists while packages are being installed, and after an interrupted installation."""
 
-HELD = environments.VENV / "agents-requirements.lock"
+INSTALLATION = environments.VENV / "agents-installation"
 """Locked while packages are being installed."""
 
 PYPROJECT = Path("pyproject.toml")
@@ -207,7 +207,7 @@ def install() -> None:
     """Install what is locked into .venv, for `make run` and tests. Raises ConfigurationError."""
     if _is_current():
         return
-    with environments.hold(HELD, "another installation of packages"):
+    with environments.hold(INSTALLATION, "another installation of packages"):
         if _is_current():  # another command has installed them meanwhile
             return
         text, old_versions = LOCK.read_text("utf-8"), versions_of(INSTALLED)

@@ -50,13 +50,14 @@ APPLICATION = "tools.dev.application:create"
 RELOADED = ("functions", "layers/a2a")
 
 GRACE_SECONDS = 1.0
-"""Seconds in which turns may finish by themselves when the process ends."""
+"""Seconds in which turns may finish by themselves when the process ends; again for those that no request
+waits for, once the requests have ended."""
 
 REQUESTS_END_SECONDS = 2
 """Seconds after which open requests are cancelled. Those whose turn was stopped must be answered by then."""
 
 TURNS_END_SECONDS = 2.0
-"""Seconds in which turns must end that no request waits for, after the requests have ended."""
+"""Seconds, after the requests have ended, in which turns that no request waits for must end."""
 
 NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
@@ -124,13 +125,12 @@ class Server(uvicorn.Server):
 
 
 async def _stop_all_turns() -> None:
-    """Stop the turns that run, and those that begin meanwhile, until it is cancelled. A turn that is slow to
-    end delays no other. One that begins when the grace is over gets none: its request would be cancelled."""
-    loop = asyncio.get_running_loop()
-    grace_ends_at = loop.time() + GRACE_SECONDS
+    """Stop the turns that still run after the grace, and those that begin later, until it is cancelled. A
+    turn that is slow to end delays no other."""
     async with asyncio.TaskGroup() as group:
-        while True:
-            group.create_task(stop_turns(console.ENDING, after=max(0.0, grace_ends_at - loop.time())))
+        await asyncio.sleep(GRACE_SECONDS)
+        while True:  # one that begins now gets no grace, because its request would be cancelled
+            group.create_task(stop_turns(console.ENDING, after=0.0))
             await asyncio.sleep(POLL_SECONDS)
 
 

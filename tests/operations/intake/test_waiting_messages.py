@@ -14,9 +14,10 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.operations import intake
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import Part, TaskState, status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.suspension import new_execution, resumed_head
@@ -99,10 +100,8 @@ def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
     execution = replace(new_execution("u"), is_suspended=True, wakes=("callback",))
     working = status(TaskState.WORKING, store.clock())
     store.update_head(replace(head, place=Place.EXECUTION, execution=execution, status=working))
-    waited: list[str] = []
 
     async def wait(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
-        waited.append(head.task_id)
         return replace(head, status=status(TaskState.COMPLETED, store.clock()), execution=None)
 
     monkeypatch.setattr(intake, "wait_until_stopped", wait)
@@ -111,7 +110,6 @@ def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
     call, request = once.asked("echo", **place)
     with pytest.raises(UnsupportedOperation, match="has ended"):
         asyncio.run(once.messages.send(replace(call, names_tasks=names_tasks), request))
-    assert waited == [head.task_id]
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
@@ -147,6 +145,32 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     answered = once.head(head.task_id).execution
     assert answered is not None
     assert answered.wakes == (() if is_answered else ("callback-city",))
+
+
+def test_a_new_task_sees_what_was_said_while_its_message_waited(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message was for an open question of a running turn, and that turn has ended."""
+    store, head = once.messages.store, once.create_head_elsewhere()
+    question = WaitState("city", "callback", is_question=True)
+    execution = replace(new_execution("u"), is_suspended=True, waits=(question,))
+    head = replace(head, place=Place.EXECUTION, execution=execution)
+    head = replace(head, status=status(TaskState.INPUT_REQUIRED, store.clock()))
+    running = store.update_head(resumed_head("arn", store.update_head(head), store.clock())[0])
+    store.update_context(once.scope, "c", Context(), lambda context: replace(context, waiting=head.task_id))
+
+    async def end(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
+        context = store.get_context(once.scope, "c")
+        said = Utterance("agent", [Part(text="booked")], head.task_id)
+        store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(said,)))
+        completed = status(TaskState.COMPLETED, store.clock())
+        return store.update_head(running.with_closing_status(completed, running.sequence))
+
+    monkeypatch.setattr(intake, "wait_until_stopped", end)
+    claim = asyncio.run(once.messages.intake.start(*once.asked("echo", contextId="c")))
+    assert isinstance(claim, Claim)
+    assert claim.head.task_id != head.task_id
+    assert [entry.text for entry in claim.turn.history] == ["booked"]
 
 
 @pytest.mark.parametrize("name", ["taskId", "contextId"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.build.written import agent
+from tests.agent.folders import write_among
 from tools.agents import imports
 from tools.agents.imports import find_missing
 
@@ -22,7 +22,7 @@ from tools.agents.imports import find_missing
     ],
 )
 def test_a_package_that_only_this_environment_has_is_named(tmp_path: Path, line: str, said: str) -> None:
-    [sentence] = find_missing(agent(tmp_path, line))
+    [sentence] = find_missing(write_among(tmp_path / "agents", line))
     assert said.lower() in sentence.lower()
 
 
@@ -47,7 +47,7 @@ def test_a_package_that_only_this_environment_has_is_named(tmp_path: Path, line:
     ],
 )
 def test_what_lambda_has_is_not_named(tmp_path: Path, line: str) -> None:
-    agents = agent(tmp_path, line)
+    agents = write_among(tmp_path / "agents", line)
     (agents / "bad" / "other.py").write_text("x = 1")
     (agents / "bad" / "tests").mkdir()
     (agents / "bad" / "tests" / "test_bad.py").write_text("import pytest, moto")
@@ -57,7 +57,9 @@ def test_what_lambda_has_is_not_named(tmp_path: Path, line: str) -> None:
 
 
 def test_code_may_nest_deeply(tmp_path: Path) -> None:
-    [sentence] = find_missing(agent(tmp_path, f"x = {' + '.join(['1'] * 2000)}\nimport requests"))
+    [sentence] = find_missing(
+        write_among(tmp_path / "agents", f"x = {' + '.join(['1'] * 2000)}\nimport requests")
+    )
     assert "requests" in sentence
 
 
@@ -65,7 +67,7 @@ def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.Monk
     """If it is on the list of all agents, or on its own."""
     locked = tmp_path / "requirements.txt"
     monkeypatch.setattr(imports, "LOCK", locked)
-    agents = agent(tmp_path, "import requests")
+    agents = write_among(tmp_path / "agents", "import requests")
     for path, is_there in (
         ("layers/agents/packages.txt", True),
         ("functions/agents/bad/packages.txt", True),
@@ -85,7 +87,7 @@ def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_modules_that_the_agent_imports_count(tmp_path: Path, line: str) -> None:
-    agents = agent(tmp_path, line)
+    agents = write_among(tmp_path / "agents", line)
     (agents / "bad" / "other.py").write_text("import requests\nx = 1")
     assert ["agents/bad/other.py:1" in sentence for sentence in find_missing(agents)] == [True]
     assert find_missing(agents, {"good"}) == []
@@ -95,7 +97,7 @@ def test_modules_that_the_agent_imports_count(tmp_path: Path, line: str) -> None
     "line", ["from agents.other.agent import x", "from agents import other", "from . import near"]
 )
 def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, line: str) -> None:
-    agents = agent(tmp_path, line)
+    agents = write_among(tmp_path / "agents", line)
     (agents / "bad" / "near.py").write_text("from ..other.agent import x\nfrom agents.common import y")
     (agents / "other").mkdir()
     (agents / "other" / "agent.py").write_text("x = 1")
@@ -116,7 +118,7 @@ def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, lin
     ],
 )
 def test_what_is_in_the_repository_alone_is_named(tmp_path: Path, line: str, words: str) -> None:
-    agents = agent(tmp_path, line)
+    agents = write_among(tmp_path / "agents", line)
     (agents / "bad" / "tests").mkdir()
     [sentence] = find_missing(agents)
     assert words in sentence
@@ -130,11 +132,11 @@ def test_what_is_in_the_repository_alone_is_named(tmp_path: Path, line: str, wor
 def test_a_namespace_of_several_packages_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = {"google": ["googleapis-common-protos", "google-auth"]}
     monkeypatch.setattr(imports, "_distributions", lambda: shared)
-    [sentence] = find_missing(agent(tmp_path, "from google.cloud import storage"))
+    [sentence] = find_missing(write_among(tmp_path / "agents", "from google.cloud import storage"))
     assert "make add PACKAGE=<the package with 'google'>" in sentence
 
 
 def test_a_folder_of_the_agent_hides_no_package(tmp_path: Path) -> None:
-    agents = agent(tmp_path, "import requests")
+    agents = write_among(tmp_path / "agents", "import requests")
     (agents / "bad" / "requests").mkdir()
     assert len(find_missing(agents)) == 1

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from a2a_lambda.catalog.manifest import read_manifest
-from tests.agent.folders import write
-from tests.tools.build.written import agent
+from tests.agent.folders import write, write_among
 from tools.build import check
 from tools.build.check import find_secrets
 
@@ -28,7 +27,7 @@ from tools.build.check import find_secrets
 def test_files_that_hold_secrets_stop_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    agents = agent(tmp_path, "")
+    agents = write_among(tmp_path / "agents", "")
     secret = agents / "bad" / name
     secret.parent.mkdir(parents=True, exist_ok=True)
     secret.write_text("-----BEGIN PRIVATE KEY-----")
@@ -39,7 +38,7 @@ def test_files_that_hold_secrets_stop_the_build(
 
 @pytest.mark.parametrize("text", ["K=1", "", "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----"])
 def test_a_pem_is_packed_only_if_all_of_it_is_public(tmp_path: Path, text: str) -> None:
-    agents = agent(tmp_path, "")
+    agents = write_among(tmp_path / "agents", "")
     (agents / "bad" / "x.pem").write_text(text)
     assert find_secrets(agents) == [str(agents / "bad" / "x.pem")]
     (agents / "bad" / "x.pem").write_text("-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n")
@@ -49,8 +48,8 @@ def test_a_pem_is_packed_only_if_all_of_it_is_public(tmp_path: Path, text: str) 
 def test_a_build_for_one_agent_that_imports_another_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agents = agent(tmp_path, "from agents.other.agent import hello", "shop")
-    agent(tmp_path, "def hello(turn): ...", "other")
+    agents = write_among(tmp_path / "agents", "from agents.other.agent import hello", "shop")
+    write_among(tmp_path / "agents", "def hello(turn): ...", "other")
     monkeypatch.setattr(check, "AGENTS", agents)
     monkeypatch.setattr(
         check, "check_all", lambda _, names: [SimpleNamespace(name=name) for name in sorted(names)]
@@ -96,7 +95,7 @@ def test_what_only_the_main_thread_may_do_stops_the_build(
 
 
 def test_other_files_are_packed(tmp_path: Path) -> None:
-    agents = agent(tmp_path, "")
+    agents = write_among(tmp_path / "agents", "")
     for name in ("prices.csv", "environment.py", "monkey.txt", ".prettierrc", ".env.example"):
         (agents / "bad" / name).write_text("")
     (agents / ".DS_Store").write_text("")

@@ -1,11 +1,9 @@
 """make add, make remove: a fork's packages, within the kit's versions."""
 
-import fcntl
 import os
 import shutil
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes, packages
 from tools.environments import DEPENDENCIES
 
-LISTED, LOCK, INSTALL = locks.LIST, locks.LOCK, packages.install
+LISTED, LOCK = locks.LIST, locks.LOCK
 
 
 @pytest.fixture(autouse=True)
@@ -170,63 +168,6 @@ def test_an_edit_by_hand_is_locked_here_and_refused_in_ci(
     monkeypatch.setenv("AGENT", "elsewhere")  # of the deployment that a command calls
     assert run_main("sync") == 0
     assert "hammer==2.0" in LOCK.read_text()
-
-
-@pytest.fixture
-def calls(fork: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is called of uv, to install the lock in an environment that is empty."""
-    made: list[str] = []
-    monkeypatch.setattr(packages, "install", INSTALL)
-    monkeypatch.setattr(packages, "_run", lambda *words: made.append(words[0]))
-    (fork / ".venv").mkdir()
-    return made
-
-
-def test_what_is_not_in_the_environment_is_installed(calls: list[str]) -> None:
-    """A `uv sync` removes what uv.lock does not name."""
-    LOCK.write_text("hammer==1.0\n")
-    packages.install()
-    packages.install()
-    assert calls == ["pip", "pip"]
-
-
-def test_what_is_in_the_environment_is_not_installed_again(calls: list[str]) -> None:
-    LOCK.write_text(f"packaging=={version('packaging')}\nhammer==1.0 ; sys_platform == 'none'\n")
-    packages.install()
-    packages.install()
-    assert calls == ["pip"]
-
-
-def test_an_installation_that_was_interrupted_is_made_again(
-    calls: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A package of which some files are missing looks whole to uv. One that no list names any more leaves."""
-    commands: list[str] = []
-
-    def run(*words: str) -> None:
-        commands.append(f"{words[0]} again" if "--reinstall" in words else words[0])
-        with packages.HELD.open() as held, pytest.raises(BlockingIOError):  # for another command
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if len(commands) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(packages, "_run", run)
-    LOCK.write_text("anvil==1.0\n")
-    packages.install()
-    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
-    with suppress(KeyboardInterrupt):
-        packages.install()
-    LOCK.write_text("anvil==1.0\n")
-    packages.install()
-    assert commands == ["pip", "pip", "sync", "pip again"]
-
-
-def test_what_was_removed_from_the_list_leaves_the_environment(calls: list[str]) -> None:
-    LOCK.write_text("hammer==1.0\nanvil==1.0\n")
-    packages.install()
-    LOCK.write_text("anvil==1.0\n")
-    packages.install()
-    assert calls == ["pip", "sync", "pip"]
 
 
 def test_an_architecture_that_lambda_does_not_have_changes_nothing(

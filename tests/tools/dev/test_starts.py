@@ -1,8 +1,11 @@
 """`make run` from its start to its end: ports, what cannot be served, and what it does by itself."""
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -61,7 +64,8 @@ def test_ctrl_c_while_agents_are_imported_prints_no_traceback(folder: Path) -> N
         assert server.interrupt() == 0
         assert "Traceback" not in server.output.read_text()
     finally:
-        server.process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.killpg(server.process.pid, signal.SIGKILL)
         shutil.rmtree(place)
 
 

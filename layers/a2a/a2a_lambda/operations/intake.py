@@ -64,8 +64,8 @@ class Intake:
         self._execution_seconds = execution_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
-        """Claim the turn that a message starts, or store it for another process. If the request was made
-        before, return the head of its task.
+        """Claim the turn that a message starts, or store it for another process. A request that was made
+        before gets the head of its task.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
@@ -115,10 +115,12 @@ class Intake:
             if waiting_head is not None and waiting_head.open_question:
                 try:
                     return await self._continue_task(call, request, waiting_head, context)
-                except UnsupportedOperation:  # unless the question is still open, this message makes a task
+                except UnsupportedOperation:
+                    # Unless the question is still open, this message, which may have waited, makes a task.
                     waiting_head = await threads.run(self._store.get_head, call.scope, context.waiting)
                     if waiting_head is not None and waiting_head.open_question:
                         raise
+                    context = await threads.run(self._store.get_context, call.scope, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
             if self.repeats(call, working_head.requests):
                 return working_head
@@ -212,7 +214,7 @@ class Intake:
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
     ) -> Started:
         """The next turn of a stopped task."""
-        question = ""
+        question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
         while True:
             if self.repeats(call, head.requests):
                 return head
@@ -230,7 +232,7 @@ class Intake:
                 raise UnsupportedOperation("the task is paused or waiting for another system")
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
-                deadline = min(filter(None, (call.deadline, time.monotonic() + TURN_WAIT_SECONDS)))
+                deadline = min(filter(None, (call.deadline, wait_end)))
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 context = await threads.run(self._store.get_context, call.scope, head.context_id)
                 if head.is_stopped or (head.is_suspended and not head.is_woken):
@@ -321,9 +323,8 @@ class Intake:
     ) -> tuple[Head, list[Event]]:
         """The head with the claim of a turn, and the events that it cannot hold. Raises InvalidParams."""
         now = self._store.clock()
-        head = with_push_config(call, head, request)
         new_head = replace(
-            head.with_request(call.request, now),
+            with_push_config(call, head, request).with_request(call.request, now),
             turn_id=turn_id,
             place=place,
             attempts=0,
