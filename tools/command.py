@@ -86,14 +86,19 @@ def split_names(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
+def agent_folders(agents: Path = AGENTS) -> dict[str, Path]:
+    """The agents' folders by name, sorted: those that have a card. agents: the folder of all agents."""
+    return {card.parent.name: card.parent for card in sorted(agents.glob("*/card.yaml"))}
+
+
 def agent_folder(name: str, agents: Path = AGENTS) -> Path:
-    """The folder of an agent. agents: the folder of all agents. Raises ConfigurationError if there is no such
+    """The folder of an agent. agents: see `agent_folders`. Raises ConfigurationError if there is no such
     agent."""
-    cards = {card.parent.name: card for card in agents.glob("*/card.yaml")}
-    if name not in cards:
-        names = ", ".join(sorted(cards)) or "none"
+    folders = agent_folders(agents)
+    if name not in folders:
+        names = ", ".join(folders) or "none"
         raise ConfigurationError(f"there is no agent {name!r}. There are: {names}")
-    return cards[name].parent
+    return folders[name]
 
 
 def is_loopback(url: str) -> bool:

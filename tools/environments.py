@@ -66,7 +66,8 @@ SAM = str(program_path("sam", "sam"))
 
 @contextmanager
 def hold_build() -> Iterator[None]:
-    """Held while a command builds, and deploys what it has built."""
+    """Hold the lock of this checkout's builds, while a command builds, and deploys what it has built: two at
+    once would write the same files."""
     BUILDS.mkdir(exist_ok=True)
     with hold(BUILDS / "lock", "another build of this checkout, or its deployment,"):
         yield
@@ -74,9 +75,9 @@ def hold_build() -> Iterator[None]:
 
 @contextmanager
 def hold(lock: Path, holder: str) -> Iterator[None]:
-    """Held while a command writes files that other commands of this checkout write, too. Those wait.
+    """Hold a lock while a command writes files that other commands of this checkout write, too. Those wait.
 
-    lock: a file that is locked meanwhile. holder: what a command that waits says it waits for.
+    lock: the file that is locked. holder: what a command that waits says it waits for.
     """
     if importlib.util.find_spec("fcntl") is None:  # on Windows
         yield

@@ -1,13 +1,14 @@
 """The head of a task: who holds it, and which entries count."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import LimitExceeded
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import Part, TaskState, status
 from a2a_lambda.tasks.event_log import Fence
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import (
@@ -15,6 +16,7 @@ from a2a_lambda.tasks.head import (
     CALL_BYTES,
     DOCUMENT_BYTES,
     LEASE_SECONDS,
+    Pending,
     Place,
     check_pending,
     sweep_minute,
@@ -191,19 +193,21 @@ def test_a_task_begins_as_submitted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pending", "limit", "said"),
+    ("field", "limit", "said"),
     [
-        ({"call": "x", "asks": "size"}, CALL_BYTES, r"more than 300,000 bytes of JSON .* with size"),
-        ({"arguments": "x"}, ARGUMENTS_BYTES, "The arguments cannot wait .* more than 100,000 bytes"),
+        (lambda text: {"call": [Part(text=text)]}, CALL_BYTES, "than 300,000 bytes of JSON .* with size"),
+        (lambda text: {"values": {"a": text}}, ARGUMENTS_BYTES, "The arguments .* more than 100,000 bytes"),
     ],
+    ids=["the message", "arguments"],
 )
-def test_what_waits_for_an_answer_has_a_limit(pending: Any, limit: int, said: str) -> None:
-    [name] = {"call", "arguments"} & pending.keys()
-    pending[name] = "x" * (limit - len(strictjson.dumps(pending)) + 1)
-    check_pending(pending)
-    pending[name] += "x"
+def test_what_waits_for_an_answer_has_a_limit(field: Callable[[str], Any], limit: int, said: str) -> None:
+    def pending(size: int) -> Pending:
+        return cast(Pending, {"skill": "s", "slots": {}, "asks": "size", **field("x" * size)})
+
+    room = limit - len(strictjson.dumps(pending(0)))
+    check_pending(pending(room))
     with pytest.raises(LimitExceeded, match=said):
-        check_pending(pending)
+        check_pending(pending(room + 1))
 
 
 @pytest.mark.parametrize(("time", "minute"), [(0.0, 1), (59.9, 1), (60.0, 2), (119.0, 2)])

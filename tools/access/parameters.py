@@ -47,5 +47,5 @@ def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
 
 def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents of AGENTS=a,b. Raises ConfigurationError if there is no such agent."""
-    names, agents = split_names(environ.get("AGENTS", "")), Settings().agents
-    return tuple(agent_folder(name, agents).name for name in names)
+    agents = Settings().agents
+    return tuple(agent_folder(name, agents).name for name in split_names(environ.get("AGENTS", "")))

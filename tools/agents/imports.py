@@ -15,6 +15,7 @@ from pathlib import Path
 
 from a2a_lambda.mistakes import short_path
 from tools.agents.locks import LOCK, lock_for
+from tools.command import agent_folders
 from tools.environments import DEPENDENCIES
 
 OWN = {"a2a_lambda", "agents"}
@@ -40,7 +41,7 @@ def find_missing(
     have.
     """
     sentences: list[str] = []
-    for folder in sorted(card.parent for card in agents.glob("*/card.yaml")):
+    for folder in agent_folders(agents).values():
         if names is not None and folder.name not in names:
             continue
         packages: set[str] = set()
@@ -115,7 +116,7 @@ def _modules(agents: Path, file: Path, node: Import) -> list[str]:
 
 def _running(module: ast.Module) -> Iterator[Import]:
     """The imports of a module that run on Lambda, and must not fail."""
-    nodes: list[ast.AST] = [module]  # code may nest deeper than Python calls functions
+    nodes: list[ast.AST] = [module]  # recursion would fail on deeply nested code
     while nodes:
         node = nodes.pop()
         if isinstance(node, Import):

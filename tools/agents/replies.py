@@ -47,7 +47,7 @@ def _used_replies(module: ast.Module) -> Iterator[tuple[str, int]]:
 
 def _nodes_in(function: Function) -> Iterator[ast.AST]:
     """The nodes of a function's own code, in their order, without the code of functions in it."""
-    nodes: list[ast.AST] = [*reversed(function.body)]  # code may nest deeper than Python calls functions
+    nodes: list[ast.AST] = [*reversed(function.body)]  # recursion would fail on deeply nested code
     while nodes:
         node = nodes.pop()
         yield node

@@ -18,7 +18,7 @@ from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports
 from tools.agents.watch import Watch
-from tools.command import AGENTS, reports_errors
+from tools.command import AGENTS, agent_folders, reports_errors
 
 SECRETS = re.compile(
     r"\.env(\.(?!example$|sample$|template$).+)?|.+\.(key|p12|pfx|jks)|\.netrc|id_(rsa|dsa|ecdsa|ed25519)"
@@ -35,8 +35,8 @@ PUBLIC = {b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"PUBLIC KEY", b"RSA PUBLIC KE
 
 @reports_errors
 def main(argv: list[str] = sys.argv) -> int:
-    named, all_names = argv[2:], {card.parent.name for card in AGENTS.glob("*/card.yaml")}
-    left_out = all_names.difference(named) if named else set[str]()
+    named = argv[2:]
+    left_out = agent_folders(AGENTS).keys() - named if named else set[str]()
     if secrets := find_secrets(AGENTS, left_out):
         raise ConfigurationError(
             f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"

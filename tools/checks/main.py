@@ -13,7 +13,7 @@ from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.checks import lab
-from tools.command import AGENTS, agent_folder, reports_errors, split_words
+from tools.command import AGENTS, agent_folder, agent_folders, reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
@@ -73,7 +73,7 @@ def e2e(environ: Mapping[str, str]) -> int:
     stages = agents_of_stages()
     stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here
-    check_agent_names(stages[stage], sorted(card.parent.name for card in AGENTS.glob("*/card.yaml")))
+    check_agent_names(stages[stage], list(agent_folders()))
     environments.install("sam")
     _install_emulator()
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
@@ -95,7 +95,7 @@ def test(arguments: list[str]) -> int:
     ]
     for path in paths:
         if not Path(path).exists():
-            agents = ", ".join(sorted(str(card.parent) for card in AGENTS.glob("*/card.yaml")))
+            agents = ", ".join(map(str, agent_folders().values()))
             raise ConfigurationError(f"there is no {path}. Agents are {agents}")
     folders = [Path(path).parts for path in paths]
     names = {parts[2] for parts in folders if parts[:2] == AGENTS.parts and len(parts) > 2}

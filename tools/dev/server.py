@@ -29,7 +29,7 @@ from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import AGENTS, listen, read_port, reports_errors
+from tools.command import agent_folders, listen, read_port, reports_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
@@ -139,7 +139,7 @@ class Reload(WatchFilesReload):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._known = set(_folders())
+        self._known = set(agent_folders().values())
 
     def startup(self) -> None:
         """Start the server's process. While it imports Python's modules and the kit's, Ctrl-C is blocked in
@@ -172,7 +172,7 @@ class Reload(WatchFilesReload):
         paths = super().should_restart()
         # The watcher may see a new folder, but none of the files that were in it before it looked inside. It
         # also misses the files of a folder that is moved away.
-        folders = set(_folders())
+        folders = set(agent_folders().values())
         new, gone, self._known = folders - self._known, self._known - folders, folders
         for folder in sorted(new):
             card = f"{os.environ['A2A_BASE_URL']}/a2a/{folder.name}/.well-known/agent-card.json"
@@ -194,11 +194,6 @@ def block_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _folders() -> Iterator[Path]:
-    """The agents' folders."""
-    return (card.parent for card in AGENTS.glob("*/card.yaml"))
 
 
 def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:

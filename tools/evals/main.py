@@ -21,7 +21,7 @@ from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
-from tools.command import AGENTS, agent_folder, reports_errors
+from tools.command import AGENTS, agent_folder, agent_folders, reports_errors
 from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
@@ -34,10 +34,10 @@ RESULTS = Path(".aws-sam/evals")
 
 def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
     """Cases by agent. name: name of the only agent to run; "" = all. Raises ConfigurationError."""
-    folders = sorted(path.parent for path in agents.glob("*/card.yaml"))
-    chosen_folders = [agent_folder(name, agents)] if name else folders
+    folders = agent_folders(agents)
+    chosen_folders = [agent_folder(name, agents)] if name else folders.values()
     cases = {folder.name: read_evals(folder) for folder in chosen_folders}
-    for folder in folders:
+    for folder in folders.values():
         _check_skills(folder, cases.get(folder.name, []))
     agents_with_cases = {agent: entries for agent, entries in cases.items() if entries}
     if not agents_with_cases:

@@ -15,7 +15,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
 from tools.build import packages
-from tools.command import reports_errors
+from tools.command import agent_folders, reports_errors
 
 SCHEMA = "# yaml-language-server: $schema=../../../schemas/card.json\n"
 """Editors complete and check card.yaml by it."""
@@ -133,7 +133,7 @@ def _check_absent(agents: Path, name: str) -> None:
 def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:
     """Raises ConfigurationError: then there is nothing new."""
     folder = agents / name
-    cards = read_cards(agents)[0] if any(agents.glob("*/card.yaml")) else {}
+    cards = read_cards(agents)[0] if agent_folders(agents) else {}
     files = {folder / file: text for file, text in texts.items()}
     files[folder / "card.yaml"] = SCHEMA + texts["card.yaml"]
     files[folder / "tests" / f"test_{name.replace('-', '_')}.py"] = test

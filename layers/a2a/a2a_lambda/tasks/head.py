@@ -194,11 +194,10 @@ class Head:
     @property
     def open_question(self) -> str:
         """Identity of the question that the client may still answer: its turn and its wait, or `position` if
-        the turn has ended; "" if there is none. It stays open while its turn runs because the timer of
-        another branch woke it."""
+        the turn has ended; "" if there is none. If the timer of another branch wakes the turn, the question
+        stays open while the turn runs."""
         waits = self.execution.waits if self.execution is not None else ()
-        key = next((wait.key for wait in waits if wait.is_question), "")
-        if key and self.state in (*INTERRUPTED, TaskState.WORKING):
+        if key := next((wait.key for wait in waits if wait.is_question), ""):
             return f"{self.turn_id} {key}"
         return self.position if self.state in INTERRUPTED else ""
 

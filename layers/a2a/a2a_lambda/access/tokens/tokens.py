@@ -256,6 +256,6 @@ def _time(claims: dict[str, Json], name: str) -> float | None:
 
 def _decode(part: str) -> bytes:
     """Bytes of a part in base64url without padding (RFC 7515 section 2). Raises ValueError."""
-    if set(part) & set("+/=\r\n"):
+    if set(part) & set("+/="):  # of base64, and the padding
         raise ValueError("not base64url")
     return base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4), validate=True)
