@@ -11,6 +11,7 @@ import socketserver
 import threading
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any
@@ -85,8 +86,9 @@ class RuntimeApi:
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                while api._serve(self.rfile, self.wfile):
-                    pass
+                with suppress(ConnectionError):  # the function's process was killed
+                    while api._serve(self.rfile, self.wfile):
+                        pass
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
