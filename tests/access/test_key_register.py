@@ -29,6 +29,8 @@ def test_names_are_checked(register: KeyRegister, name: str) -> None:
     with pytest.raises(ConfigurationError):
         register.create(name)
     with pytest.raises(ConfigurationError):
+        register.create(name, owner="fine")
+    with pytest.raises(ConfigurationError):
         register.create("fine", owner=name or "#")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -261,6 +261,22 @@ def test_two_answers_at_once_are_one_turn(bench: RunBench) -> None:
     tasks = within(go())
     assert all(task == tasks[0] for task in tasks)
     assert len(tasks[0]["history"]) == 3
+
+
+def test_a_stream_that_answers_a_question_begins_with_a_submitted_task(bench: RunBench) -> None:
+    """And not with the question, which its client has just answered."""
+
+    async def go() -> None:
+        asked = await bench.send("question")
+        stream = await bench.messages.stream(*bench.sent("question", taskId=asked["id"]))
+        async with aclosing(stream) as events:
+            _, first = await anext(events)
+            assert first["task"]["status"]["state"] == TaskState.SUBMITTED
+            assert "message" not in first["task"]["status"]
+            last = [event async for _, event in events][-1]
+        assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+
+    within(go())
 
 
 def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.agent.event_builder import FAILED
 from a2a_lambda.durable.engine import Suspended
 from a2a_lambda.errors import MemoryFull, StoreError
 from a2a_lambda.protocol.model import Task, TaskState
@@ -28,15 +29,18 @@ from tests.turns.run_bench import PATIENCE, RunBench, within
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.parametrize(
+    ("error", "text"), [(MemoryFull("full"), "full"), (TypeError("memory['n'] is not a number"), FAILED)]
+)
 def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
-    bench: RunBench, quick: None, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, quick: None, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
 ) -> None:
     """Another turn may have made room meanwhile."""
     change, refused = Context.after, [True]
 
     def refuse_once(*args: Any, **kwargs: Any) -> Any:
         if refused and refused.pop():
-            raise MemoryFull("full")
+            raise error
         return change(*args, **kwargs)
 
     monkeypatch.setattr(Context, "after", refuse_once)
@@ -44,6 +48,7 @@ def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
     bench.fail_once("head", nth=2)
     task = within(bench.send("look", contextId=context))
     assert task["status"]["state"] == TaskState.FAILED
+    assert task["status"]["message"]["parts"] == [{"text": text}]
     assert bench.store.get_context(bench.scope, context).memory == {}
 
 

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from a2a_lambda import telemetry
+from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.agent.outputs import Batch, Command, File, Structured
 from a2a_lambda.catalog.agents import Loading
+from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, status
 from a2a_lambda.tasks.head import Place
+from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import journal, run
 from a2a_lambda.turns.claim import Claim
 from tests.helpers.clock import until
@@ -263,6 +266,31 @@ def test_a_turn_is_counted_with_its_outcome_and_its_times(
     [times] = [values for values, _ in measures if "RunTime" in values]
     assert times["FirstEventTime"] > 0
     assert 0 < times["RunTime"] < PATIENCE
+
+
+def test_a_turn_that_is_suspended_with_a_question_is_not_counted_yet(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task is stopped for the client, and the turn continues with the answer."""
+    measures: list[Any] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
+
+    async def ask(*_: Any) -> Any:
+        raise Suspended([OpenWait(Wait("city", question="Which city?"))])
+        yield
+
+    async def go() -> None:
+        claim = await bench.messages.start(*bench.sent("echo"))
+        assert isinstance(claim, Claim)
+        head = replace(claim.head, place=Place.EXECUTION, execution=new_execution("https://x"))
+        durable = replace(claim, head=bench.store.update_head(head))
+        await bench.messages.make_run(durable).run_to_end()
+        assert bench.head(head.task_id).state == TaskState.INPUT_REQUIRED
+
+    monkeypatch.setattr(Agent, "perform", ask)
+    within(go())
+    assert [values for values in measures if "RunTime" in values]
+    assert {"Turns": 1} not in measures
 
 
 def test_no_client_waits_for_the_first_event_of_a_turn_that_runs_elsewhere(

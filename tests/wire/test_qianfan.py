@@ -99,6 +99,12 @@ def test_a_file_has_its_type_in_either_field(file: dict[str, str], media_type: s
     assert decoded.get("mediaType") == media_type
 
 
+@pytest.mark.parametrize("part", ["x", None, [], {"type": "file", "file": "x"}])
+def test_a_part_of_another_shape_is_refused(part: Any) -> None:
+    with pytest.raises(InvalidParams, match=r"params\.message\.parts\[0\]"):
+        qianfan.decode_send({"message": {"messageId": "m", "role": "user", "parts": [part]}})
+
+
 @pytest.mark.parametrize(
     ("params", "is_from_it"),
     [

@@ -155,12 +155,9 @@ def test_a_send_names_its_task_and_its_session() -> None:
     again = v0_1.encode_send({"message": {**plain["message"], "contextId": "c"}})
     assert (again["id"], again["sessionId"]) == ("t", "c")
     assert not {"historyLength", "pushNotification", "metadata"} & again.keys()
-    assert (
-        v0_1.encode_send({"message": plain["message"], "configuration": {"historyLength": 3}})[
-            "historyLength"
-        ]
-        == 3
-    )
+    configuration: Json = {"historyLength": 3, "acceptedOutputModes": ["text"]}
+    configured = v0_1.encode_send({"message": plain["message"], "configuration": configuration})
+    assert configured.items() >= configuration.items()
 
 
 @pytest.mark.parametrize(("length", "read"), [({}, 0), ({"historyLength": 2}, 2)])

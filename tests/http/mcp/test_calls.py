@@ -192,7 +192,7 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
     assert "Idempotency-Key" in error_of(mcp.post(elsewhere, **{"Idempotency-Key": name}), 400)["message"]
 
 
-def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
+def test_who_looks_at_a_task_or_at_progress_holds_a_slot(settings: Settings) -> None:
     kit = Kit(settings.model_copy(update={"streams_per_owner": 1}))
     key = new_key(kit, owner="slots")
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
@@ -205,6 +205,9 @@ def test_who_looks_at_a_task_holds_a_slot(settings: Settings) -> None:
         assert kit.store.slots.take("slots", 0, "another call", int(time.time()) + 600)
         call = {"name": "pause", "arguments": {"task": working_head.task_id}}
         assert "streams" in mcp.refusal("tools/call", call, status=429)["message"]
+        streamed = {"name": "pieces", "arguments": {}}
+        meta = {"progressToken": 1}
+        assert "streams" in mcp.refusal("tools/call", streamed, status=429, meta=meta)["message"]
         Rest(client, key, "/a2a/probe").call("POST", f"tasks/{working_head.task_id}:cancel")
         assert text_of(mcp.call("pause", {"task": working_head.task_id})) == "The task was canceled."
 
