@@ -257,7 +257,7 @@ def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) ->
         assert small.post("/a2a/probe/uploads", json=wish, headers=headers).status_code == status
 
 
-def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_request_of() -> None:
+def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
     forged = {"host": "evil.example", "x-forwarded-host": "evil.example"}
     assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
@@ -266,6 +266,8 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_is_request_of() -> N
     assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
     unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
     assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
+    without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}
+    assert base_url(request_of(scope={"aws.event": without_path})) == "https://api.example"
     assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
 
 

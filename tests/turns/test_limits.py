@@ -161,8 +161,15 @@ def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
     assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
 
 
-def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: RunBench) -> None:
+def test_a_run_that_was_frozen_before_it_began_does_not_begin(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its successor may have the task."""
+    turns: list[Any] = []
+
+    async def perform(_: Any, turn: Any) -> Any:
+        turns.append(turn)
+        yield Batch(("hi",), last=True)
 
     async def go() -> None:
         call, sent = bench.sent("pieces")
@@ -172,9 +179,10 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(bench: RunBench) -
         bench.store.clock = lambda: claim.head.lease + 1
         await late.run_to_end()
         assert late.has_diverged
-        assert late.artifact_ids == []
 
+    monkeypatch.setattr(Agent, "perform", perform)
     within(go())
+    assert turns == []
 
 
 @pytest.mark.parametrize("unstorable", ["false", "true"])
