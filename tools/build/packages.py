@@ -299,7 +299,11 @@ def _run(*arguments: str) -> None:
         [environments.find_uv(), "--quiet", *arguments], capture_output=True, text=True, check=False
     )
     if process.returncode:
-        lines = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in process.stderr.splitlines()]
+        # Which platforms each requirement is for would hide the reason.
+        split = r"\s+for\s+split\s+\(markers:.*?(?=\n\s*(╰─▶|cause:))"
+        text = re.sub(split, ":", process.stderr, flags=re.DOTALL)
+        text = re.sub(r"\{[^{}]*(platform_machine|sys_platform)[^{}]*\}", "", text)
+        lines = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in text.splitlines()]
         raise ConfigurationError("\n".join(filter(None, lines)))
 
 

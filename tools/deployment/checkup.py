@@ -142,11 +142,7 @@ class Checkup:
         yield "old tasks expire", expiry in ("ENABLED", "ENABLING"), f"TTL {expiry}"
         yield "its changes are streamed", "LatestStreamArn" in table, ""
         is_protected = table.get("DeletionProtectionEnabled", False)
-        yield (
-            "it can be deleted",
-            True,
-            "no, it is protected" if is_protected else "yes: DeletionProtection=false",
-        )
+        yield "deletion protection", None, "on" if is_protected else "off: DeletionProtection=false"
 
     def _bucket(self) -> Iterator[Row]:
         s3, name = self._client("s3"), self.resources.get("FileBucket", "")
@@ -156,7 +152,13 @@ class Checkup:
         access = s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
         is_private = all(access.values())
         yield "files are private", is_private, "" if is_private else str(access)
-        rules = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
+        try:
+            rules = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchLifecycleConfiguration":
+                raise
+            yield "files expire", False, "the bucket has no lifecycle rule: deploy again"
+            return
         days = min(
             (rule["Expiration"]["Days"] for rule in rules if "Days" in rule.get("Expiration", {})),
             default=math.inf,
@@ -217,6 +219,11 @@ class Checkup:
             for page in pages.paginate(AlarmNamePrefix=prefix, AlarmTypes=kinds):
                 alarms += [*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ())]
         names = [alarm["AlarmName"] for alarm in alarms if alarm["StateValue"] == "ALARM"]
-        yield "no alarm is on", bool(alarms) and not names, ", ".join(names) or f"{len(alarms)} alarms"
+        text = ", ".join(names) or f"{len(alarms)} alarms"
+        if any("SweepStoppedAlarm" in name for name in names):
+            text += (
+                "; SweepStoppedAlarm is on for some minutes after the first deployment: run this again then"
+            )
+        yield "no alarm is on", bool(alarms) and not names, text
         has_actions = any(alarm.get("AlarmActions") for alarm in alarms)
         yield "alarms are sent", None, "to a topic" if has_actions else "no: AlarmTopicArn is empty"

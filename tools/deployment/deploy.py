@@ -305,6 +305,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
+        print(f"release {parameters['Release'][:12]} is deployed to {name}")
         prefix = prefix_of(stage)
         key = f"{prefix}make key NAME=alice STACK={name}, then " if is_first else ""
         print(f"Next: {key}{prefix}make doctor STACK={name} KEY=<a key>")

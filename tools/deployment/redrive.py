@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -33,6 +33,9 @@ READ_SECONDS = 120.0
 
 RECORDS_AT_ONCE = 5
 """An invocation takes 6 MB. A record has an item's old and new state, of 400 KB each at most."""
+
+BATCH_FIELDS = ("streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
+"""What a letter says of its records."""
 
 Letter = Mapping[str, Any]
 
@@ -74,17 +77,20 @@ class Redrive:
         )
 
     def records(self) -> tuple[int, int]:
-        """Sends the notifier the records that the letters name. Drops a letter whose records have expired."""
+        """Sends the notifier the records that the letters name. Drops a letter whose records have expired, or
+        that names none."""
         streams: Any = clients.session().create_client("dynamodbstreams")
         functions: Any = clients.session().create_client("lambda")
         exceptions = (
             streams.exceptions.TrimmedDataAccessException,
             streams.exceptions.ResourceNotFoundException,
+            ParamValidationError,
         )
 
         def relay(letter: Letter) -> bool:
             try:
-                place = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+                batch_info = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+                place = {name: batch_info[name] for name in BATCH_FIELDS}
             except (ValueError, TypeError, KeyError):
                 return False
             try:

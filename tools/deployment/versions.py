@@ -170,7 +170,11 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         ]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
-        choices = ", ".join(digest[:12] for digest in order)
+        newest_version = {digest: version for version, digest in history[lead].items()}
+        choices = ", ".join(
+            f"{digest[:12]} ({lead}: version {newest_version[digest]})"
+            for digest in reversed(dict.fromkeys(order))
+        )
         advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
         problem = (
             f"release {release} is not in every function" if release else "no release is before the live one"
@@ -223,7 +227,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     command, stack, count = argv[1], environ.get("STACK", ""), environ.get("KEEP", "")
     if command == "prune" and stack and not (count.isdecimal() and int(count) > 1):
         print(
-            f"KEEP={count}: use a number of versions, 2 or more, so that you can roll back", file=sys.stderr
+            "error: add KEEP=3: the number of versions of each function to keep, at least 2, so that you can"
+            " roll back",
+            file=sys.stderr,
         )
         return 2
     if not stack:

@@ -29,6 +29,7 @@ from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
+from tools.access.parameters import stack_argument
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, outputs_of
 from tools.erasure.erasure import Counts, Erasure, Selection
@@ -127,8 +128,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
                 answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
             except (EOFError, RuntimeError):  # it is at its end, or closed
                 answer = ""
+                print()
             if answer.strip() != "yes":
-                print("nothing was erased; YES=1 answers the question")
+                print("nothing was erased. Without a terminal, YES=1 answers the question")
                 return 1
         agents = [selection.agent]
         if selection.task and not selection.agent:
@@ -146,8 +148,10 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
                 raise ConfigurationError("interrupted; the same command continues") from None
     if erasure.counts == Counts():
         place = f" with the agent {selection.agent}" if selection.agent else ""
-        stack = " STACK=…" if environ.get("STACK") else ""
-        print(f"nothing was found{place}; make key{stack} lists the owners")
+        print(
+            f"nothing was found{place}; make key{stack_argument(environ)} lists the owners with keys; those"
+            " with tokens are in the logs"
+        )
         return 0
     print(f"erased: {erasure.counts}")
     if erasure.counts.running:

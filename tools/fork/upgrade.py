@@ -31,13 +31,14 @@ TAGS = "refs/upstream/tags"
 RELEASE_TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
-or after sam init. Join them once: find the release that your repository was made from, and run
+or after sam init. Join them once: find the release that your repository was made from, or the commit if you
+copied a branch, run this, and then make upgrade again:
 
   git merge --allow-unrelated-histories -s ours {commit}{releases}"""
 
 FINISH = "Next: resolve its conflicts, if there are any, and git add them; then make lock, and git commit -a."
 
-GIVE_UP = "To give up: git reset --hard, which discards every change since this command"
+GIVE_UP = "To give up: git reset --hard, which discards every change since the merge began"
 """Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
 
 MAX_CONFLICTS = 127
@@ -84,7 +85,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
         names = [os.fsencode(path).decode(errors="replace") for path in conflicts]
         print("These files of the kit were changed in the fork, too:", *names, sep="\n  ")
-        print(f"\n{FINISH} Then make test.")
+        print(
+            "\nNext: resolve their conflicts, and git add them; then make lock, git commit -a, and make test."
+        )
         print(GIVE_UP)
         return 1
     lock()
@@ -109,10 +112,7 @@ def _check_repository() -> None:
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
     if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
-        raise ConfigurationError(
-            f"a merge is still in progress. {FINISH} To give up: git merge --abort, or git reset --hard,"
-            " which discards every change that is not committed"
-        )
+        raise ConfigurationError(f"a merge is still in progress. {FINISH} {GIVE_UP}")
     if git("ls-files", "--unmerged"):
         raise ConfigurationError(
             "there are conflicts: resolve them, and finish what git began, as git status explains"
@@ -300,7 +300,10 @@ def _commit_of(name: str) -> str:
         process = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
         if not process.returncode:
             return process.stdout.strip()
-    raise ConfigurationError(f"the kit's repository has no release, tag, branch or commit {name!r}")
+    releases = ", ".join(sorted(_releases())) or "none"
+    raise ConfigurationError(
+        f"the kit's repository has no release, tag, branch or commit {name!r}. Releases: {releases}"
+    )
 
 
 def git(*arguments: str) -> str:

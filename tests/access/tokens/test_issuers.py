@@ -139,6 +139,8 @@ def test_an_owner_has_a_maximum_length() -> None:
     ("changes", "text"),
     [
         ({"url": "http://idp.example"}, "ISSUER=http"),
+        ({"url": "https://<tenant>.example/"}, "replace what is in angle brackets"),
+        ({"url": "https://login.microsoftonline.com/common/v2.0"}, "write its id instead of common"),
         ({"introspection": "http://idp.example"}, "INTROSPECTION=http"),
         ({"client": "c"}, "are for INTROSPECTION"),
         ({"secret": "NAME"}, "are for INTROSPECTION"),

@@ -121,9 +121,9 @@ def test_letters_after_one_that_fails_are_left_to_the_next_run(
 
 
 def test_letters_that_name_nothing_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = ["no json", letter(1, 1, shard="trimmed"), letter(1, 1)]
+    letters = ["no json", '{"DDBStreamBatchInfo": {}}', letter(1, 1, shard="trimmed"), letter(1, 1)]
     fake = Aws([[record(1)]], letters)
-    assert redriven(monkeypatch, fake) == (1, 2)
+    assert redriven(monkeypatch, fake) == (1, 3)
     assert fake.told == [[1]]
 
 

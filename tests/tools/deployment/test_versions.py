@@ -98,6 +98,13 @@ def test_a_release_may_be_named() -> None:
     assert client.live == {"rpc": 3}, "and forward again"
 
 
+def test_the_releases_to_choose_from_are_listed_newest_first() -> None:
+    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}}, {"rpc": 3})
+    choices = rf"one of these: {TWO[:12]} \(rpc: version 2\), {ONE[:12]} \(rpc: version 1\)$"
+    with pytest.raises(ConfigurationError, match=choices):
+        list(roll_back(functions_of(client), "zz"))
+
+
 def test_a_name_of_two_releases_is_refused() -> None:
     client = Lambda({"rpc": {1: f"3a{ONE[2:]}", 2: f"3b{ONE[2:]}", 3: FOUR}}, {"rpc": 3})
     with pytest.raises(ConfigurationError, match=r"several releases begin with 3: 3a1111.*, 3b1111"):

@@ -238,7 +238,7 @@ def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstrea
     fork.run("git", "merge", "--no-commit", "--no-ff", "--strategy=ours", "FETCH_HEAD")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "a merge is still in progress. Next: resolve its conflicts" in output
-    assert "make lock, and git commit -a. To give up: git merge --abort" in output
+    assert "make lock, and git commit -a. To give up: git reset --hard" in output
 
 
 def test_another_repository_called_upstream_stays(fork: Repository, upstream: Repository) -> None:

@@ -87,5 +87,6 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator
             " PRIVATE=1"
         ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        # Some errors of the network have no text.
+        reason = str(error) or type(error).__name__
         raise IssuerUnreachable(f"issuer {issuer.name}: it cannot be called: {reason}") from None

@@ -17,6 +17,9 @@ from a2a_lambda.protocol.model import Json, text_in
 
 ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
+ENTRA_ENDPOINT = re.compile(r"https://login\.microsoftonline\.com/(common|organizations|consumers)/")
+"""Endpoints of many tenants, which no token names."""
+
 IAM = "iam"
 """Begins the owners of callers whom AWS has authenticated. No issuer of tokens has this name."""
 
@@ -157,6 +160,10 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     if issuer.name == IAM:
         raise ConfigurationError("the name iam is reserved for callers with an AWS role: choose another")
     check_url(issuer.url, is_local=is_local)
+    if match := ENTRA_ENDPOINT.match(issuer.url):
+        raise ConfigurationError(
+            f"ISSUER={issuer.url}: tokens of Entra name their tenant: write its id instead of {match[1]}"
+        )
     if issuer.introspection:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
     elif issuer.client or issuer.secret:
@@ -192,6 +199,8 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         raise ConfigurationError(
             f"{variable}={url}: this is not a valid url: write one that begins with https://"
         ) from None
+    if "<" in url or ">" in url:
+        raise ConfigurationError(f"{variable}={url}: replace what is in angle brackets")
     is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
         raise ConfigurationError(f"{variable}={url}: write a URL that begins with https://")
