@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
@@ -52,6 +53,30 @@ def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) 
     with pytest.raises(UnsupportedOperation):
         bench.send("yes", taskId=asked["id"])
     assert bench.calls == {"plan": 1}
+
+
+@pytest.mark.parametrize("skill", ["pay", "ask"])
+@pytest.mark.parametrize("outcome", ["canceled", "failed"])
+def test_a_turn_that_ends_while_it_waits_is_counted(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch, skill: str, outcome: str
+) -> None:
+    """Also one whose question is open, which the client sees as stopped."""
+    outcomes: list[str] = []
+
+    def count(values: dict[str, float], dimensions: dict[str, str]) -> None:
+        if "Turns" in values:
+            outcomes.append(dimensions["outcome"])
+
+    task_id = bench.send(skill=skill)["id"]
+    bench.wait_until_open(task_id)
+    monkeypatch.setattr(telemetry, "sink", count)
+    if outcome == "canceled":
+        asyncio.run(bench.service.cancel(bench.scope, task_id))
+    else:
+        arn = execution_of(bench.head(task_id)).arn
+        bench.executions.stop(arn)
+        asyncio.run(bench.sweep_all.end_execution(arn))
+    assert outcomes == [outcome]
 
 
 def test_a_canceled_turn_that_runs_ends_within_seconds(bench: DurableBench) -> None:

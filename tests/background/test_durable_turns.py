@@ -1,13 +1,18 @@
 """Durable turns: suspended, resumed, answered, followed."""
 
+import asyncio
 import json
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from a2a_lambda.protocol.model import Json, TaskState
-from a2a_lambda.protocol.requests import Recipient
+import pytest
+
+from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
+from a2a_lambda.protocol.requests import Recipient, SendMessageRequest
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from tests.background.durable_bench import (
     DurableBench,
@@ -126,6 +131,29 @@ def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
     assert first == "wait approval ended"
     names = ("hotel", "train", "table")
     assert sorted(rest) == sorted(f"step {name} {state}" for name in names for state in ("started", "ended"))
+
+
+@pytest.mark.parametrize("key", [None, "K-1"])
+def test_a_reply_that_is_sent_again_after_its_turn_has_ended_starts_nothing(
+    bench: DurableBench, key: str | None
+) -> None:
+    """It named its conversation only, and another reply came after it in the same turn."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    parts = [Part(text="Oslo")]
+    reply = Message(messageId="oslo", role=Role.USER, parts=parts, contextId=task["contextId"])
+    request = SendMessageRequest(message=reply, configuration={"returnImmediately": True})
+    identity = RequestIdentity.of(bench.scope, "send", b"oslo", key)
+    call = CallContext(bench.scope, identity, wire_name="1.0", url="https://agents.example.com")
+
+    def task_of_reply() -> str:
+        return asyncio.run(bench.messages.send(call, request))["task"]["id"]
+
+    assert task_of_reply() == task["id"]
+    bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    bench.send("3", taskId=task["id"])
+    bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert task_of_reply() == task["id"]
 
 
 def test_what_a_trip_takes(durable_settings: Settings) -> None:

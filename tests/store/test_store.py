@@ -113,7 +113,7 @@ def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) ->
         message=[Part(text="x" * (CONVERSATION_BYTES + 1))],
         reply=[],
         changes=[Put("a", 1)],
-        answered=KnownRequest(key="k", body="b", task="t", at=1.0),
+        answered=[KnownRequest(key="k", body="b", task="t", at=1.0)],
     )
     failure = replace(record, turn_id="a", message=[Part(text="hi")], was_ended_by_skill=False)
     context = replace(Context().after(failure).after(record), waiting="t")

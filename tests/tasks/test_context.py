@@ -93,11 +93,23 @@ def test_a_turn_that_is_too_large_to_keep_takes_no_other_with_it() -> None:
 def test_the_newest_requests_are_known() -> None:
     context = Context()
     for number in range(KEPT_REQUESTS + 1):
-        context = context.after(record(f"turn {number}", answered=known(f"key {number}")))
+        context = context.after(record(f"turn {number}", answered=[known(f"key {number}")]))
     assert len(context.requests) == KEPT_REQUESTS
     assert context.requests[-1]["key"] == f"key {KEPT_REQUESTS}"
-    again = context.after(record("later", answered=known("key 5", task="newer")))
+    again = context.after(record("later", answered=[known("key 5", task="newer")]))
     assert [entry["task"] for entry in again.requests if entry["key"] == "key 5"] == ["newer"]
+
+
+def test_the_replies_within_a_turn_are_known_and_no_old_request_comes_back() -> None:
+    """A task's head names them all, also those that newer ones have replaced."""
+    replies = [{**known(f"reply {number}"), "at": float(number)} for number in range(3)]
+    context = Context().after(record("turn", answered=replies))
+    assert [entry["key"] for entry in context.requests] == ["reply 0", "reply 1", "reply 2"]
+    newer = [{**known(f"newer {number}"), "at": 10.0 + number} for number in range(KEPT_REQUESTS)]
+    context = context.after(record("others", answered=newer))
+    later = context.after(record("later", answered=[*replies, {**known("last"), "at": 99.0}]))
+    assert [entry["key"] for entry in later.requests] == [*(entry["key"] for entry in newer[1:]), "last"]
+    assert later.after(record("later", answered=replies)) is later
 
 
 def test_a_turn_that_runs_again_after_others_counts_once() -> None:
@@ -112,7 +124,7 @@ def test_a_turn_that_runs_again_after_others_counts_once() -> None:
 
 def test_a_request_is_learned_of_a_turn_that_is_included() -> None:
     context = Context().after(record("a"))
-    newer = context.after(record("a", answered=known("key")))
+    newer = context.after(record("a", answered=[known("key")]))
     assert [entry["key"] for entry in newer.requests] == ["key"]
     assert newer.conversation == context.conversation
 

@@ -35,6 +35,8 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
     assert once.head(asked["id"]).pending == old_head.pending is not None
     answered = once.send("", **reply)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    stored = asyncio.run(once.service.get(once.scope, asked["id"])).task
+    assert user_texts(answered) == user_texts(stored) == ["pay", "Ann"], "once, though it came twice"
 
 
 def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:

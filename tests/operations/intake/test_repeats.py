@@ -18,10 +18,34 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.turns.claim import Claim
 from tests.agent.folders import write
 from tests.helpers.clock import Clock, until
+from tests.helpers.rest import user_texts
 from tests.operations.intake.senders import WINDOW, Once, Send, fails
+
+
+def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_question(
+    once: Once, clock: Clock
+) -> None:
+    """Its first task was lost, and the second one runs while another task of the conversation asks."""
+    context = str(uuid.uuid4())
+    book: Any = {"body": "book a room", "key": "BOOK", "contextId": context}
+    once.lose("echo", **book)
+    clock.now += 31
+    first_id = once.asked("echo", **book)[0].request.task_id()
+    assert asyncio.run(once.service.get(once.scope, first_id)).task["status"]["state"] == TaskState.FAILED
+    second = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
+    assert isinstance(second, Claim)
+    other = once.send("patient", body="something else", key="OTHER", contextId=context)
+    assert other["status"]["state"] == TaskState.INPUT_REQUIRED
+    third = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
+    assert isinstance(third, Head)
+    assert third.task_id == second.head.task_id
+    stored = asyncio.run(once.service.get(once.scope, other["id"])).task
+    assert user_texts(stored) == ["something else"]
 
 
 def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:

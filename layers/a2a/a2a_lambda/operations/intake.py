@@ -37,7 +37,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest, context_of_task
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
+from a2a_lambda.turns.recovery import find_newest_task, load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -105,7 +105,7 @@ class Intake:
             # The message may have made a task of its own, before another task asked.
             waiting_head, own_head = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                threads.run(self._store.get_head, call.scope, call.request.task_id()),
+                find_newest_task(self._store, call.scope, call.request, self._repeat_seconds),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)

@@ -103,13 +103,13 @@ class Context:
         Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have
         filled it meanwhile.
         """
-        requests = self.requests
-        if (request := record.answered) is not None and request not in requests:
-            others = [other for other in requests if other["key"] != request["key"]]
-            requests = (*others, request)[-KEPT_REQUESTS:]
+        in_order = sorted((*self.requests, *record.answered), key=lambda request: request["at"])
+        by_key = {request["key"]: request for request in in_order}  # the newest, if it came again
+        requests = tuple(request for request in in_order if by_key[request["key"]] is request)
+        requests = requests[-KEPT_REQUESTS:]
         turn_id = record.turn_id
         if turn_id in self.turns:
-            return self if requests is self.requests else replace(self, requests=requests)
+            return self if requests == self.requests else replace(self, requests=requests)
         memory, turns, changed = self.memory, self.turns, self.changed
         failures = tuple(other for other in self.failed if other != turn_id)
         if record.was_ended_by_skill:
@@ -201,9 +201,9 @@ class TurnRecord:
 
     message: parts of the client's message. exchanges: pairs of a durable turn. Each is what the agent said up
     to a question, and the user's reply. reply: parts that the agent said or asked after these. changes:
-    changes to the memory. answered: the request that the turn answers. was_ended_by_skill: the skill ended
-    the turn itself. The memory keeps nothing of a failed turn, so another attempt at the turn still changes
-    it.
+    changes to the memory. answered: the requests that the task has answered: those before the turn, the
+    turn's own, and replies within it. was_ended_by_skill: the skill ended the turn itself. The memory keeps
+    nothing of a failed turn, so another attempt at the turn still changes it.
     """
 
     turn_id: str
@@ -212,7 +212,7 @@ class TurnRecord:
     reply: Sequence[Part]
     exchanges: Sequence[tuple[Sequence[Part], Sequence[Part]]] = ()
     changes: Sequence[MemoryChange] = ()
-    answered: KnownRequest | None = None
+    answered: Sequence[KnownRequest] = ()
     was_ended_by_skill: bool = True
 
     def utterances(self) -> list[Utterance]:

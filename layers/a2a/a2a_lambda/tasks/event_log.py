@@ -221,7 +221,9 @@ def apply(task: Task, events: Iterable[Event]) -> None:
     for event in events:
         if "message" in event:
             _move_question_to_history(task, message_ids)
-            task.setdefault("history", []).append(event["message"])
+            history = task.setdefault("history", [])
+            if event["message"] not in history[-1:]:  # the turn of the same message was lost before
+                history.append(event["message"])
             message_ids.add(event["message"]["messageId"])
         elif "statusUpdate" in event:
             _move_question_to_history(task, message_ids)

@@ -176,7 +176,7 @@ class Ending:
             reply=self._builder.parts,
             exchanges=self._builder.exchanges,
             changes=turn.memory.changes,
-            answered=self._claim.head.requests[-1],
+            answered=self._claim.head.requests,
             was_ended_by_skill=self._was_ended_by_skill,
         )
 
