@@ -343,3 +343,8 @@ def test_an_answer_with_other_arguments_is_not_the_argument(tmp_path: Path, text
     again = asyncio.run(agent.run(text, after=question))
     assert again.state == "input-required"
     assert asyncio.run(agent.run("Ann", after=again)).text == "Ann 3"
+
+
+def test_what_a_turn_continues_is_an_answer(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"after is the answer of an earlier agent\.run, not a str"):
+        run(tmp_path, "@skill\ndef hello(turn): ...", after="hi")

@@ -35,7 +35,7 @@ WRONG = {
     " return R(File('a.txt', b'1'))": "File inside a R would become JSON: return or",
     "return [[File('a.txt', b'1')]]": "File inside a list would become JSON: return or",
     "return Artifact('a', 'b', metadata={'k': object()})": "a dict cannot become JSON",
-    "return {'a': float('nan')}": "an output cannot be sent as JSON",
+    "return {'a': float('nan')}": "an output cannot be sent as JSON: JSON has no NaN and no infinity",
     "return {'a': object()}": "a dict cannot become JSON: Unable to serialize",
     "return {'a': b'\\xff'}": "a dict cannot become JSON: ",
     "a = {}; a['a'] = a; return a": "a dict cannot become JSON: Circular reference",
@@ -109,7 +109,7 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
     [
         ("turn.memory.visits = 1", AttributeError, "visits"),
         ("turn.memory.set('day', object())", TypeError, r"memory\['day'\] must be JSON"),
-        ("turn.memory.set('day', float('nan'))", ValueError, r"memory\['day'\] must be JSON"),
+        ("turn.memory.set('day', float('nan'))", ValueError, r"memory\['day'\] must be JSON.*no NaN"),
         ("turn.memory.set('day', {1: 'a', '1': 'b'})", ValueError, r"memory\['day'\] must be JSON"),
         ("turn.memory['visits'] = 1", TypeError, r"write turn.memory.set\('visits', …\)"),
         ("turn.memory.add('visits', 'a')", TypeError, "adds a number, not str"),

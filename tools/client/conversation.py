@@ -151,7 +151,7 @@ class Chat:
         skill, _, text = line.strip().partition(" ")
         skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
         if skill not in skills:
-            self._view.fail(f"there is no skill {skill}. There are {', '.join(skills)}")
+            self._view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
             return
         arguments: dict[str, str] = {}
         while parameter := PARAMETER.match(text):

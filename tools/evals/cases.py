@@ -135,15 +135,16 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
             case = content["cases"][loc[1]]
             name = case.get("name", loc[1] + 1) if isinstance(case, dict) else loc[1] + 1
             loc[:2] = [f"case {name}"]
-        text = str(EVALS_MISTAKES.get(detail["type"], detail["msg"]))
+        place = ".".join(map(str, loc)) or "the file"
+        text = f": {EVALS_MISTAKES.get(detail['type'], detail['msg'])}"
         if detail["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(loc[-1]), CASE_FIELDS, n=1)
-            text = f"is not a field{did_you_mean(str(loc[-1]), close)}"
+            text = f" is not a field{did_you_mean(str(loc[-1]), close)}"
         elif detail["type"] == "string_type" and "arguments" in loc:
             value = detail["input"]
             value = str(value) if isinstance(value, date) else json.dumps(value, default=str)
-            text = f"must be text: write {json.dumps(value)}"
-        mistakes.append(f"{'.'.join(map(str, loc)) or 'the file'}: {text}")
+            text = f": must be text: write {json.dumps(value)}"
+        mistakes.append(f"{place}{text}")
     return mistakes
 
 

@@ -54,8 +54,13 @@ def loads(body: bytes) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact UTF-8 JSON text of a value. Keys keep their order."""
-    return ENCODER.encode(value).encode()
+    """Compact UTF-8 JSON text of a value. Keys keep their order. Raises ValueError or TypeError."""
+    try:
+        return ENCODER.encode(value).encode()
+    except ValueError as error:
+        if str(error).startswith("Out of range float"):
+            raise ValueError("JSON has no NaN and no infinity") from None
+        raise
 
 
 def dumps_verified(value: Any) -> bytes:

@@ -61,7 +61,7 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
         ("cases: [{ name: a }]", "case a.message"),
         (
             "cases: [{ name: a, message: x, expect: { contain: y } }]",
-            "case a.expect.contain: is not a field; did you mean contains",
+            "case a.expect.contain is not a field; did you mean contains",
         ),
         ("cases: [{ name: a, message: x, expect: { matches: '(' } }]", "not a regular expression"),
         ("cases: [{ name: a, message: x, expect: { schema: { type: 7 } } }]", "not a JSON Schema"),

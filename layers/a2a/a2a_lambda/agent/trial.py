@@ -194,7 +194,9 @@ async def run(
     configuration: Configuration,
 ) -> Answer:
     """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
-    and nothing ends one of its waits."""
+    and nothing ends one of its waits; TypeError if `after` is no answer."""
+    if not isinstance(after, Answer | None):
+        raise TypeError(f"after is the answer of an earlier agent.run, not a {type(after).__name__}")
     if after is not None and (suspension := after.suspension) is not None:
         record = suspension.record.copy()  # a test may continue from the same answer in several ways
         replies = {**suspension.replies, **replies}

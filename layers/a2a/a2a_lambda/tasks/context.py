@@ -265,7 +265,7 @@ def apply_changes(memory: dict[str, Json], changes: Sequence[MemoryChange]) -> d
             case Add(key, number):
                 number_before = result.get(key, 0)
                 if isinstance(number_before, bool) or not isinstance(number_before, int | float):
-                    raise TypeError(f"memory[{key!r}] is not a number")
+                    raise TypeError(f"memory[{key!r}] is not a number, so nothing can be added to it")
                 result[key] = number_before + number
             case Put(key, value):
                 result[key] = value
