@@ -39,6 +39,14 @@ def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
             return
 
 
+class ChatConsole(Console):
+    """A console whose reader, such as `head`, may have enough."""
+
+    def on_broken_pipe(self) -> None:
+        # The tasks of a running event loop would each report an exception.
+        os._exit(141)  # the status of a program that a broken pipe ends, as in a2a.py
+
+
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
@@ -82,7 +90,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
 def main(environ: Mapping[str, str] = os.environ) -> int:
     with suppress(ImportError):  # absent on Windows, whose terminal does the same
         importlib.import_module("readline")  # the arrow keys, and what was written before
-    console = Console(highlight=False)
+    console = ChatConsole(highlight=False)
     try:
         return run(environ, console)
     except KeyboardInterrupt:

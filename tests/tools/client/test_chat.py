@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.probe.drawings import drawing
+from tests.conftest import ROOT
 from tests.helpers.dev_server import PATIENCE, DevServer
 from tests.helpers.project import copy_kit
 from tools.callers.a2a import VERSIONS
@@ -179,3 +180,34 @@ def test_a_server_that_runs_is_not_to_be_started(server: DevServer) -> None:
     assert (status, "Name one, as in AGENT=" in said) == (1, True)
     assert "start it in another terminal" not in said
     assert "start it in another terminal" in chat(server, URL="http://127.0.0.1:1", TEXT="hi")[1]
+
+
+ENDLESS = """
+import asyncio
+from tools.client.chat import ChatConsole
+
+
+async def main():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(show())
+
+
+async def show():
+    console = ChatConsole()
+    while True:
+        console.print("a line")
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_reader_that_has_enough_ends_it_quietly() -> None:
+    """As `head` does."""
+    command = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"a line\n"
+        process.stdout.close()
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert (errors, process.returncode) == (b"", 141)
