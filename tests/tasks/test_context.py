@@ -105,6 +105,8 @@ def test_the_replies_within_a_turn_are_known_and_no_old_request_comes_back() -> 
     replies = [{**known(f"reply {number}"), "at": float(number)} for number in range(3)]
     context = Context().after(record("turn", answered=replies))
     assert [entry["key"] for entry in context.requests] == ["reply 0", "reply 1", "reply 2"]
+    assert context.after(record("turn", answered=replies)) is context
+    assert context.after(record("next", answered=replies)).requests == context.requests
     newer = [{**known(f"newer {number}"), "at": 10.0 + number} for number in range(KEPT_REQUESTS)]
     context = context.after(record("others", answered=newer))
     later = context.after(record("later", answered=[*replies, {**known("last"), "at": 99.0}]))

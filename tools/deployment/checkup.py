@@ -157,7 +157,8 @@ class Checkup:
         except ClientError as error:
             if error.response["Error"]["Code"] != "NoSuchLifecycleConfiguration":
                 raise
-            yield "files expire", False, "the bucket has no lifecycle rule: deploy again"
+            text = "the bucket has no lifecycle rule: restore those of FileBucket in template.yaml"
+            yield "files last as long as tasks", False, text
             return
         days = min(
             (rule["Expiration"]["Days"] for rule in rules if "Days" in rule.get("Expiration", {})),
@@ -221,9 +222,7 @@ class Checkup:
         names = [alarm["AlarmName"] for alarm in alarms if alarm["StateValue"] == "ALARM"]
         text = ", ".join(names) or f"{len(alarms)} alarms"
         if any("SweepStoppedAlarm" in name for name in names):
-            text += (
-                "; SweepStoppedAlarm is on for some minutes after the first deployment: run this again then"
-            )
+            text += "; SweepStoppedAlarm is on for some minutes after the first deployment"
         yield "no alarm is on", bool(alarms) and not names, text
         has_actions = any(alarm.get("AlarmActions") for alarm in alarms)
         yield "alarms are sent", None, "to a topic" if has_actions else "no: AlarmTopicArn is empty"

@@ -173,7 +173,7 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         newest_version = {digest: version for version, digest in history[lead].items()}
         choices = ", ".join(
             f"{digest[:12]} ({lead}: version {newest_version[digest]})"
-            for digest in reversed(dict.fromkeys(order))
+            for digest in dict.fromkeys(reversed(order))
         )
         advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
         problem = (

@@ -128,9 +128,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
                 answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
             except (EOFError, RuntimeError):  # it is at its end, or closed
                 answer = ""
-                print()
+                print("\nthere is no terminal: YES=1 answers the question")
             if answer.strip() != "yes":
-                print("nothing was erased. Without a terminal, YES=1 answers the question")
+                print("nothing was erased")
                 return 1
         agents = [selection.agent]
         if selection.task and not selection.agent:

@@ -112,7 +112,10 @@ def _check_repository() -> None:
     if _run("git", "rev-parse", "--quiet", "--verify", "HEAD").returncode:
         raise ConfigurationError(NO_COMMIT)
     if not _run("git", "rev-parse", "--quiet", "--verify", "MERGE_HEAD").returncode:
-        raise ConfigurationError(f"a merge is still in progress. {FINISH} {GIVE_UP}")
+        raise ConfigurationError(
+            f"a merge is still in progress. {FINISH} To give up: git reset --hard, which discards every"
+            " change that is not committed"
+        )
     if git("ls-files", "--unmerged"):
         raise ConfigurationError(
             "there are conflicts: resolve them, and finish what git began, as git status explains"
@@ -292,7 +295,11 @@ def _newest_release() -> str:
     releases = _releases()
     if not releases:
         raise ConfigurationError("the kit's repository has no release: name a branch or a commit, as TO=main")
-    return max(releases, key=lambda name: [int(number) for number in name.removeprefix("v").split(".")])
+    return max(releases, key=_numbers_of)
+
+
+def _numbers_of(release: str) -> list[int]:
+    return [int(number) for number in release.removeprefix("v").split(".")]
 
 
 def _commit_of(name: str) -> str:
@@ -300,7 +307,7 @@ def _commit_of(name: str) -> str:
         process = _run("git", "rev-parse", "--quiet", "--verify", f"{candidate}^{{commit}}")
         if not process.returncode:
             return process.stdout.strip()
-    releases = ", ".join(sorted(_releases())) or "none"
+    releases = ", ".join(sorted(_releases(), key=_numbers_of)) or "none"
     raise ConfigurationError(
         f"the kit's repository has no release, tag, branch or commit {name!r}. Releases: {releases}"
     )

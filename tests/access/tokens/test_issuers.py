@@ -141,6 +141,7 @@ def test_an_owner_has_a_maximum_length() -> None:
         ({"url": "http://idp.example"}, "ISSUER=http"),
         ({"url": "https://<tenant>.example/"}, "replace what is in angle brackets"),
         ({"url": "https://login.microsoftonline.com/common/v2.0"}, "write its id instead of common"),
+        ({"url": "https://login.microsoftonline.com/consumers"}, "write its id instead of consumers"),
         ({"introspection": "http://idp.example"}, "INTROSPECTION=http"),
         ({"client": "c"}, "are for INTROSPECTION"),
         ({"secret": "NAME"}, "are for INTROSPECTION"),

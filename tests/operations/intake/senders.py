@@ -37,7 +37,13 @@ class Once:
         self.scope = Scope(scope.owner, "probe")
 
     def asked(
-        self, skill: str, body: str = "pay", key: str = "PAY-1", *, creates_task: bool = False, **fields: Any
+        self,
+        skill: str,
+        body: str = "pay",
+        key: str | None = "PAY-1",
+        *,
+        creates_task: bool = False,
+        **fields: Any,
     ) -> tuple[CallContext, Any]:
         made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         made.update(fields)  # type: ignore[typeddict-item]

@@ -14,8 +14,17 @@ from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
+from tests.helpers.rest import user_texts
 from tests.helpers.rpc import intent
-from tests.operations.intake.senders import Once, Send, fails
+from tests.operations.intake.senders import WINDOW, Once, Send, fails
+
+
+def test_the_same_message_to_a_task_that_has_ended_is_another_message(
+    send: Send, task_id: str, clock: Clock
+) -> None:
+    send("ping", taskId=task_id)
+    clock.now += WINDOW + 1
+    assert user_texts(send("ping", taskId=task_id)) == ["ping", "ping"]
 
 
 @pytest.fixture

@@ -22,8 +22,9 @@ from tests.operations.intake.senders import Once
 from tests.processes.death import dying_before_write
 
 
-def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> None:
-    """The task asks again, what it was about to do included."""
+@pytest.mark.parametrize("message_id", ["m", "another"])
+def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock, message_id: str) -> None:
+    """The task asks again, what it was about to do included. Some versions give the message a new id."""
     asked = once.send("patient", key="ASK")
     old_head = once.head(asked["id"])
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
@@ -33,7 +34,7 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock) -> N
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
     assert again["status"]["message"] == asked["status"]["message"]
     assert once.head(asked["id"]).pending == old_head.pending is not None
-    answered = once.send("", **reply)
+    answered = once.send("", **reply, messageId=message_id)
     assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
     stored = asyncio.run(once.service.get(once.scope, asked["id"])).task
     assert user_texts(answered) == user_texts(stored) == ["pay", "Ann"], "once, though it came twice"

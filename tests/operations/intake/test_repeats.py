@@ -27,6 +27,23 @@ from tests.helpers.rest import user_texts
 from tests.operations.intake.senders import WINDOW, Once, Send, fails
 
 
+@pytest.mark.parametrize("key", ["BOOK", ""])
+def test_bytes_that_come_again_while_their_task_runs_answer_no_question(
+    once: Once, clock: Clock, key: str
+) -> None:
+    """However long it runs, with a key or without."""
+    context = str(uuid.uuid4())
+    book: Any = {"body": "book a room", "key": key or None, "contextId": context}
+    first = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
+    assert isinstance(first, Claim)
+    other = once.send("patient", body="something else", key="OTHER", contextId=context)
+    clock.now += WINDOW + 1
+    again = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
+    assert isinstance(again, Head)
+    assert again.task_id == first.head.task_id
+    assert once.head(other["id"]).state == TaskState.INPUT_REQUIRED
+
+
 def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_question(
     once: Once, clock: Clock
 ) -> None:

@@ -99,8 +99,8 @@ def test_a_release_may_be_named() -> None:
 
 
 def test_the_releases_to_choose_from_are_listed_newest_first() -> None:
-    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}}, {"rpc": 3})
-    choices = rf"one of these: {TWO[:12]} \(rpc: version 2\), {ONE[:12]} \(rpc: version 1\)$"
+    client = Lambda({"rpc": {1: ONE, 2: TWO, 3: ONE, 4: THREE}}, {"rpc": 4})
+    choices = rf"one of these: {ONE[:12]} \(rpc: version 3\), {TWO[:12]} \(rpc: version 2\)$"
     with pytest.raises(ConfigurationError, match=choices):
         list(roll_back(functions_of(client), "zz"))
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.helpers.clock import until
 from tests.helpers.dev_server import PATIENCE, DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
@@ -211,22 +210,30 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
 
 
 def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while another one is slow to end, and without a grace: their requests would be cancelled."""
-    looks: list[tuple[str, float]] = []
+    """After one grace for all, also while another one is slow to end. Those that begin later get none: their
+    requests would be cancelled."""
+    steps: list[object] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        steps.append(seconds)
+        await sleep(0.01)
 
     async def stop(reason: str, *, after: float) -> None:
-        looks.append((reason, after))
+        steps.append((reason, after))
         await asyncio.Event().wait()
 
     async def go() -> None:
-        ending = asyncio.create_task(server_module._stop_all_turns())
-        await until(lambda: len(looks) >= 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", pause)
+            ending = asyncio.create_task(server_module._stop_all_turns())
+            while steps.count((ENDING, 0.0)) < 3:
+                await sleep(0)
         ending.cancel()
         await asyncio.wait([ending])
-        assert set(looks) == {(ENDING, 0.0)}
+        assert steps[0] == server_module.GRACE_SECONDS
+        assert set(steps[1:]) == {(ENDING, 0.0), server_module.POLL_SECONDS}
 
-    monkeypatch.setattr(server_module, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(server_module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(server_module, "stop_turns", stop)
     asyncio.run(go())
 

@@ -6,9 +6,8 @@
     context waits for an answer
     else                           a new task, whose id derives from the request
 
-A repeated request starts nothing. It finds the task that it made: in the head, or, if only a contextId led to
-the task, in the context. The id of a new task is the same for every retry, so the second of two simultaneous
-retries finds the head of the first. After the repeat window, the next id derives from the last one.
+A repeated request starts nothing. It finds the task that it made: see `own_tasks`. If only a contextId led to
+the task, the context knows the request.
 """
 
 import asyncio
@@ -24,6 +23,7 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
+from a2a_lambda.operations.own_tasks import find_answer, is_answer, next_task_id
 from a2a_lambda.operations.push_configs import store_push_config, with_push_config
 from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -37,7 +37,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import KnownRequest, context_of_task
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover
-from a2a_lambda.turns.recovery import find_newest_task, load_live_head, wait_for_claim
+from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
 """Working tasks of a context that are looked at, if a client can name none."""
@@ -103,15 +103,17 @@ class Intake:
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
         if context.waiting and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
-            waiting_head, own_head = await asyncio.gather(
+            since = self._store.clock() - self._repeat_seconds
+            waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                find_newest_task(self._store, call.scope, call.request, self._repeat_seconds),
+                find_answer(self._store, call.scope, call.request, since),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)
-            for head in filter(None, (waiting_head, own_head)):
-                if self.repeats(call, head.requests):
-                    return head
+            if waiting_head is not None and self.repeats(call, waiting_head.requests):
+                answer = waiting_head
+            if answer is not None:
+                return answer
             if waiting_head is not None and waiting_head.open_question:
                 try:
                     return await self._continue_task(call, request, waiting_head, context)
@@ -165,11 +167,8 @@ class Intake:
         *,
         chosen_id: str | None = None,
     ) -> Started:
-        """The first turn of a new task. chosen_id: the id that the client chose for it; None = it chose none.
-
-        The request itself may have made tasks before: their ids follow from each other, so this walks from
-        one to the next until it finds the task that answers the request, or an id that is free.
-        """
+        """The first turn of a new task; or the head of the task that answers the request already: see
+        `own_tasks`. chosen_id: the id that the client chose for it; None = it chose none."""
         place = await self._placement.choose(call, request, None)
         first: Head | None = None
         last: Head | None = None
@@ -196,13 +195,12 @@ class Intake:
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
-            # `repeats` comes first: it refuses an Idempotency-Key that came with another body.
-            if self.repeats(call, last.requests) or not last.is_stopped:
+            if is_answer(last, call.request, self._store.clock() - self._repeat_seconds):
                 return last
-            # Each earlier task of this request ended long ago, or its run died. The first one remembers
-            # where the walk ended, so that the next repetition need not walk again.
+            # The first of the request's tasks remembers where the walk ended, so that the next repetition
+            # need not walk again.
             first = first or last
-            task_id = last.successor or call.request.task_id(task_id)
+            task_id = next_task_id(last, call.request)
         if first is not None and first.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await threads.run(self._store.update_head, replace(first, successor=task_id))
@@ -258,10 +256,12 @@ class Intake:
         task, _ = await threads.run(self._store.get_task, head)
         turn_id, seen_context = await self._choose_turn(call, context, head=head)
         message = call.message_event(request, head, turn_id, place)
+        # A turn that was lost begins its artifacts anew, and its message replaces the lost one.
+        if is_again := turn_id == head.turn_id:
+            message["again"] = True
         # A new epoch, so that nothing which an earlier run may still write counts. The closing status before
         # this turn, usually a question, becomes an event of the log.
-        # A turn that was lost begins its artifacts anew.
-        count = head.artifact_count if turn_id == head.turn_id else len(task.get("artifacts", []))
+        count = head.artifact_count if is_again else len(task.get("artifacts", []))
         base = replace(head.with_new_epoch(), artifact_count=count)
         base = replace(base, reopened_at=base.committed + 1)
         events = [head.closing_event(), message]

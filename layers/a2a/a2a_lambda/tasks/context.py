@@ -103,10 +103,11 @@ class Context:
         Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have
         filled it meanwhile.
         """
-        in_order = sorted((*self.requests, *record.answered), key=lambda request: request["at"])
-        by_key = {request["key"]: request for request in in_order}  # the newest, if it came again
-        requests = tuple(request for request in in_order if by_key[request["key"]] is request)
-        requests = requests[-KEPT_REQUESTS:]
+        known: dict[str, KnownRequest] = {}
+        for request in sorted((*self.requests, *record.answered), key=lambda request: request["at"]):
+            known.pop(request["key"], None)  # the newest counts, if it came again
+            known[request["key"]] = request
+        requests = tuple(known.values())[-KEPT_REQUESTS:]
         turn_id = record.turn_id
         if turn_id in self.turns:
             return self if requests == self.requests else replace(self, requests=requests)

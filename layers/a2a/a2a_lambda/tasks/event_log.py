@@ -222,8 +222,9 @@ def apply(task: Task, events: Iterable[Event]) -> None:
         if "message" in event:
             _move_question_to_history(task, message_ids)
             history = task.setdefault("history", [])
-            if event["message"] not in history[-1:]:  # the turn of the same message was lost before
-                history.append(event["message"])
+            if event.get("again"):
+                del history[-1:]
+            history.append(event["message"])
             message_ids.add(event["message"]["messageId"])
         elif "statusUpdate" in event:
             _move_question_to_history(task, message_ids)

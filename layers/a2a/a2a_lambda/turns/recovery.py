@@ -21,7 +21,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, REPLY_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -57,22 +57,6 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
         newer = await load_live_head(store, head.scope, head.task_id)
         events = await threads.run(store.get_events, newer, after=after)
     return newer, events
-
-
-async def find_newest_task(
-    store: Store, scope: Scope, request: RequestIdentity, repeat_seconds: float
-) -> Head | None:
-    """Head of the newest task that a request has made, or None. The ids of its tasks follow from each other.
-
-    repeat_seconds: see `Intake`. Raises InvalidParams for an Idempotency-Key that came with another body.
-    """
-    newest, task_id = None, request.task_id()
-    while (head := await threads.run(store.get_head, scope, task_id)) is not None:
-        newest = head
-        if not head.is_stopped or request.repeats(head.requests, since=store.clock() - repeat_seconds):
-            break
-        task_id = head.successor or request.task_id(task_id)
-    return newest
 
 
 async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> Head:

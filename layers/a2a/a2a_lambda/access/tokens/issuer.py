@@ -17,8 +17,8 @@ from a2a_lambda.protocol.model import Json, text_in
 
 ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
-ENTRA_ENDPOINT = re.compile(r"https://login\.microsoftonline\.com/(common|organizations|consumers)/")
-"""Endpoints of many tenants, which no token names."""
+ENTRA_ENDPOINT = re.compile(r"https://login\.microsoftonline\.com/(common|organizations|consumers)(/|$)")
+"""Endpoints that stand for a tenant, and are in no token."""
 
 IAM = "iam"
 """Begins the owners of callers whom AWS has authenticated. No issuer of tokens has this name."""
