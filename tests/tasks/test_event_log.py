@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Event, Part, Task, TaskState, status, text_message
+from a2a_lambda.protocol.model import Event, Message, Part, Role, Task, TaskState, status, text_message
 from a2a_lambda.tasks.event_log import (
     ENTRY_BYTES,
     GROUPED_CHUNKS,
@@ -203,6 +203,22 @@ def test_a_question_that_was_answered_is_history() -> None:
     silent = task_of([status_event(ASKING, "Which?"), status_event(DONE)])
     assert [message["parts"] for message in silent["history"]] == [[{"text": "Which?"}]]
     assert "history" not in task_of([status_event(WORKING, "Reading."), status_event(DONE)])
+
+
+def test_a_message_that_came_again_replaces_its_lost_copy_and_nothing_else() -> None:
+    """The same bytes are another message if no turn of theirs was lost."""
+
+    def message(text: str, name: str) -> Message:
+        return Message(messageId=name, role=Role.USER, parts=[Part(text=text)])
+
+    lost, reply, again = message("book", "lost"), message("Oslo", "reply"), message("book", "again")
+    for earlier, history in (([lost], [again]), ([lost, reply], [lost, reply, again]), ([], [again])):
+        task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+        apply(task, [*(Event(message=each) for each in earlier), Event(message=again, again=True)])
+        assert task["history"] == history
+    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    apply(task, [Event(message=lost), Event(message=again)])
+    assert task["history"] == [lost, again]
 
 
 def test_a_question_is_looked_up_in_the_history_and_not_searched_for() -> None:

@@ -156,9 +156,9 @@ class Event(TypedDict, total=False):
 
     past: is beside a status that the task has left since, so that it ends no stream.
     The log has more, which clients do not see. options: is beside the message of a turn that does not run in
-    its request. again: is beside a message whose turn was lost before, and which replaces the lost one in the
-    history. mark: position of an output in a durable turn; see `tasks/replay`. callback: a reply to such a
-    turn. context: what such a turn sees of its conversation.
+    its request. again: is beside a message whose turn was lost before; it replaces the lost one, if that is
+    the last of the history. mark: position of an output in a durable turn; see `tasks/replay`. callback: a
+    reply to such a turn. context: what such a turn sees of its conversation.
     """
 
     past: bool

@@ -222,8 +222,9 @@ def apply(task: Task, events: Iterable[Event]) -> None:
         if "message" in event:
             _move_question_to_history(task, message_ids)
             history = task.setdefault("history", [])
-            if event.get("again"):
-                del history[-1:]
+            # Its turn may have had replies since, which stay.
+            if event.get("again") and history and history[-1]["parts"] == event["message"]["parts"]:
+                history.pop()
             history.append(event["message"])
             message_ids.add(event["message"]["messageId"])
         elif "statusUpdate" in event:
