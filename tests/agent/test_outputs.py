@@ -316,7 +316,7 @@ def test_many_chunks_are_composed_in_linear_time() -> None:
         assert reply.parts == [{"text": "word " * count}]
         return reply
 
-    assert cpu_seconds(lambda: compose(40_000)) < 7 * cpu_seconds(lambda: compose(10_000))
+    assert cpu_seconds(lambda: compose(100_000)) < 7 * cpu_seconds(lambda: compose(25_000))
 
 
 @pytest.mark.parametrize(

@@ -88,4 +88,4 @@ def test_a_large_event_is_parsed_in_linear_time() -> None:
     def seconds_of(megabytes: int) -> float:
         return cpu_seconds(lambda: asyncio.run(read(megabytes)))
 
-    assert seconds_of(20) < 7 * seconds_of(5)
+    assert seconds_of(40) < 7 * seconds_of(10)

@@ -32,6 +32,14 @@ def artifact_of(head: Head) -> TaskArtifactUpdateEvent:
     )
 
 
+def create_asking(store: Store, scope: Scope) -> Head:
+    """Head of a new task whose only event is its question."""
+    question = status(TaskState.INPUT_REQUIRED, store.clock())
+    head = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
+    store.create_head(head)
+    return head
+
+
 def test_looks_at_a_silent_task_become_rarer(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,9 +157,7 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task is stopped at both looks, but not with the same event."""
-    question = status(TaskState.INPUT_REQUIRED, store.clock())
-    head = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
-    store.create_head(head)
+    head = create_asking(store, scope)
     now, pauses = 1_000.0, list[float]()
 
     async def sleep(pause: float) -> None:
@@ -161,13 +167,13 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
         if len(pauses) == 1:
             store.update_head(head.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
 
-    async def followed() -> list[Event]:
+    async def read() -> list[Event]:
         return [event async for _, event in follow.follow(store, head, answer_wait=60)]
 
     monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
-    ended = asyncio.run(followed())[-1]
-    assert ended["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    end = asyncio.run(read())[-1]
+    assert end["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     assert len(pauses) == 1
 
 
@@ -175,9 +181,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No one has answered, so the question is still the last event of the log."""
-    question = status(TaskState.INPUT_REQUIRED, store.clock())
-    asking = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
-    store.create_head(asking)
+    asking = create_asking(store, scope)
     working = status(TaskState.WORKING, store.clock())
     running = replace(asking.with_events_after([asking.closing_event()]), status=working)
     running = replace(running, holder="a run", lease=store.clock() + 600)
@@ -194,7 +198,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
         if len(pauses) == 6:
             store.update_head(running.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
 
-    async def followed() -> list[int]:
+    async def read_looks() -> list[int]:
         return [
             len(pauses)
             async for _, event in follow.follow(store, asking, answer_wait=60)
@@ -202,4 +206,4 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
         ]
 
     monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
-    assert asyncio.run(followed()) == [2], "while the turn runs"
+    assert asyncio.run(read_looks()) == [2], "while the turn runs"

@@ -38,8 +38,8 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
     times = [task["status"]["timestamp"] for task in found["tasks"]]
     assert times == sorted(times, reverse=True)
     for options in ("includeArtifacts=true", "includeArtifacts=true&historyLength=0"):
-        whole = rest.call("GET", f"tasks?{options}")
-        assert all("artifacts" in task for task in whole["tasks"])
+        page = rest.call("GET", f"tasks?{options}")
+        assert all("artifacts" in task for task in page["tasks"])
 
 
 def test_a_task_whose_last_turn_is_a_message_stays_in_the_list(rest: Rest) -> None:

@@ -76,10 +76,10 @@ class RunBench:
     async def follow(
         self, task_id: str, after: int | None = None, *, needs_running: bool = False
     ) -> list[Published]:
-        found = await self.service.subscribe(
+        subscription = await self.service.subscribe(
             self.scope, task_id, after=after, deadline=None, needs_running=needs_running
         )
-        return [published async for published in found.events]
+        return [published async for published in subscription.events]
 
     def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
         """Let the nth put of such a key fail, with the write made or not."""

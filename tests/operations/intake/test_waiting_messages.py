@@ -161,8 +161,8 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
 
     async def end(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
         context = store.get_context(once.scope, "c")
-        said = Utterance("agent", [Part(text="booked")], head.task_id)
-        store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(said,)))
+        reply = Utterance("agent", [Part(text="booked")], head.task_id)
+        store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(reply,)))
         completed = status(TaskState.COMPLETED, store.clock())
         return store.update_head(running.with_closing_status(completed, running.sequence))
 

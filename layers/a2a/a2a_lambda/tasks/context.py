@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Literal
 
 from a2a_lambda import strictjson
@@ -103,11 +104,11 @@ class Context:
         Raises TypeError if the memory cannot be changed as the turn says, MemoryFull if other turns have
         filled it meanwhile.
         """
-        known: dict[str, KnownRequest] = {}
-        for request in sorted((*self.requests, *record.answered), key=lambda request: request["at"]):
-            known.pop(request["key"], None)  # the newest counts, if it came again
-            known[request["key"]] = request
-        requests = tuple(known.values())[-KEPT_REQUESTS:]
+        by_key: dict[str, KnownRequest] = {}
+        for request in sorted((*self.requests, *record.answered), key=itemgetter("at")):
+            by_key.pop(request["key"], None)  # the newest counts, if it came again
+            by_key[request["key"]] = request
+        requests = tuple(by_key.values())[-KEPT_REQUESTS:]
         turn_id = record.turn_id
         if turn_id in self.turns:
             return self if requests == self.requests else replace(self, requests=requests)
