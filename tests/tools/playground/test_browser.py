@@ -284,8 +284,10 @@ def test_the_time_of_a_stream_is_linear(page: "Page") -> None:
             }
             return performance.now() - began;
           };
+          // What else the machine does disturbs some of the runs.
+          const least = (chunks) => Math.min(run(chunks), run(chunks), run(chunks));
           run(1000);
-          return [run(10000), run(40000)];
+          return [least(10000), least(40000)];
         }"""
     )
     assert long < 10 * short
