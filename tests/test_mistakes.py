@@ -229,7 +229,7 @@ def test_a_card_that_is_none(tmp_path: Path, card: str) -> None:
 
 def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(city: str): return city"))
-    with pytest.raises(ValueError, match="no skill 'helo'; did you mean hello\\? There are: hello"):
+    with pytest.raises(ValueError, match="no skill 'helo'; did you mean hello\\? Skills: hello"):
         asyncio.run(agent.run(skill="helo"))
     with pytest.raises(ValueError, match="no parameter 'citty'; did you mean city\\? It has: city"):
         asyncio.run(agent.run(skill="hello", slots={"citty": "Paris"}))

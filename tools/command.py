@@ -97,7 +97,7 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
     folders = agent_folders(agents)
     if name not in folders:
         names = ", ".join(folders) or "none"
-        raise ConfigurationError(f"there is no agent {name!r}. There are: {names}")
+        raise ConfigurationError(f"there is no agent {name!r}. Agents: {names}")
     return folders[name]
 
 

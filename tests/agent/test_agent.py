@@ -124,7 +124,7 @@ def test_a_wrapper_with_an_id_of_its_own_is_another_skill(tmp_path: Path) -> Non
     agent = Agent.load(write(tmp_path, code, card))
     assert asyncio.run(agent.run("hi")).text == "hello"
     assert asyncio.run(agent.run("hi", skill="hello-loud")).text == "hello!"
-    with pytest.raises(TypeError, match="a message is text, not a dict: data goes into parts="):
+    with pytest.raises(TypeError, match="a message must be a string, not a dict: data goes into parts="):
         asyncio.run(agent.run({"a": 1}))  # type: ignore[arg-type]
 
 
@@ -346,5 +346,5 @@ def test_an_answer_with_other_arguments_is_not_the_argument(tmp_path: Path, text
 
 
 def test_what_a_turn_continues_is_an_answer(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"after is the answer of an earlier agent\.run, not a str"):
+    with pytest.raises(TypeError, match=r"after must be the answer of an earlier agent\.run, not a str"):
         run(tmp_path, "@skill\ndef hello(turn): ...", after="hi")

@@ -221,7 +221,7 @@ def test_a_key_of_the_memory_is_text(key: Any) -> None:
     """Stored as JSON it would be another key, and a counter would begin again in every turn."""
     memory = Memory({})
     for change in (lambda: memory.set(key, 1), lambda: memory.add(key), lambda: memory.delete(key)):
-        with pytest.raises(TypeError, match=r"a memory key must be text: write str\("):
+        with pytest.raises(TypeError, match=r"a memory key must be a string: write str\("):
             change()
     assert memory.changes == []
 

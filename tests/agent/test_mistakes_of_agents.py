@@ -298,7 +298,7 @@ def test_a_test_fails_for_an_agent_that_no_build_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, None])
 def test_a_slot_is_a_text(tmp_path: Path, value: Any) -> None:
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn, x: str): return x"))
-    with pytest.raises(TypeError, match=r"the slot 'x' is text, not a .*: write its text"):
+    with pytest.raises(TypeError, match=r"the slot 'x' must be a string, not a .*: write a string"):
         asyncio.run(agent.run(slots={"x": value}))
 
 

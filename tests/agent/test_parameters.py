@@ -293,7 +293,7 @@ def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:
 @pytest.mark.parametrize("choices", ['"SML"', "[1, 2]", "[object()]"])
 def test_choices_are_texts(tmp_path: Any, choices: str) -> None:
     code = f'@skill\ndef hello(turn): return Ask("Which?", choices={choices})'
-    with pytest.raises(TypeError, match="list of texts"):
+    with pytest.raises(TypeError, match="list of strings"):
         run(Agent.load(write(tmp_path, code)), {"text": "hi"})
 
 

@@ -238,7 +238,7 @@ def test_a_schedule_is_started_by_hand(deploy: Callable[[str], Containers]) -> N
     assert asyncio.run(triggers.fire("hello", "hourly", "key")) == first
     assert asyncio.run(triggers.fire("hello", "hourly", "another")) != first
     assert len(kit.tasks()) == 2
-    with pytest.raises(RouteNotFound, match="There are: hello/hourly"):
+    with pytest.raises(RouteNotFound, match="Schedules: hello/hourly"):
         asyncio.run(triggers.fire("hello", "daily", "key"))
     [entry] = triggers.describe()
     assert entry["next"] == "2026-03-02T13:00:00.000Z"

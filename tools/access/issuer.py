@@ -57,7 +57,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         issuers.remove(name)
         return f"removed {name}. Functions that have loaded it may accept its tokens for up to two minutes"
     if not environ.get("ISSUER"):
-        raise ConfigurationError("add ISSUER=…: the URL that its tokens have as iss")
+        raise ConfigurationError("add ISSUER=…: the iss claim of its tokens")
     issuer = Issuer(
         name=name,
         url=environ["ISSUER"],
@@ -75,7 +75,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     for other in issuers.list():
         if other.url == issuer.url and other.name != name:
             raise ConfigurationError(
-                f"{other.name} is this issuer already: remove it first, or change that one"
+                f"{other.name} already has this ISSUER: change it with NAME={other.name}, or remove it first"
             )
         if issuer.introspection and other.introspection and other.name != name:
             raise ConfigurationError(
@@ -96,7 +96,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         answer = f"warning: {error}. The issuer is saved, but was not asked"
     except TokenRefused:  # some issuers refuse the question because of what is asked about
         answer = (
-            "warning: it does not understand a question about a token, but it is saved. Check that"
+            "warning: the introspection endpoint rejected a test request; the issuer is saved. Check that"
             " INTROSPECTION is the URL of its introspection endpoint"
         )
     except KeysUnavailable as error:

@@ -70,7 +70,7 @@ def overrides_of(stage: Mapping[str, Any]) -> list[str]:
     texts = [overrides] if isinstance(overrides, str) else overrides
     place = f"{SAMCONFIG}: parameter_overrides of {stage['stack_name']}"
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ConfigurationError(f'{place}: write a list of texts, such as ["LogDays=7"]')
+        raise ConfigurationError(f'{place}: write a list of strings, such as ["LogDays=7"]')
     try:
         return [word for text in texts for word in shlex.split(text)]
     except ValueError as error:
@@ -111,7 +111,7 @@ def check_agent_names(names: Iterable[str], choices: Collection[str]) -> None:
         if name not in choices:
             hint = did_you_mean(name, choices)
             raise ConfigurationError(
-                f"AgentNames: there is no agent {name!r}{hint} There are: {', '.join(choices)}"
+                f"AgentNames: there is no agent {name!r}{hint} Agents: {', '.join(choices)}"
             )
 
 

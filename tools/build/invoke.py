@@ -122,7 +122,7 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
         return event, function_of(event)
     except FileNotFoundError:
         paths = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
-        raise ConfigurationError(f"there is no file {names[0]}; there are {paths}") from None
+        raise ConfigurationError(f"there is no file {names[0]}. Events: {paths}") from None
     except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{names[0]} is not an event of API Gateway: {error!r}") from None
 

@@ -17,7 +17,8 @@ KIT_MB = 65
 """Size of the kit's own layers and code, rounded up. make build says it exactly."""
 
 TOO_LARGE = """Lambda refuses more than {limit} MB. Give each stage the agents that it serves (AgentNames in
-samconfig.toml: docs/forking.md, Agents that need more), or deploy an image: make image."""
+samconfig.toml: docs/forking.md, Agents that need more memory, packages or isolation), or deploy an
+image: make image."""
 
 
 def sizes_of(install: Callable[[str], None]) -> dict[str, int]:

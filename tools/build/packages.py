@@ -51,7 +51,8 @@ CONFLICT = """no version of {packages} fits the versions that the kit uses.
 
 {reason}
 
-Ask for a different version, or move the agent to a separate fork: docs/forking.md, Agents that need more."""
+Ask for a different version, or move the agent to a separate fork: docs/forking.md, Agents that need more
+memory, packages or isolation."""
 
 NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
 
@@ -115,7 +116,7 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
         print(f"added {name} {versions[name]}")
     others = sorted(versions.keys() - old_versions.keys() - names)
     if others:
-        print(f"and what it needs: {', '.join(others)}")
+        print(f"and its dependencies: {', '.join(others)}")
     changes = [
         f"{name} {old_versions[name]} → {version}"
         for name, version in sorted(versions.items())
@@ -327,7 +328,7 @@ def _requirement(text: str) -> Requirement:
         return Requirement(text)
     except InvalidRequirement as error:
         if "://" in text:
-            raise ConfigurationError(f"write the package's name before its url: name @ {text}") from None
+            raise ConfigurationError(f"write the package's name before its URL: name @ {text}") from None
         raise ConfigurationError(
             f"{text!r} is not the name of a package, such as openai>=2: {error}"
         ) from None

@@ -48,7 +48,7 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
     if parameters["Files"] != "true":
         bucket = stack.outputs_of(name).get("FileBucketName", "")
         yield (
-            f"the bucket {bucket} stays, and nothing knows it any more: tasks lose their files, and make"
+            f"the bucket {bucket} stays, but the stack no longer uses it: tasks lose their files, and make"
             " erase does not delete them. Delete the bucket by hand when its files may go"
         )
     elif (key := old_parameters.get("TableKeyArn")) and key != parameters["TableKeyArn"]:
@@ -118,8 +118,8 @@ def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
     if (kind == "Image") is not is_image:
         _check_executions(name, "IMAGE=1" if is_image else "A deployment without IMAGE=1")
         yield (
-            f"the functions are of type {kind} now, so CloudFormation replaces each: their versions go, so"
-            " that no rollback can return to them, and the URL of FunctionUrl changes"
+            f"the functions are of type {kind} now, so CloudFormation replaces each: their versions are"
+            " deleted, so that no rollback can return to them, and the function URL changes"
         )
 
 

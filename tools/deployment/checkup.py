@@ -84,13 +84,13 @@ class Checkup:
         yield "one stage", [stage["stageName"] for stage in stages] == ["live"], names
         settings = stages[0].get("methodSettings", {}).get("*/*", {})
         rate = settings.get("throttlingRateLimit", 0)
-        yield "it is throttled", rate > 0, f"{rate:g} requests a second and method"
+        yield "throttling is on", rate > 0, f"{rate:g} requests a second and method"
         if "Domain" in self.resources:
             is_disabled = api.get_rest_api(restApiId=self.resources["Api"]).get(
                 "disableExecuteApiEndpoint", False
             )
             yield (
-                "its own url is disabled",
+                "the API's own URL is disabled",
                 is_disabled,
                 "the domain is the only way in" if is_disabled else "it bypasses the domain",
             )
@@ -117,7 +117,7 @@ class Checkup:
             yield f"{name} serves a version", is_active and alias["FunctionVersion"].isdigit(), text
         core = {release for name, release in releases.items() if name != DURABLE}
         yield (
-            "they are all from one release",
+            "all functions run the same release",
             len(core) == 1,
             "" if len(core) == 1 else f"they differ: make rollback STACK={self.stack}, or deploy again",
         )
@@ -188,7 +188,7 @@ class Checkup:
         issuers = IssuerRegister(client, path).list()
         hint = f"make key NAME=… STACK={self.stack}"
         yield (
-            "callers have a way in",
+            "callers can sign in",
             bool(keys or issuers),
             f"keys: {len(keys)}, issuers of tokens: {len(issuers)}" if keys or issuers else hint,
         )

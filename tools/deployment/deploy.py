@@ -151,7 +151,7 @@ def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool)
         minor, least_minor = (int(text.partition(".")[2]) for text in (version, least))
         if not is_image and parameters[name] != off and minor < least_minor:
             raise ConfigurationError(
-                f"LAMBDA_PYTHON={version}: Lambda has {feature} for Python {least} and later: set"
+                f"LAMBDA_PYTHON={version}: Lambda offers {feature} for Python {least} and later. Set"
                 f" LAMBDA_PYTHON={least}, or {name}={off}"
             )
 
@@ -183,14 +183,15 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
     background_concurrency = sum(int(parameters[f"{name}Concurrency"]) for name in ("Worker", "Notifier"))
     if account_limit < SMALL_CONCURRENCY:
         yield (
-            f"the account is limited to {account_limit} concurrent executions in {region}, so an owner gets"
-            f" at most {parameters['StreamsPerOwner']} streams, and background work {background_concurrency}"
-            f" executions. Request 1,000: {QUOTA} --desired-value 1000 --region {region}"
+            f"the account is limited to {account_limit} concurrent executions in {region}, so each owner is"
+            f" limited to {parameters['StreamsPerOwner']} streams, and background work to"
+            f" {background_concurrency} executions. Request 1,000: {QUOTA} --desired-value 1000 --region"
+            f" {region}"
         )
     if background_concurrency > account_limit // 2:
         yield (
             f"WorkerConcurrency and NotifierConcurrency may use {background_concurrency} of the account's"
-            f" {account_limit} concurrent executions in {region}: calls may find none free"
+            f" {account_limit} concurrent executions in {region}: calls may be throttled"
         )
     if not account.logs_role and parameters["AccessLogs"] == "true":
         raise ConfigurationError(
@@ -301,7 +302,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         arguments = command(environ, {**parameters, "DeletionProtection": "false"})
         if status := environments.run_sam(*arguments):
             return status
-        print("the stack is deployed; now its table gets deletion protection")
+        print("the stack is deployed; turning on its table's deletion protection")
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]

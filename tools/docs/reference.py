@@ -93,7 +93,8 @@ def turn_page() -> str:
                 assert value.fget is not None
                 signature = f"{name}.{member}: {_type(inspect.signature(value.fget).return_annotation)}"
             else:
-                signature = f"{name}.{_signature(value)}"
+                result = inspect.signature(value).return_annotation
+                signature = f"{name}.{_signature(value)} -> {_type(result)}"
             parts += [f"## {name}.{member}", _code(signature), _text(value)]
     for kind in (a2a_lambda.Retry, a2a_lambda.Reply):
         parts += [f"## {kind.__name__}", _code(_signature(kind, kind.__name__)), _text(kind)]

@@ -52,7 +52,7 @@ def _check_skills(folder: Path, cases: list[Case]) -> None:
     for skill in names.keys() - ids:
         raise ConfigurationError(
             f"{folder / NAME}: case {names[skill]}: there is no skill {skill!r}{did_you_mean(skill, ids)}"
-            f" There are: {', '.join(sorted(ids))}"
+            f" Skills: {', '.join(sorted(ids))}"
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
 from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
 from tools.build import packages
@@ -68,6 +69,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     lines = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
     for line in lines:
         print(line)
+    print(f"""
+Next: make run, then make chat AGENT={name} in another terminal. Edit {agents / name / "agent.py"};
+make test AGENT={name} runs its test""")
     return 0
 
 
@@ -85,7 +89,8 @@ def copy_recipe(
     ConfigurationError: then there is no new agent."""
     recipes = sorted(path.parent.name for path in recipe.parent.glob("*/agent.py"))
     if recipe.name not in recipes:
-        raise ConfigurationError(f"there is no recipe {recipe.name!r}. There are {', '.join(recipes)}")
+        hint = did_you_mean(recipe.name, recipes)
+        raise ConfigurationError(f"there is no recipe {recipe.name!r}{hint} Recipes: {', '.join(recipes)}")
     _check_absent(agents, name)
     requirements = recipe / "packages.txt"
     if requirements.exists():
@@ -105,10 +110,12 @@ def copy_recipe(
         f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
     if Agent.load(agents / name).card.durable_skills:
-        todo.append('"ExecutionTimeout=2592000" in parameter_overrides of each stage in samconfig.toml')
+        todo.append(
+            'for AWS: add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'
+        )
     if todo:
-        report += ["It needs:", *(f"  {command}" for command in todo)]
-    return [*report, f"What each line does: {recipe}/README.md"]
+        report += ["Before you run it:", *(f"  {command}" for command in todo)]
+    return [*report, f"{recipe}/README.md explains the code."]
 
 
 def _names_in(pattern: str, code: str) -> list[str]:
@@ -151,8 +158,10 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
         card = agents / other / "card.yaml"
         lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
         card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
-        report.append(f"changed {card}: with several agents, one says `default: true`")
-    return [*report, "", f"Next: make run, and edit {folder / 'agent.py'}. Its test: make test AGENT={name}"]
+        report.append(
+            f"added `default: true` to {card}, because one of several agents must answer at the root"
+        )
+    return report
 
 
 if __name__ == "__main__":

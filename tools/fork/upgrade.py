@@ -78,7 +78,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         listing = f"\n\nwith the commit of one of\n{commits}"
         raise ConfigurationError(UNRELATED.format(commit="<commit>", releases=listing))
     if base == commit:
-        print(f"this fork has {target} already")
+        print(f"this fork already contains {target}")
         return 0
     head = git("rev-parse", "HEAD")
     _merge(base, head, commit)

@@ -356,7 +356,7 @@ class WaitIsOver(InvalidRequest):
 class NotFromOrigin(InvalidRequest):
     """The request did not come through the deployment's CDN."""
 
-    status, title = 403, "Not through the public address"
+    status, title = 403, "The request did not come through the public address"
 
 
 class Unavailable(ProtocolError):

@@ -41,7 +41,7 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
         assert "task=" in shown["coach"]
     assert shown["pieces"] == shown["progress"][: len("0 1 2 ")] == "0 1 2 "
     assert (shown["boom"], shown["left"]) == (True, True)
-    assert "there are: ai-repeat" in shown["unknown"]
+    assert "Tools: ai-repeat" in shown["unknown"]
     headers = {"X-API-Key": KEY, "A2A-Version": "1.0"}
     give_up_at = time.monotonic() + PATIENCE
     while True:  # the call that the client left, the latest but for the ones that ended

@@ -60,7 +60,7 @@ def test_an_issuer_is_added_changed_and_removed(
     )
     run(NAME="idp", ISSUER=provider.url, AUDIENCE=AUDIENCE, OWNER="oid")
     assert f"audience {AUDIENCE}  owner oid  scopes none  agents all" in run()[1]
-    assert "idp is this issuer already" in run(NAME="b", ISSUER=provider.url, AUDIENCE="a")[1]
+    assert "idp already has this ISSUER" in run(NAME="b", ISSUER=provider.url, AUDIENCE="a")[1]
     assert "removed idp" in run(NAME="idp", REMOVE="1")[1]
     assert run(NAME="idp", REMOVE="1") == (1, "error: there is no issuer 'idp'\n")
 
@@ -102,7 +102,7 @@ def test_one_of_several_servers_is_named_by_its_port(
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "OWNER": "email"}, "choose sub, oid or uid"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "nobody"}, "no agent 'nobody'"),
         ({"NAME": "a", "ISSUER": "https://x", "AUDIENCE": "a", "AGENTS": "."}, "no agent '.'"),
-        ({"NAME": "a", "ISSUER": "https://[::1", "AUDIENCE": "a"}, "this is not a valid url"),
+        ({"NAME": "a", "ISSUER": "https://[::1", "AUDIENCE": "a"}, "this is not a valid URL"),
     ],
 )
 def test_a_mistake_says_what_to_write(run: Run, environ: dict[str, str], words: str) -> None:

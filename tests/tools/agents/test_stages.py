@@ -80,7 +80,7 @@ def test_a_name_that_comes_twice_counts_once() -> None:
         ("# \u00e9".encode("latin-1"), "samconfig.toml is not UTF-8: save it as UTF-8"),
         (
             TWO.replace("[\"LogDays='7'\"]", "[1]").encode(),
-            "parameter_overrides of a-all: write a list of texts",
+            "parameter_overrides of a-all: write a list of strings",
         ),
         (TWO.replace('"eu-west-1"', "5").encode(), 'region of all must be text: write region = "5"'),
         (TWO.replace("LogDays='7'", "LogDays='7").encode(), "parameter_overrides of a-all: No closing"),

@@ -54,7 +54,7 @@ def test_an_agent_is_tested_by_its_name(
     assert calls == [("-m", "pytest", "-n", "0", "functions/agents/shop", "-k", "a b")]
     for name in ("shoe", "left", "../agents/shop"):  # git leaves a folder in which there is a __pycache__
         assert checks.main(["a2a", "test"], {"AGENT": name}) == 1
-        assert f"there is no agent {name!r}. There are: shop" in capsys.readouterr().err
+        assert f"there is no agent {name!r}. Agents: shop" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,7 @@ def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch:
     none = {"ExecutionTimeout": "0"}
     deploy.check_agents({"AgentNames": "report", **none})
     deploy.check_agents({"AgentNames": "", **none})
-    with pytest.raises(
-        ConfigurationError, match=r"no agent 'reprot'; did you mean report\? There are: report"
-    ):
+    with pytest.raises(ConfigurationError, match=r"no agent 'reprot'; did you mean report\? Agents: report"):
         deploy.check_agents({"AgentNames": "report, reprot", **none})
 
 

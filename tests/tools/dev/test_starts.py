@@ -150,7 +150,7 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
     server.until(lambda: "* * * * *" in fire())
     assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ +reports", fire())
     assert "started: task" in fire(AGENT="nightly", SCHEDULE="nightly")
-    assert "There are: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
+    assert "Schedules: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
     assert "give both" in fire(AGENT="nightly")
     secret = server.key(NAME="reports").split()[0]
     assert secret.startswith("a2a_")

@@ -133,7 +133,7 @@ def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
 
 
 def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no recipe 'nope'\. There are .*bedrock.*strands"):
+    with pytest.raises(ConfigurationError, match=r"no recipe 'nope'.* Recipes: .*bedrock.*strands"):
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "nope")
     assert not list(tmp_path.iterdir())
     create(tmp_path / "agents", "mine")

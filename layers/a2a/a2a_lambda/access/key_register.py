@@ -54,9 +54,13 @@ class KeyRegister:
         """
         owner = owner or label
         if not LABEL.fullmatch(label):
-            raise ConfigurationError(f"the name of a key is 1 to 64 letters, digits, _ . or -, not {label!r}")
+            raise ConfigurationError(
+                f"the name of a key must have 1 to 64 letters, digits, _ . or -, not {label!r}"
+            )
         if not OWNER_FORM.fullmatch(owner):
-            raise ConfigurationError(f"an owner is 1 to 64 letters, digits, _ . @ : or -, not {owner!r}")
+            raise ConfigurationError(
+                f"an owner must have 1 to 64 letters, digits, _ . @ : or -, not {owner!r}"
+            )
         if days is not None and not 0 < days <= MAX_KEY_DAYS:
             raise ConfigurationError(f"DAYS must be greater than 0 and at most {MAX_KEY_DAYS}, not {days}")
         secret = secret or f"{KEY_PREFIX}{secrets.token_urlsafe(32)}"

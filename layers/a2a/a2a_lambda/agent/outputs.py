@@ -109,7 +109,7 @@ class Command:
     there is no such message (Alibaba's protocol extension).
 
     Command("flash", color="red") has one parameter. A pair (value, normalized value) gives both values. They
-    are texts; another value is sent as its JSON, such as true, or as the text in it, such as a date.
+    are strings; another value is sent as its JSON, such as true, or as a string, such as a date.
     """
 
     def __init__(self, name: str, /, *, request_id: str | None = None, **params: Any) -> None:
@@ -140,9 +140,9 @@ class Ask:
     """A question. The task waits for the user's answer (`input-required`), which goes to the same skill.
 
     fills: parameter that gets the answer. Without it, read `turn.text`.
-    known: arguments to change, by parameter, as texts. The skill gets the others again as they were.
-    choices: texts that answer the question, for clients that offer buttons. Without them it has those of the
-    parameter that it fills, if that is a Literal, an Enum or a bool.
+    known: new values of other parameters, by name, as strings. The rest keep their values.
+    choices: suggested answers, which clients may show as buttons. By default, those of the parameter that the
+    answer fills, if its type is a Literal, an Enum or bool.
     """
 
     question: str
@@ -157,7 +157,7 @@ class Ask:
         if not isinstance(self.choices, str):  # a generator would be used up by the check
             object.__setattr__(self, "choices", tuple(self.choices))
         if isinstance(self.choices, str) or not all(isinstance(choice, str) for choice in self.choices):
-            raise TypeError('choices is a list of texts: write choices=["S", "M", "L"]')
+            raise TypeError('choices must be a list of strings: write choices=["S", "M", "L"]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Authorize(Ask):
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The agent does not take the request. The task ends as `rejected`."""
+    """The agent does not accept the request. The task ends as `rejected`."""
 
     reason: str
 

@@ -86,10 +86,10 @@ class Steps:
         at_most_once: bool = False,
         **kwargs: Any,
     ) -> DurableOperation[Any]:
-        """Result of `function(*args, **kwargs)`, which may be async. It runs once: a replay gets the result
-        that was kept. Everything that takes long, costs money, or differs from call to call belongs in a
-        step. Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if the
-        function's annotation says that it returns one. Raises StepFailed after the last try.
+        """Run `function(*args, **kwargs)`, which may be async, and return its result. It runs once: a replay
+        gets the result that was kept. Everything that takes long, costs money, or differs from call to call
+        belongs in a step. Results are JSON, at most 250,000 bytes. A pydantic model or a dataclass is kept if
+        the function's annotation says that it returns one. Raises StepFailed after the last try.
 
         name: what it is called in logs; 1 to 100 letters, digits, `.`, `_` and `-`.
         retry: for a function that raises. A SkillError is not tried again.
@@ -102,10 +102,10 @@ class Steps:
             engine = self._engine(name)
             if not callable(function):
                 raise TypeError(
-                    f"a step gets a function, not its result: turn.step({name!r}, make_plan, city)"
+                    f"turn.step needs the function, not its result: turn.step({name!r}, make_plan, city)"
                 )
             if not isinstance(retry, Retry):
-                raise TypeError("how often a step is tried is a Retry: retry=Retry(attempts=5)")
+                raise TypeError("retry must be a Retry, such as retry=Retry(attempts=5)")
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
                 result = await engine.step(name, call, retry, once=at_most_once)
@@ -142,7 +142,7 @@ class Steps:
         messages: bool = False,
         timeout: timedelta | float | None = None,
     ) -> DurableOperation[Reply]:
-        """What is sent to `callback_url(name)`; with a question, also what the client answers in this task,
+        """Wait for what is sent to `callback_url(name)` or, with a question, for the client's answer,
         whichever comes first.
 
         ask: the client is asked, and the task is `input-required` meanwhile. Without it, the task is
@@ -153,7 +153,7 @@ class Steps:
         """
         seconds = None if timeout is None else _seconds(timeout)
         if ask is not None and not isinstance(ask, Ask):
-            raise TypeError(f'a question is an Ask: write turn.wait_for({name!r}, Ask("…"))')
+            raise TypeError(f'the question must be an Ask: write turn.wait_for({name!r}, Ask("…"))')
         if ask is not None and (ask.fills or ask.known):
             raise TypeError(
                 "a durable skill continues with the reply, so its questions have neither `fills` nor `known`:"
@@ -181,7 +181,7 @@ class Steps:
         return self._register("wait", name, run, lambda value: Reply(**value))
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
-        """Results of branches that run at the same time, in their order.
+        """Run branches at the same time, and return their results in order.
 
             await turn.parallel(turn.step("hotel", find_hotel), turn.step("flight", find_flight))
 
@@ -220,8 +220,8 @@ class Steps:
         ]
 
     def callback_url(self, name: str) -> str:
-        """URL that ends the next `wait_for(name)`: another system sends a POST with JSON to it. It is a
-        secret. Raises ConfigurationError if the deployment does not know its URL."""
+        """Return the URL that ends the next `wait_for(name)` when another system sends a POST with JSON to
+        it. Treat it as a secret. Raises ConfigurationError if the deployment does not know its URL."""
         engine = self._engine(name)
         url = engine.callback_url(engine.keys.next(name))
         if url.startswith("/"):  # no request has named it: a schedule, or an event, has started the turn
@@ -339,7 +339,7 @@ def _seconds(duration: timedelta | float, more: float = 0) -> int:
     """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
     if not isinstance(duration, timedelta | int | float):
         raise TypeError(
-            f"a pause or a timeout is a timedelta or a number of seconds, not {duration!r:.80}: write"
+            f"a pause or a timeout must be a timedelta or a number of seconds, not {duration!r:.80}: write"
             " timedelta(days=3), for example"
         )
     seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)

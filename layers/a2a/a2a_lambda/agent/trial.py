@@ -134,14 +134,14 @@ def skill_for(agent: Performer, skill: str | None, slots: Mapping[str, Any]) -> 
         return None
     if skill not in agent.skills:
         hint = mistakes.did_you_mean(skill, agent.skills)
-        raise ValueError(f"there is no skill {skill!r}{hint} There are: {', '.join(agent.skills)}")
+        raise ValueError(f"there is no skill {skill!r}{hint} Skills: {', '.join(agent.skills)}")
     if problem := agent.skills[skill].problem_of_names(slots):
         raise ValueError(problem)
     for name, value in slots.items():
         if not isinstance(value, str | int | float):
             raise TypeError(
-                f"the slot {name!r} is text, not a {type(value).__name__}: write its text, or send the value"
-                f" as parts=[{{'data': {{{name!r}: …}}}}]"
+                f"the slot {name!r} must be a string, not a {type(value).__name__}: write a string, or send"
+                f" the value as parts=[{{'data': {{{name!r}: …}}}}]"
             )
     return skill
 
@@ -160,18 +160,18 @@ def make_message(
     take; TypeError for what is no file."""
     if not isinstance(text, str):
         raise TypeError(
-            f"a message is text, not a {type(text).__name__}: data goes into parts=[{{'data': …}}], and"
-            " arguments of a skill into slots={…}"
+            f"a message must be a string, not a {type(text).__name__}: data goes into parts=[{{'data': …}}],"
+            " and arguments of a skill into slots={…}"
         )
     entries = dict(metadata)
     if (skill := skill_for(agent, skill, slots)) is not None:
         entries |= intent_metadata(skill, slots)
     if parts is not None and text:
-        raise ValueError("the message has a text and parts: write the text as one of the parts")
+        raise ValueError("the message has text and parts: write the text as one of the parts")
     content = list(parts) if parts is not None else [Part(text=text)]
     for file in files:
         if not isinstance(file, File | Path):
-            raise TypeError(f'a file is a Path or a File: write Path("report.pdf"), not {file!r:.80}')
+            raise TypeError(f'a file must be a Path or a File: write Path("report.pdf"), not {file!r:.80}')
         content.append(part_of(read(File(file.name, file) if isinstance(file, Path) else file)))
     for part in content:
         if "raw" not in part and "url" not in part:
@@ -196,7 +196,7 @@ async def run(
     """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
     and nothing ends one of its waits; TypeError if `after` is no answer."""
     if not isinstance(after, Answer | None):
-        raise TypeError(f"after is the answer of an earlier agent.run, not a {type(after).__name__}")
+        raise TypeError(f"after must be the answer of an earlier agent.run, not a {type(after).__name__}")
     if after is not None and (suspension := after.suspension) is not None:
         record = suspension.record.copy()  # a test may continue from the same answer in several ways
         replies = {**suspension.replies, **replies}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """The context's map, kept across turns and containers. Values are JSON, at most 256,000 bytes in all.
+    """The conversation's memory, a map that is kept across turns. Values are JSON, 256,000 bytes in all.
 
     Changes are stored when the turn ends, all or none. `add` adds to the number that is stored then, so turns
     that run at the same time lose nothing.
@@ -54,12 +54,12 @@ class Memory:
         return copy.deepcopy(self._values.get(key, default))
 
     def set(self, key: str, value: Json) -> None:
-        """Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
+        """Store a value. Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
         try:
             stored_value = strictjson.loads(strictjson.dumps_verified(value))
         except (TypeError, ValueError, ParseError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"memory[{key!r}] must be JSON, such as a text, a list or a dict: {error}") from None
+            raise kind(f"memory[{key!r}] must be JSON, such as a string, a list or a dict: {error}") from None
         self._change(Put(key, stored_value))
 
     def add(self, key: str, number: int | float = 1) -> int | float:
@@ -74,6 +74,7 @@ class Memory:
         return result
 
     def delete(self, key: str) -> None:
+        """Remove a value, if there is one."""
         self._change(Delete(key))
 
     def __setitem__(self, key: str, value: Json) -> NoReturn:
@@ -86,18 +87,15 @@ class Memory:
         return iter(self._values)
 
     def _change(self, change: MemoryChange) -> None:
-        if step := running_step.get():
+        step = running_step.get()
+        if step or running_branch.get() is not None:
+            place = f"step {step!r}" if step else "a branch of turn.parallel"
             raise ConfigurationError(
-                f"step {step!r} changes turn.memory, and a replay would not: return the value from the step,"
-                " and change the memory outside of it"
-            )
-        if running_branch.get() is not None:
-            raise ConfigurationError(
-                "a branch of turn.parallel changes turn.memory, and a replay would not: return the value from"
-                " the branch, and change the memory after turn.parallel"
+                f"{place} changes turn.memory, and a replay would not: return the value from it, and change"
+                " the memory outside of steps and branches"
             )
         if not isinstance(change.key, str):
-            raise TypeError(f"a memory key must be text: write str(…), not {change.key!r}")
+            raise TypeError(f"a memory key must be a string: write str(…), not {change.key!r}")
         change.key.encode()  # raises ValueError for half of a character
         values = apply_changes(self._values, [change])
         if change.key in values:
@@ -120,14 +118,12 @@ class Memory:
 class Turn(Steps):
     """A message to the agent, and what surrounds it. Steps and waits are for durable skills.
 
-    id: the same in every attempt at the turn. attempt: counts from 1. It is more if a worker died.
-    deadline: when the turn must end, on `clock`.
-    accepted_output_modes: media types that the client takes; empty = any.
-    extensions: URIs of the extensions that the client activated.
-    request_metadata: metadata of the request around the message. caller: who sent the message.
-    history: the conversation before this message, oldest first, across the tasks of its context. Each entry
-        has role ("user" or "agent"), text, parts and task. The last 40 entries are kept, and at most 64,000
-        bytes of them.
+    owner: who owns the task. agent: name of the agent. task_id: id of the task. context_id: id of the
+        conversation. memory: the conversation's memory.
+    id: the same in every attempt at the turn. attempt: 1, or more if a worker has died.
+    deadline: when the turn must end, as a value of `clock`, which is `time.monotonic`.
+    accepted_output_modes: media types that the client accepts; empty = any. caller: who sent the message.
+    extensions: URIs of the extensions that the client activated. request_metadata: the request's metadata.
     """
 
     message: Message
@@ -165,7 +161,7 @@ class Turn(Steps):
 
     @property
     def text(self) -> str:
-        """Texts of the message, each on a line."""
+        """The text of the message. Several text parts are joined by line breaks."""
         return text_of(self.message["parts"])
 
     @property
@@ -191,6 +187,8 @@ class Turn(Steps):
 
     @property
     def history(self) -> Sequence[Utterance]:
+        """The conversation before this message, across tasks, oldest first. Each entry has role ("user" or
+        "agent"), text, parts and task. The last 40 are kept, and at most 64,000 bytes of them."""
         # A copy, because a skill that changes it must not change what is stored.
         if self._history is None:
             self._history = copy.deepcopy(self.context.conversation)
@@ -246,19 +244,18 @@ class Turn(Steps):
     def secret(self, name: str) -> str:
         """A secret, such as the key of a model's API. Set it with `make secret`. It never reaches a log.
 
-        On AWS it is read when first needed, and again after five minutes: this blocks for a moment, and for
-        some seconds if very many containers ask Parameter Store at once. Raises ConfigurationError if it is
-        not set, which says how to set it.
+        On AWS it is read when first needed, and again after five minutes. This blocks for a moment, or for
+        some seconds while Parameter Store throttles it. Raises ConfigurationError if it is not set.
         """
         return self.configuration.secret(name)
 
     def setting(self, name: str, default: str | None = None) -> str:
-        """A setting, such as the name of a model. Set it with `make setting`. It is read as a secret is."""
+        """A setting, such as the name of a model. Set it with `make setting`. It is read like a secret."""
         return self.configuration.setting(name, default)
 
     @property
     def answering(self) -> bool:
-        """Whether this message answers a question of the skill."""
+        """Whether this message answers a question that this skill asked."""
         pending = self.pending
         return pending is not None and pending["skill"] == self.skill and "call" not in pending
 
@@ -283,14 +280,17 @@ class Turn(Steps):
 
     @property
     def user(self) -> alibaba_metadata.User:
+        """The user, as Alibaba's suite names it."""
         return alibaba_metadata.user(self.metadata)
 
     @property
     def device(self) -> alibaba_metadata.Device:
+        """The user's device, as Alibaba's suite describes it."""
         return alibaba_metadata.device(self.metadata)
 
     @property
     def location(self) -> alibaba_metadata.Location:
+        """Where the user is, as Alibaba's suite says."""
         return alibaba_metadata.location(self.metadata)
 
     @property
@@ -307,7 +307,7 @@ class Turn(Steps):
 
     @property
     def parameters(self) -> dict[str, Json]:
-        """userDefinedParams, with their exact values."""
+        """userDefinedParams of Alibaba's suite, with their exact values."""
         return object_in(self.metadata, "userDefinedParams")
 
     @property
@@ -317,6 +317,7 @@ class Turn(Steps):
 
     @property
     def chat_id(self) -> str | None:
+        """The chat's id in Alibaba's suite."""
         return alibaba_metadata.text(self.metadata, "chatId")
 
     @property
@@ -348,8 +349,7 @@ def make_turn(
 ) -> Turn:
     """The turn of a message, as its skill sees it.
 
-    deadline: a `time.monotonic()` value. engine: keeps the results of a durable turn; None for every other
-    turn.
+    deadline: a `time.monotonic()` value. engine: keeps a durable turn's results, and is None for other turns.
     """
     return Turn(
         message=message,

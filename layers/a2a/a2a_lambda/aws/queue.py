@@ -54,7 +54,7 @@ class Sqs:
         try:
             self._client.send_message(QueueUrl=self._url, MessageBody=message_body(turn))
         except (ClientError, BotoCoreError) as error:
-            raise StoreError(f"SQS did not take a task: {type(error).__name__}") from error
+            raise StoreError(f"SQS did not accept a task: {type(error).__name__}") from error
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         """Make a message of this queue, or of its dead-letter queue, come again soon. The pause grows with

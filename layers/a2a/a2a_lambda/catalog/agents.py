@@ -316,5 +316,5 @@ def _check_names(names: Collection[str], choices: Collection[str], folder: Path)
     for name in names:
         if name not in choices:
             raise ConfigurationError(
-                f"there is no agent {name!r} in {folder}. There are: {', '.join(choices) or 'none'}"
+                f"there is no agent {name!r} in {folder}. Agents: {', '.join(choices) or 'none'}"
             )

@@ -65,9 +65,9 @@ def agent_of_card(
     try:
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
-        raise Undiscovered(f"{source}: the card has no valid url") from None
+        raise Undiscovered(f"{source}: the card has no valid `url`") from None
     if target.userinfo not in (b"", origin.userinfo):  # it could take the place of a bearer token
-        raise Undiscovered(f"{source}: the card's url has a user name or a password")
+        raise Undiscovered(f"{source}: the card's `url` has a user name or a password")
     home = is_same_origin(target, origin)
     if not home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")

@@ -42,13 +42,13 @@ class Retry:
 
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:
-            raise ValueError(f"attempts of Retry is a number of tries, 1 or more, not {self.attempts!r}")
+            raise ValueError(f"Retry(attempts=…) must be an integer, 1 or more, not {self.attempts!r}")
         for name in ("pause_seconds", "factor", "longest_seconds"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{name} of Retry is a number, not a {type(value).__name__}")
+                raise TypeError(f"Retry({name}=…) must be a number, not a {type(value).__name__}")
             if not value >= 0:  # nor is it NaN
-                raise ValueError(f"{name} of Retry is 0 or more, not {value}")
+                raise ValueError(f"Retry({name}=…) must be 0 or more, not {value}")
 
     def pause_after(self, attempt: int) -> float | None:
         """Seconds to wait after a failed try; None if it was the last. attempt: counts from 1."""

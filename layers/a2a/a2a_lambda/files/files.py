@@ -52,7 +52,7 @@ class Files:
         """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
         deployment has no bucket."""
         if self.bucket is None:
-            raise UnsupportedOperation("this deployment takes no uploads; send files within messages")
+            raise UnsupportedOperation("this deployment does not accept uploads: send files within messages")
         reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
         form = await threads.run_for_files(self.bucket.form, key_of(scope, reference), most_bytes)
         return UploadPlace(reference, form, FORM_SECONDS)

@@ -21,7 +21,7 @@ PORTS = range(1, 65_536)
 
 WEBHOOK_URL_BYTES = 2_048
 
-NO_URL = "is not a url such as https://example.com/hook"
+NO_URL = "is not a URL such as https://example.com/hook"
 
 LOOKUP_SECONDS = 3.0
 """Seconds in which a name server must answer."""

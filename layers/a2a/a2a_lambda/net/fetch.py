@@ -89,7 +89,7 @@ async def _read(http: httpx2.AsyncClient, url: httpx2.URL, content: BinaryIO) ->
             if not PLAIN_ENCODINGS.issuperset(
                 re.split(r"[\s,]+", answer.headers.get("content-encoding", "").lower())
             ):
-                raise NotFetched("its server sent it compressed, unasked")
+                raise NotFetched("its server sent a compressed response, which was not requested")
             size = 0
             async for chunk in answer.aiter_raw():  # unpacked, a few bytes may be very many
                 size += len(chunk)

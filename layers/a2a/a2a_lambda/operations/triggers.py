@@ -127,7 +127,7 @@ class Triggers:
             if (entry.agent, entry.schedule.id) == (agent, schedule_id):
                 return await self._start(entry, self._store.clock(), f"by hand {key}")
         names = ", ".join(f"{entry.agent}/{entry.schedule.id}" for entry in self) or "none"
-        raise RouteNotFound(f"agent {agent!r} has no schedule {schedule_id!r}. There are: {names}")
+        raise RouteNotFound(f"agent {agent!r} has no schedule {schedule_id!r}. Schedules: {names}")
 
     def describe(self) -> list[Mapping[str, Json]]:
         """The schedules, each with its next time, as JSON."""

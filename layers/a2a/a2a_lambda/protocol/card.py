@@ -187,7 +187,7 @@ class Card(CardModel):
         patterns = [*self.defaultInputModes, *modes, *also]
         if not matches_media_type(plain_type, patterns):
             raise ContentTypeNotSupported(
-                f"{path} is {excerpt(plain_type)}; the agent takes {', '.join(patterns)}", path=path
+                f"{path} is {excerpt(plain_type)}; the agent accepts {', '.join(patterns)}", path=path
             )
 
     def check_operation(self, operation: Operation) -> None:

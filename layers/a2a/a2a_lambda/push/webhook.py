@@ -66,4 +66,4 @@ def wants_jwt(config: TaskPushNotificationConfig) -> bool:
 
 
 def _invalid_url(reason: str) -> InvalidParams:
-    return InvalidParams(f"url of a push notification config: {reason}")
+    return InvalidParams(f"`url` of a push notification config: {reason}")

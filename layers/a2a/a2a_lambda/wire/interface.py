@@ -89,4 +89,4 @@ class Wire:
 
     def method_not_found(self, method: str) -> ProtocolError:
         """Why a method is not among the version's."""
-        return MethodNotFound(f"{excerpt(method)!r}; there are {', '.join(self.methods)}")
+        return MethodNotFound(f"{excerpt(method)!r}. Methods: {', '.join(self.methods)}")

@@ -53,7 +53,7 @@ def check_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> None:
 async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dict[str, Json]]:
     """An issuer's metadata, and where it is. Raises KeysUnavailable."""
     if not documents.is_safe(issuer.url):
-        raise documents.problem("its url must begin with https://")
+        raise documents.problem("its URL must begin with https://")
     parts = urlsplit(issuer.url)
     root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     failure: IssuerFails | None = None

@@ -79,7 +79,7 @@ async def ask_issuer(
             logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
             raise TokenRefused("inactive", "its issuer does not understand a question about it (400)")
         if status in (401, 403):
-            raise documents.problem("it refuses the client that asks: check CLIENT and SECRET", status)
+            raise documents.problem("it rejected the client's credentials: check CLIENT and SECRET", status)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
             raise documents.problem(f"its answer about a token ({status}) has no `active`", status)
     if not claims["active"]:

@@ -35,7 +35,7 @@ DISPLAY_CLAIMS = frozenset(
         *("upn", "email", "mail", "phone_number"),
     ]
 )
-"""Claims that can change, or pass on to another person. They cannot name an owner."""
+"""Claims that can change, or be reassigned to another person. They cannot name an owner."""
 
 COMMON_CLAIMS = frozenset({*CLIENT_CLAIMS, "iss", "aud", "tid", "scope", "scp", "exp", "iat"})
 """Claims that many callers share. If one named the owner, each caller could read the others' tasks."""
@@ -178,10 +178,11 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
             " punctuation except quotes and backslashes"
         )
     if not issuer.audiences:
-        raise ConfigurationError("add AUDIENCE=…: what the tokens for this deployment have as aud")
+        raise ConfigurationError("add AUDIENCE=…: the aud claim of tokens for this deployment")
     if issuer.owner_claim in DISPLAY_CLAIMS:
         raise ConfigurationError(
-            f"OWNER={issuer.owner_claim} can change, or pass on to another person: choose sub, oid or uid"
+            f"OWNER={issuer.owner_claim} can change, or be reassigned to another person: choose sub, oid or"
+            " uid"
         )
     if issuer.owner_claim in COMMON_CLAIMS:
         raise ConfigurationError(
@@ -197,7 +198,7 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         _ = parts.port  # raises for one that is no number up to 65,535
     except ValueError:
         raise ConfigurationError(
-            f"{variable}={url}: this is not a valid url: write one that begins with https://"
+            f"{variable}={url}: this is not a valid URL: write one that begins with https://"
         ) from None
     if "<" in url or ">" in url:
         raise ConfigurationError(f"{variable}={url}: replace what is in angle brackets")

@@ -60,7 +60,7 @@ async def handle(request: Request, agent: str | None) -> Response:
         methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
         if message.method not in methods:
             names = ", ".join(["tools/call", *methods])
-            raise MethodNotFound(f"{excerpt(message.method)!r} in revision {revision}; there are {names}")
+            raise MethodNotFound(f"{excerpt(message.method)!r} in revision {revision}. Methods: {names}")
         result = await methods[message.method](mcp_call)
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:

@@ -128,5 +128,5 @@ def find_tool(profile: Profile, name: Json) -> Tool:
     if not isinstance(name, str):
         raise InvalidParams(f"params.name must be the name of a tool: {names}", path="params.name")
     if name not in tools:
-        raise InvalidParams(f"unknown tool {excerpt(name)!r}; there are: {names}", path="params.name")
+        raise InvalidParams(f"unknown tool {excerpt(name)!r}. Tools: {names}", path="params.name")
     return tools[name]
