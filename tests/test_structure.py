@@ -40,7 +40,7 @@ ALLOWED = {
     "operations": {"files", "background", "turns", "push", "catalog", "agent", "store", "tasks", "protocol"},
     "client": {"wire", "net", "aws", "protocol"},
     "kit": {"files", "operations", "background", "push", "access", "catalog", "agent", "store", "aws"},
-    "lambda_": {"operations", "background", "push", "aws", "durable"},
+    "lambda_": {"operations", "background", "push", "aws", "durable", "tasks"},
     "http": {"kit", "operations", "wire", "access", "tasks", "protocol"},
 }
 """What a folder may import: itself, GROUND, and these."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
@@ -20,7 +19,7 @@ from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfigurat
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope, TurnReference
 from tools.costs.units import TableCall, of_batch, of_read, of_write
 from tools.dev.memory_table import MemoryTable
 
@@ -94,9 +93,9 @@ class Line:
     """A queue in a list."""
 
     def __init__(self) -> None:
-        self.waiting: list[QueuedTurn] = []
+        self.waiting: list[TurnReference] = []
 
-    def send(self, turn: QueuedTurn) -> None:
+    def send(self, turn: TurnReference) -> None:
         self.waiting.append(turn)
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:

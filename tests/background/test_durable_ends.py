@@ -12,7 +12,6 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.execution_worker import RUN_ATTEMPTS
 from a2a_lambda.background.sweep import Sweep
@@ -89,11 +88,11 @@ def test_a_canceled_turn_that_runs_ends_within_seconds(bench: DurableBench) -> N
 def test_a_turn_is_started_once(bench: DurableBench) -> None:
     task = bench.send(skill="pay")
     head = bench.wait_until_open(task["id"]) and bench.head(task["id"])
-    arn = bench.executions.start(QueuedTurn.of(head))
+    arn = bench.executions.start(head.turn_reference)
     assert head.execution is not None
     assert arn == head.execution.arn
     # An execution that is not the turn's finds nothing to do.
-    asyncio.run(bench.execution_worker.run(QueuedTurn.of(head), "arn:another", no_engine, None))
+    asyncio.run(bench.execution_worker.run(head.turn_reference, "arn:another", no_engine, None))
     assert bench.head(task["id"]) == head
 
 
@@ -181,7 +180,7 @@ def test_a_task_of_a_process_that_dies_each_time_fails(
     head = bench.head(task["id"])
     bench.store.update_head(replace(head, attempts=RUN_ATTEMPTS))
     assert head.execution is not None
-    claim = bench.execution_worker.run(QueuedTurn.of(head), head.execution.arn, no_engine, None)
+    claim = bench.execution_worker.run(head.turn_reference, head.execution.arn, no_engine, None)
     asyncio.run(claim)
     failed = bench.get(task["id"])
     assert text_of(failed["status"]["message"]) == "This turn could not be run to its end."
@@ -229,7 +228,7 @@ def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
         raise Conflict
 
     with pytest.raises(StoreError, match="lost its task"):
-        asyncio.run(bench.execution_worker.run(QueuedTurn.of(head), head.execution.arn, Thief(steal), None))
+        asyncio.run(bench.execution_worker.run(head.turn_reference, head.execution.arn, Thief(steal), None))
 
 
 def test_a_task_that_changes_while_its_context_is_stored_is_taken_again(

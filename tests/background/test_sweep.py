@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Scope, TurnReference
 from tests.background.worker_bench import WorkerBench
 
 pytestmark = pytest.mark.slow
@@ -75,7 +74,7 @@ def test_sweeps_that_overlap_queue_a_turn_once(bench: WorkerBench, monkeypatch: 
     bench.clock.now += 120
     send = bench.queue.send
 
-    def sweep_meanwhile(turn: QueuedTurn) -> None:
+    def sweep_meanwhile(turn: TurnReference) -> None:
         monkeypatch.setattr(bench.queue, "send", send)
         thread = threading.Thread(target=lambda: asyncio.run(bench.sweep.run()))
         thread.start()

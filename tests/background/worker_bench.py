@@ -6,7 +6,6 @@ from typing import Any
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
@@ -20,7 +19,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope, TurnReference
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
@@ -77,8 +76,8 @@ class WorkerBench:
         assert head is not None
         return head
 
-    def ticket(self, task_id: str) -> QueuedTurn:
-        return QueuedTurn.of(self.head(task_id))
+    def ticket(self, task_id: str) -> TurnReference:
+        return self.head(task_id).turn_reference
 
     def died(self, task_id: str, *, said: str = "") -> None:
         """Its worker took the task, stored something, and is no more."""

@@ -15,10 +15,11 @@ from pathlib import Path
 import uvicorn
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn, Sqs
+from a2a_lambda.aws.queue import Sqs
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import TurnReference
 from tools.dev import emulator, event_sources
 from tools.dev.server import prepare
 
@@ -32,7 +33,7 @@ class Later(Sqs):
     """A queue that takes turns a little later. The conformance kit reads a task twice, one read after the
     other, and wants the same state; a second after it was sent it wants the turn to run."""
 
-    def send(self, ticket: QueuedTurn) -> None:
+    def send(self, ticket: TurnReference) -> None:
         threading.Timer(LATER_SECONDS, super().send, (ticket,)).start()
 
 

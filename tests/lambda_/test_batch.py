@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import QueuedTurn, Sqs, message_body
+from a2a_lambda.aws.queue import Sqs
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Scope, TurnReference
 from tests.background.durable_bench import DurableBench, texts
 from tests.conftest import AGENTS
 from tests.lambda_.runtime.runtime_api import RuntimeApi
@@ -34,20 +34,20 @@ class Worker:
         self.postponed: list[tuple[str, str, int]] = []
         self.fails = False
 
-    async def run_turn(self, ticket: QueuedTurn, deadline: float | None) -> None:
+    async def run_turn(self, ticket: TurnReference, deadline: float | None) -> None:
         self.asked.append(("run", ticket.task_id))
         assert deadline is not None
         assert 800 < deadline - time.monotonic() < 900
         if self.fails:
             raise StoreError("the table")
 
-    async def fail_turn(self, ticket: QueuedTurn) -> None:
+    async def fail_turn(self, ticket: TurnReference) -> None:
         self.asked.append(("bury", ticket.task_id))
 
     def postpone(self, arn: str, handle: str, attempt: int) -> None:
         self.postponed.append((arn, handle, attempt))
 
-    def send(self, ticket: QueuedTurn) -> None:
+    def send(self, ticket: TurnReference) -> None:
         """Nothing is queued here."""
 
     async def end_execution(self, arn: str) -> None:
@@ -80,7 +80,7 @@ class Worker:
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
         "messageId": f"message-{task_id}",
-        "body": message_body(QueuedTurn(Scope("owner", "agent"), task_id, "turn")),
+        "body": TurnReference(Scope("owner", "agent"), task_id, "turn").encode(),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
         "receiptHandle": f"handle-{task_id}",

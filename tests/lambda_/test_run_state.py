@@ -8,7 +8,7 @@ from a2a_lambda.lambda_.sdk_engine import RunState
 def test_a_notice_is_told_once_by_all_runs_of_a_turn() -> None:
     """The SDK runs a branch again in the same run, when what it waits for has come."""
     notices: list[OperationNotice] = []
-    earlier = EarlierRuns(told_notices={("sleep", "pause", "started")})
+    earlier = EarlierRuns(notices={("sleep", "pause", "started")})
     run = RunState(deadline=0.0, seconds=0.0, earlier=earlier, observer=notices.append)
     ended, other = OperationNotice("sleep", "pause", "ended"), OperationNotice("sleep", "pause#2", "ended")
     for notice in (OperationNotice("sleep", "pause", "started"), ended, ended, other):

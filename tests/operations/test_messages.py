@@ -32,6 +32,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import audience
+from a2a_lambda.turns.claim import Repeat
 from tests.agent.folders import CARD, write
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.clock import until
@@ -139,8 +140,8 @@ def test_a_send_to_a_task_that_runs_elsewhere(
     head = bench.run_elsewhere(place=Place.WORKER)
     waited: list[str] = []
 
-    async def start(*_: Any) -> Head:
-        return head
+    async def start(*_: Any) -> Repeat:
+        return Repeat(head)
 
     async def wait(_: Any, head: Head, deadline: float | None) -> Head:
         waited.append(head.task_id)
@@ -165,8 +166,8 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
     head = bench.run_elsewhere()
     waited: list[Head] = []
 
-    async def start(*_: Any) -> Head:
-        return head
+    async def start(*_: Any) -> Repeat:
+        return Repeat(head)
 
     async def wait(_: Any, head: Head, deadline: float | None) -> Head:
         waited.append(head)

@@ -37,7 +37,7 @@ CODE = "@skill\ndef hello(turn, name: str = 'you'): ..."
         ),
         ('cron: "0 7 * * *", webhook: "https://10.1/x"', "must have a public address, which 10.1 is not"),
         ('cron: "0 7 * * *", webhook: "https://me:secret@example.com"', "no user name"),
-        ('cron: "0 7 * * *", webhook: "https://example.com:99999/"', "is not a url"),
+        ('cron: "0 7 * * *", webhook: "https://example.com:99999/"', "is not a URL"),
         ('cron: "0 7 * * *", webhook: ""', "must be https"),
         ('cron: "0 7 * * *", webhook: "https://x", token: "pässword"', "token cannot be sent in a header"),
         ('cron: "0 7 * * *", owner: "a b"', "owner"),

@@ -101,7 +101,7 @@ def test_a_suspension_is_stored_by_the_next_try(
 
     async def suspend() -> None:
         lease_of_run = lease.Lease(store, durable_head)
-        events = journal.Journal(store, lambda: lease_of_run.head, durable_head.sequence)
+        events = journal.Journal(store, lease_of_run, durable_head.sequence)
         claim: Any = SimpleNamespace(question_head=None)
         builder: Any = None
         await ending.Ending(store, claim, lease_of_run, events, builder).suspend(Suspended(until=until))

@@ -17,6 +17,7 @@ from a2a_lambda.turns.journal import (
     SLOWEST_FLUSH_SECONDS,
     Journal,
 )
+from a2a_lambda.turns.lease import Lease
 from tests.tasks.examples import head
 
 HEAD = head(lease=1.0)
@@ -33,7 +34,7 @@ def chunk(text: str) -> Event:
 def make_journal(append: Callable[..., int]) -> Journal:
     """A journal over a table that stores events as `append` does."""
     store: Any = SimpleNamespace(append=append, clock=lambda: 0.0)
-    return Journal(store, lambda: HEAD, 0)
+    return Journal(store, Lease(store, HEAD), 0)
 
 
 def test_events_that_come_during_a_write_wait_for_the_next() -> None:
@@ -144,7 +145,7 @@ def test_a_long_run_stores_its_events_less_often(store: Store, age: float, pause
         now = 1_000.0
         loop = asyncio.get_running_loop()
         loop.time = lambda: now  # type: ignore[method-assign]
-        journal = Journal(store, lambda: pytest.fail("nothing is stored here"), 0)
+        journal = Journal(store, Lease(store, HEAD), 0)
         now += age
         await journal.try_flush()
         now += seconds

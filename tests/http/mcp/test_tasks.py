@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.identity import TurnReference
 from a2a_lambda.wire.mcp.revisions import WITH_HANDSHAKE
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
@@ -164,7 +164,7 @@ def test_a_client_without_tasks_waits_for_the_end(
 ) -> None:
     workers: list[threading.Thread] = []
 
-    def send(turn: QueuedTurn) -> None:
+    def send(turn: TurnReference) -> None:
         worker = threading.Thread(target=lambda: asyncio.run(kit.worker.run_turn(turn, None)))
         workers.append(worker)
         worker.start()

@@ -15,7 +15,6 @@ import pytest
 from mangum import Mangum
 
 from a2a_lambda import telemetry
-from a2a_lambda.aws.queue import message_body
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import json_logs
@@ -331,7 +330,7 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
     bench = WorkerBench(settings)
     task = bench.send("echo")
     [ticket] = bench.queue.waiting
-    record = {"messageId": "1", "eventSourceARN": "turns", "body": message_body(ticket)}
+    record = {"messageId": "1", "eventSourceARN": "turns", "body": ticket.encode()}
 
     class Long(Context):
         def get_remaining_time_in_millis(self) -> int:

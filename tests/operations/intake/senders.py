@@ -16,7 +16,7 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.claim import Claim, Repeat
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 from tests.helpers.rpc import intent
@@ -73,8 +73,10 @@ class Once:
         """The turn's id; its context is stored, its head is not."""
 
         async def go() -> str:
-            while isinstance(claim := await self.messages.intake.start(*self.asked(skill, **options)), Head):
-                await load_live_head(self.messages.store, self.scope, claim.task_id)
+            while isinstance(
+                claim := await self.messages.intake.start(*self.asked(skill, **options)), Repeat
+            ):
+                await load_live_head(self.messages.store, self.scope, claim.head.task_id)
             assert isinstance(claim, Claim)
             run = Run(self.messages.store, self.messages.agents.start("probe"), claim)
             with monkeypatch.context() as patch:

@@ -18,9 +18,8 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns.claim import Claim
+from a2a_lambda.turns.claim import Claim, Repeat
 from tests.agent.folders import write
 from tests.helpers.clock import Clock, until
 from tests.helpers.rest import user_texts
@@ -39,8 +38,8 @@ def test_bytes_that_come_again_while_their_task_runs_answer_no_question(
     other = once.send("patient", body="something else", key="OTHER", contextId=context)
     clock.now += WINDOW + 1
     again = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
-    assert isinstance(again, Head)
-    assert again.task_id == first.head.task_id
+    assert isinstance(again, Repeat)
+    assert again.head.task_id == first.head.task_id
     assert once.head(other["id"]).state == TaskState.INPUT_REQUIRED
 
 
@@ -59,8 +58,8 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     other = once.send("patient", body="something else", key="OTHER", contextId=context)
     assert other["status"]["state"] == TaskState.INPUT_REQUIRED
     third = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
-    assert isinstance(third, Head)
-    assert third.task_id == second.head.task_id
+    assert isinstance(third, Repeat)
+    assert third.head.task_id == second.head.task_id
     stored = asyncio.run(once.service.get(once.scope, other["id"])).task
     assert user_texts(stored) == ["something else"]
 

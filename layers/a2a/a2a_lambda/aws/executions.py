@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import tracing
-from a2a_lambda.aws.queue import QueuedTurn, message_body
 from a2a_lambda.errors import StoreError
+from a2a_lambda.tasks.identity import TurnReference
 from a2a_lambda.threads import Once
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-functions.html"""
 class Executions(Protocol):
     """Every method raises StoreError if Lambda does not answer."""
 
-    def start(self, turn: QueuedTurn, /) -> str:
+    def start(self, turn: TurnReference, /) -> str:
         """Start the execution of a turn, unless it was started before; returns its ARN, or "" if it is not
         known."""
 
@@ -57,14 +57,14 @@ class LambdaExecutions:
         self._lambda = Once(make_client)
         self._function = function
 
-    def start(self, turn: QueuedTurn) -> str:
+    def start(self, turn: TurnReference) -> str:
         answer = self._call(
             "invoke",
             {ALREADY_STARTED_CODE},
             FunctionName=self._function,
             InvocationType="Event",
             DurableExecutionName=execution_name(self._function, turn),
-            Payload=message_body(turn).encode(),
+            Payload=turn.encode().encode(),
         )
         return str((answer or {}).get("DurableExecutionArn", ""))
 
@@ -101,6 +101,6 @@ class LambdaExecutions:
             raise StoreError(f"Lambda did not answer {method}: {type(error).__name__}") from error
 
 
-def execution_name(function: str, turn: QueuedTurn) -> str:
+def execution_name(function: str, turn: TurnReference) -> str:
     """Name of a turn's execution: a turn has one. It shows no name of an owner."""
-    return hashlib.sha256(f"{function} {message_body(turn)}".encode()).hexdigest()
+    return hashlib.sha256(f"{function} {turn.encode()}".encode()).hexdigest()

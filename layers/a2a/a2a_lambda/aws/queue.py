@@ -3,16 +3,13 @@
 Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 """
 
-import json
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import StoreError
-from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import TurnReference
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -23,23 +20,10 @@ TURN_POSTPONE_SECONDS = 15
 MAX_POSTPONE_SECONDS = 900
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedTurn:
-    """A turn that waits for the worker. A later turn of the same task is queued by itself."""
-
-    scope: Scope
-    task_id: str
-    turn_id: str
-
-    @classmethod
-    def of(cls, head: Head) -> "QueuedTurn":
-        return cls(head.scope, head.task_id, head.turn_id)
-
-
 class Queue(Protocol):
     """Raises StoreError if a turn is not taken."""
 
-    def send(self, turn: QueuedTurn, /) -> None: ...
+    def send(self, turn: TurnReference, /) -> None: ...
     def postpone(self, arn: str, handle: str, attempt: int, /) -> None: ...
 
 
@@ -50,9 +34,9 @@ class Sqs:
         self._client = client
         self._url = url
 
-    def send(self, turn: QueuedTurn) -> None:
+    def send(self, turn: TurnReference) -> None:
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=message_body(turn))
+            self._client.send_message(QueueUrl=self._url, MessageBody=turn.encode())
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not accept a task: {type(error).__name__}") from error
 
@@ -74,16 +58,3 @@ def postpone_seconds(first: int, attempt: int) -> int:
     """Seconds after which a message should come again: `first` after the first attempt, then twice as many
     after each."""
     return min(MAX_POSTPONE_SECONDS, first << (attempt - 1))
-
-
-def message_body(turn: QueuedTurn) -> str:
-    scope = turn.scope
-    return json.dumps(
-        {"owner": scope.owner, "agent": scope.agent, "task": turn.task_id, "turn": turn.turn_id}
-    )
-
-
-def read_message(text: str) -> QueuedTurn:
-    """The turn in a message. Raises ValueError, KeyError."""
-    ids = json.loads(text)
-    return QueuedTurn(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])

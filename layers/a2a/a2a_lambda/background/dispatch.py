@@ -4,9 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from a2a_lambda import threads
-from a2a_lambda.aws.queue import Queue, QueuedTurn, read_message
+from a2a_lambda.aws.queue import Queue
 from a2a_lambda.errors import StoreError
 from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import TurnReference
 from a2a_lambda.tasks.suspension import execution_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ class Dispatcher:
         if it is not known. A turn of a request is not dispatched."""
         if head.place is Place.WORKER:
             assert self._queue is not None
-            await threads.run(self._queue.send, QueuedTurn.of(head))
+            await threads.run(self._queue.send, head.turn_reference)
         elif head.place is Place.EXECUTION and self._executions is not None:
             execution = execution_of(head)
             # A second start under the same name starts nothing, so a dispatch that died half-way can be
             # repeated.
-            arn = execution.arn or await threads.run(self._executions.start, QueuedTurn.of(head))
+            arn = execution.arn or await threads.run(self._executions.start, head.turn_reference)
             for callback in execution.wakes:
                 await threads.run(self._executions.wake, callback)
             return arn
@@ -60,7 +61,7 @@ class Dispatcher:
         """Whether an execution has not ended. A paused one has not."""
         return self._executions is not None and await threads.run(self._executions.is_running, arn)
 
-    async def find_turn(self, arn: str) -> QueuedTurn:
+    async def find_turn(self, arn: str) -> TurnReference:
         """The turn of an execution."""
         assert self._executions is not None
-        return read_message(await threads.run(self._executions.turn_of, arn))
+        return TurnReference.read(await threads.run(self._executions.turn_of, arn))

@@ -21,21 +21,20 @@ from functools import partial
 
 from a2a_lambda import threads
 from a2a_lambda.agent.turn import make_turn
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background import takeover
-from a2a_lambda.background.replies import replies_in
 from a2a_lambda.background.takeover import TakenTurn
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.durable.engine import Engine, Reply
 from a2a_lambda.errors import StoreError
 from a2a_lambda.files.files import Files
-from a2a_lambda.protocol.model import OPERATION, Event
+from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import callback_token
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.execution import CALLBACK_PATH
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.replay import Replay, last_mark
+from a2a_lambda.tasks.identity import TurnReference
+from a2a_lambda.tasks.replay import NoticeKey, Replay, last_mark, notices_in, replies_in
 from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, execution_of, resumed_head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
@@ -48,22 +47,20 @@ RUN_ATTEMPTS = 5
 class EarlierRuns:
     """What the runs of a turn before this one have left.
 
-    replies: to its waits, by the key of the wait. told_notices: kind, name and state of the notices that the
-    log has. timeouts: Unix times at which its open waits time out, by the key of the wait.
+    replies: to its waits, by the key of the wait. notices: those that the log has. timeouts: Unix times at
+    which its open waits time out, by the key of the wait.
     """
 
     replies: Mapping[str, Reply] = field(default_factory=dict)
-    told_notices: Set[tuple[str, str, str]] = frozenset()
+    notices: Set[NoticeKey] = frozenset()
     timeouts: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":
-        statuses = [event["statusUpdate"] for event in taken_turn.later if "statusUpdate" in event]
-        notices = [update["metadata"].get(OPERATION) for update in statuses if "metadata" in update]
         waits = execution_of(taken_turn.before).waits
         return cls(
             replies_in(taken_turn.later, taken_turn.head.turn_id),
-            {(notice["kind"], notice["name"], notice["state"]) for notice in notices if notice},
+            notices_in(taken_turn.later),
             {wait.key: wait.until for wait in waits if wait.until},
         )
 
@@ -80,7 +77,9 @@ class ExecutionWorker:
         self._files = files
         self._agents = agents
 
-    async def run(self, turn: QueuedTurn, arn: str, make_engine: MakeEngine, deadline: float | None) -> None:
+    async def run(
+        self, turn: TurnReference, arn: str, make_engine: MakeEngine, deadline: float | None
+    ) -> None:
         """Run a turn until it ends. Raises Suspended if it pauses or waits; StoreError: then the run must
         come again.
 

@@ -67,6 +67,11 @@ class Placement:
             agent_of(loading)
         return Place.REQUEST
 
+    def is_long(self, agent: str, skill_id: str) -> bool:
+        """Whether a turn of a skill may outlast its request, whether or not its client waits."""
+        card = self._agents[agent].card
+        return skill_id in card.durable_skills or (card.background and self._dispatcher.has_worker)
+
     def may_suspend(self, agent: str) -> bool:
         """Whether turns of an agent may be suspended: it has durable skills."""
         return bool(self._agents[agent].card.durable_skills)

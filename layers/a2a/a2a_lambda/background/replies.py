@@ -4,12 +4,11 @@ reply to a wait ── head answered ── wake
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from a2a_lambda import threads
-from a2a_lambda.durable.engine import Reply
-from a2a_lambda.protocol.model import OPERATION, Event, Part
+from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head
@@ -46,33 +45,3 @@ async def store_reply(
     last = await threads.run(store.append, held_head, events, after=held_head.committed)
     head = change(replace(held_head, sequence=last, committed=last))
     return await threads.run(store.update_head, answered_head(head, wait, store.clock()))
-
-
-def replies_in(events: Iterable[Event], turn_id: str) -> dict[str, Reply]:
-    """Replies to the waits of a turn, by the key of their wait."""
-    replies: dict[str, Reply] = {}
-    for event in events:
-        if "callback" in event and event["callback"]["turn"] == turn_id:
-            callback = event["callback"]
-            replies[callback["key"]] = Reply([Part(data=callback["data"])], is_callback=True)
-        elif "options" in event and event["options"]["turn"] == turn_id and "answers" in event["options"]:
-            replies[event["options"]["answers"]] = Reply(event["message"]["parts"])
-    return replies
-
-
-def has_ended(events: Iterable[Event], turn_id: str, key: str) -> bool:
-    """Whether a wait of a turn has ended, by a reply or by its timeout."""
-    is_own = False
-    for event in events:
-        is_own = is_own or begins(event, turn_id)
-        if is_own and "statusUpdate" in event:
-            notice = event["statusUpdate"].get("metadata", {}).get(OPERATION, {})
-            if (notice.get("kind"), notice.get("name"), notice.get("state")) == ("wait", key, "ended"):
-                return True
-    return False
-
-
-def begins(event: Event, turn_id: str) -> bool:
-    """Whether an event is the message that began a turn, and not a reply within it."""
-    options = event.get("options")
-    return options is not None and options["turn"] == turn_id and "answers" not in options

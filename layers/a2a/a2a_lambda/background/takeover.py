@@ -6,17 +6,17 @@ read    the log has the turn's message, and what earlier runs of the turn have s
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.aws.queue import QueuedTurn
-from a2a_lambda.background.replies import begins
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import TurnReference
+from a2a_lambda.tasks.replay import events_of_turn
 from a2a_lambda.tasks.suspension import execution_of
 from a2a_lambda.turns.recovery import end_task, lost_status
 
@@ -43,7 +43,7 @@ class TakenTurn:
     before: Head
     sequence: int
     message: Event
-    later: list[Event]
+    later: Sequence[Event]
 
     @property
     def artifact_ids(self) -> list[str]:
@@ -52,14 +52,14 @@ class TakenTurn:
         return list(dict.fromkeys(update["artifact"]["artifactId"] for update in updates))
 
 
-async def load_head_of_turn(store: Store, turn: QueuedTurn) -> Head | None:
+async def load_head_of_turn(store: Store, turn: TurnReference) -> Head | None:
     """Head of the task, if the turn is its current one."""
     telemetry.replace_ids(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
     head = await threads.run(store.get_head, turn.scope, turn.task_id)
     return None if head is None or head.turn_id != turn.turn_id else head
 
 
-async def load_head_of_execution(store: Store, turn: QueuedTurn, arn: str) -> Head | None:
+async def load_head_of_execution(store: Store, turn: TurnReference, arn: str) -> Head | None:
     """Head of the task, if this execution has its turn, and the turn has not ended."""
     head = await load_head_of_turn(store, turn)
     if head is None or head.place is not Place.EXECUTION:
@@ -90,14 +90,13 @@ async def take(
                 head = await threads.run(store.write_ahead, head, overflow)
             head = await threads.run(store.update_head, head)
             pairs = await threads.run(store.get_events, head)
-            events = [event for _, event in pairs]
-            start = next((index for index, event in enumerate(events) if begins(event, head.turn_id)), None)
-            if start is None:  # a table that was restored from a backup may have a head without its entries
+            events = events_of_turn([event for _, event in pairs], head.turn_id)
+            if not events:  # a table that was restored from a backup may have a head without its entries
                 await give_up(store, head.as_lost())
                 return None
             telemetry.bind(context_id=head.context_id, version=head.wire_name)
             sequence = max(pairs[-1][0], head.sequence)
-            return TakenTurn(head, old_head, sequence, events[start], events[start + 1 :])
+            return TakenTurn(head, old_head, sequence, events[0], events[1:])
     return None
 
 

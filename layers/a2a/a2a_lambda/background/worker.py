@@ -15,12 +15,12 @@ from functools import partial
 
 from a2a_lambda import threads
 from a2a_lambda.agent.turn import make_turn
-from a2a_lambda.aws.queue import QueuedTurn
 from a2a_lambda.background import takeover
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.files.files import Files
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.identity import TurnReference
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.run import Run
 
@@ -34,7 +34,7 @@ class Worker:
         self._files = files
         self._agents = agents
 
-    async def run_turn(self, queued_turn: QueuedTurn, deadline: float | None) -> None:
+    async def run_turn(self, queued_turn: TurnReference, deadline: float | None) -> None:
         """Run a queued turn to its end. Raises StoreError: then its message must come again.
 
         deadline: a `time.monotonic()` value, when the turn must end.
@@ -61,13 +61,13 @@ class Worker:
         claim = Claim(head, taken_turn.sequence, turn, stale_artifact_ids=taken_turn.artifact_ids)
         await Run(self._store, self._agents.start(head.scope.agent), claim, self._files).run_to_end()
 
-    async def fail_turn(self, turn: QueuedTurn) -> None:
+    async def fail_turn(self, turn: TurnReference) -> None:
         """End a turn whose message is a dead letter."""
         head = await self._load(turn)
         if head is not None:
             await takeover.give_up(self._store, head)
 
-    async def _load(self, turn: QueuedTurn) -> Head | None:
+    async def _load(self, turn: TurnReference) -> Head | None:
         """Head of the task, if this turn of it waits for a run of the worker."""
         head = await takeover.load_head_of_turn(self._store, turn)
         if head is None or head.place is not Place.WORKER or head.is_running(self._store.clock()):

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 
 from a2a_lambda import telemetry
-from a2a_lambda.aws.queue import Queue, read_message
+from a2a_lambda.aws.queue import Queue
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.errors import ConfigurationError, KitError, safe_text
 from a2a_lambda.lambda_.observability import LambdaEvent
 from a2a_lambda.push.delivery import PushNotifications
+from a2a_lambda.tasks.identity import TurnReference
 
 if TYPE_CHECKING:
     from a2a_lambda.operations.triggers import Triggers
@@ -87,7 +88,7 @@ class TurnHandler:
 
         def work(record: LambdaEvent) -> None:
             try:
-                turn = read_message(record["body"])
+                turn = TurnReference.read(record["body"])
                 if record["eventSourceARN"] == self._dead_letters:
                     asyncio.run(self._worker.fail_turn(turn))
                 else:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from aws_durable_execution_sdk_python import DurableContext, durable_execution
 from aws_durable_execution_sdk_python.exceptions import InvocationError
 
-from a2a_lambda.aws.queue import read_message
 from a2a_lambda.background.execution_worker import EarlierRuns, ExecutionWorker
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.observability import LambdaEvent
 from a2a_lambda.lambda_.sdk_engine import STEP_END_MARGIN_SECONDS, OperationThread, RunState
+from a2a_lambda.tasks.identity import TurnReference
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -49,7 +49,7 @@ class DurableHandler:
         run = RunState(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
         engine = OperationThread(context, run)
         arn = context.execution_context.durable_execution_arn
-        turn = read_message(json.dumps(message))
+        turn = TurnReference.read(json.dumps(message))
 
         def make_engine(earlier: EarlierRuns, url: Callable[[str], str]) -> Engine:
             run.earlier, run.url = earlier, url

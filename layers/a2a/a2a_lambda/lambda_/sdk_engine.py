@@ -59,6 +59,7 @@ from a2a_lambda.durable.engine import (
 )
 from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
+from a2a_lambda.tasks.replay import NoticeKey
 
 STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
@@ -85,7 +86,7 @@ class RunState:
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
     times: what suspended operations wait for, by their key. observer: takes the notices of the operations.
-    told_notices: kind, name and state of those that were told. work: steps and branches that run. steps:
+    sent_notices: those that it took. work: steps and branches that run. steps:
     the steps among them. is_canceled: the turn has ended, or was canceled.
     """
 
@@ -96,7 +97,7 @@ class RunState:
     observer: Callable[[OperationNotice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
-    told_notices: set[tuple[str, str, str]] = field(default_factory=set)
+    sent_notices: set[NoticeKey] = field(default_factory=set)
     work: "set[Future[Any]]" = field(default_factory=set)
     steps: "set[Future[Any]]" = field(default_factory=set)
     is_canceled: bool = False
@@ -123,9 +124,9 @@ class RunState:
 
     def announce(self, notice: OperationNotice) -> None:
         """Tell what a pause or a wait does, unless this run or an earlier one has told it."""
-        content = (notice.kind, notice.name, notice.state)
-        if content not in self.told_notices and content not in self.earlier.told_notices:
-            self.told_notices.add(content)
+        key = (notice.kind, notice.name, notice.state)
+        if key not in self.sent_notices and key not in self.earlier.notices:
+            self.sent_notices.add(key)
             self.observer(notice)
 
     def suspension(self) -> Suspended:

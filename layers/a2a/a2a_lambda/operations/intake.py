@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Sequence
 from dataclasses import replace
 
 from a2a_lambda import threads, tracing
@@ -23,8 +22,8 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
-from a2a_lambda.operations.own_tasks import find_answer, is_answer, next_task_id
-from a2a_lambda.operations.push_configs import store_push_config, with_push_config
+from a2a_lambda.operations.own_tasks import OwnTasks, next_task_id
+from a2a_lambda.operations.push_configs import with_push_config
 from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
@@ -34,9 +33,9 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
-from a2a_lambda.tasks.identity import KnownRequest, context_of_task
+from a2a_lambda.tasks.identity import context_of_task
 from a2a_lambda.tasks.suspension import new_execution
-from a2a_lambda.turns.claim import Claim, Handover
+from a2a_lambda.turns.claim import Claim, Handover, Repeat, Started
 from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
@@ -44,8 +43,6 @@ LISTED_TASKS = 5
 
 TURN_WAIT_SECONDS = 10.0
 """Seconds for which a message waits until a turn that runs elsewhere ends or asks."""
-
-Started = Claim | Handover | Head
 
 
 class Intake:
@@ -60,7 +57,7 @@ class Intake:
     ) -> None:
         self._store = store
         self._placement = placement
-        self._repeat_seconds = repeat_seconds
+        self.own_tasks = OwnTasks(store, repeat_seconds)
         self._execution_seconds = execution_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
@@ -70,12 +67,6 @@ class Intake:
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
         """
-        result = await self._start(call, request)
-        # After the head's write, which decides whether this request counts.
-        await store_push_config(self._store, call, request, result)
-        return result
-
-    async def _start(self, call: CallContext, request: SendMessageRequest) -> Started:
         message = request["message"]
         context_id, task_id = message.get("contextId"), message.get("taskId")
         if task_id is not None and request.get("creates_task"):
@@ -95,25 +86,25 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if (known_request := call.request.find(context.requests)) and self.repeats(call, context.requests):
+        known_request = call.request.find(context.requests)
+        if known_request is not None and self.own_tasks.repeats(call.request, context.requests):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
                 head = await load_live_head(self._store, call.scope, known_request["task"])
                 if not head.has_lost(call.request):
-                    return head
+                    return Repeat(head)
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
         if context.waiting and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
-            since = self._store.clock() - self._repeat_seconds
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                find_answer(self._store, call.scope, call.request, since),
+                self.own_tasks.find_answer(call.scope, call.request),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)
-            if waiting_head is not None and self.repeats(call, waiting_head.requests):
+            if waiting_head is not None and self.own_tasks.repeats(call.request, waiting_head.requests):
                 answer = waiting_head
             if answer is not None:
-                return answer
+                return Repeat(answer)
             if waiting_head is not None and waiting_head.open_question:
                 try:
                     return await self._continue_task(call, request, waiting_head, context)
@@ -124,8 +115,8 @@ class Intake:
                         raise
                     context = await threads.run(self._store.get_context, call.scope, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
-            if self.repeats(call, working_head.requests):
-                return working_head
+            if self.own_tasks.repeats(call.request, working_head.requests):
+                return Repeat(working_head)
             return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
 
@@ -139,7 +130,7 @@ class Intake:
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        candidates = [head for head in heads if self.repeats(call, head.requests)]
+        candidates = [head for head in heads if self.own_tasks.repeats(call.request, head.requests)]
         candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
             raise UnsupportedOperation("a task in this conversation is paused until it asks or ends")
@@ -153,8 +144,8 @@ class Intake:
         if is_elsewhere and not request.get("creates_task"):
             reason = "the task belongs to another context: leave contextId out"
             raise InvalidParams(reason, path="params.message.contextId")
-        if self.repeats(call, head.requests):
-            return head
+        if self.own_tasks.repeats(call.request, head.requests):
+            return Repeat(head)
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
 
@@ -170,15 +161,15 @@ class Intake:
         """The first turn of a new task; or the head of the task that answers the request already: see
         `own_tasks`. chosen_id: the id that the client chose for it; None = it chose none."""
         place = await self._placement.choose(call, request, None)
-        first: Head | None = None
-        last: Head | None = None
+        first_head: Head | None = None
+        last_head: Head | None = None
         task_id = chosen_id or call.request.task_id()
         while True:
             submitted_status = status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
             if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
                 blank = replace(blank, expires=blank.expires + self._execution_seconds)
-            turn_id, seen_context = await self._choose_turn(call, context, last)
+            turn_id, seen_context = await self._choose_turn(call, context, last_head)
             message = call.message_event(request, blank, turn_id, place)
             head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
             try:
@@ -190,20 +181,20 @@ class Intake:
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
-                last = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
-            if last is None:  # it expired between the write and the answer
+                last_head = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
+            if last_head is None:  # it expired between the write and the answer
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
-            if is_answer(last, call.request, self._store.clock() - self._repeat_seconds):
-                return last
+            if self.own_tasks.is_answer(last_head, call.request):
+                return Repeat(last_head)
             # The first of the request's tasks remembers where the walk ended, so that the next repetition
             # need not walk again.
-            first = first or last
-            task_id = next_task_id(last, call.request)
-        if first is not None and first.successor != task_id:
+            first_head = first_head or last_head
+            task_id = next_task_id(last_head, call.request)
+        if first_head is not None and first_head.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
-                await threads.run(self._store.update_head, replace(first, successor=task_id))
+                await threads.run(self._store.update_head, replace(first_head, successor=task_id))
         task = blank.empty_task()
         apply(task, [message])
         return self._claim_or_handover(call, request, head, task, context=seen_context)
@@ -214,8 +205,8 @@ class Intake:
         """The next turn of a stopped task."""
         question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
         while True:
-            if self.repeats(call, head.requests):
-                return head
+            if self.own_tasks.repeats(call.request, head.requests):
+                return Repeat(head)
             # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
             # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
@@ -230,7 +221,7 @@ class Intake:
                 raise UnsupportedOperation("the task is paused or waiting for another system")
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
-                deadline = min(filter(None, (call.deadline, wait_end)))
+                deadline = wait_end if call.deadline is None else min(call.deadline, wait_end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 context = await threads.run(self._store.get_context, call.scope, head.context_id)
                 if head.is_stopped or (head.is_suspended and not head.is_woken):
@@ -265,12 +256,12 @@ class Intake:
         base = replace(head.with_new_epoch(), artifact_count=count)
         base = replace(base, reopened_at=base.committed + 1)
         events = [head.closing_event(), message]
-        newer, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
+        new_head, overflow = self._with_claim(call, request, base, turn_id, events, place=place)
         if overflow:
-            newer = await threads.run(self._store.write_ahead, newer, overflow)
-        newer = await threads.run(self._store.update_head, newer)
+            new_head = await threads.run(self._store.write_ahead, new_head, overflow)
+        new_head = await threads.run(self._store.update_head, new_head)
         apply(task, [message])
-        return self._claim_or_handover(call, request, newer, task, context=seen_context, old_head=head)
+        return self._claim_or_handover(call, request, new_head, task, context=seen_context, old_head=head)
 
     async def _reply(
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
@@ -283,18 +274,18 @@ class Intake:
             return with_push_config(call, head, request).with_request(call.request, self._store.clock())
 
         new_head = await store_reply(self._store, head, wait, reply, change)
-        return Handover(new_head, new_head.sequence)
+        return Handover(new_head)
 
     async def _choose_turn(
-        self, call: CallContext, context: Context, last: Head | None = None, *, head: Head | None = None
+        self, call: CallContext, context: Context, newest: Head | None = None, *, head: Head | None = None
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
-        context counts once, and the turn does not see it. last: head of the newest task that this
+        context counts once, and the turn does not see it. newest: head of the newest task that this
         request created. head: head of the task that the request continues.
         """
-        answered_at, task_id = (last.created, last.task_id) if last is not None else (0.0, "")
+        answered_at, task_id = (newest.created, newest.task_id) if newest is not None else (0.0, "")
         known_request = call.request.find(context.requests)
         if known_request is not None and call.request.is_idempotent:
             call.request.check_body(known_request)
@@ -303,9 +294,10 @@ class Intake:
         if known_request is not None and known_request["at"] > answered_at:
             if known_request["task"] != task_id:
                 with contextlib.suppress(TaskNotFound):
-                    last = await load_live_head(self._store, call.scope, known_request["task"])
+                    newest = await load_live_head(self._store, call.scope, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
-        lost = last if last and last.task_id == task_id and last.has_lost(call.request) else head
+        has_lost_newest = newest and newest.task_id == task_id and newest.has_lost(call.request)
+        lost = newest if has_lost_newest else head
         if lost and call.request.has_started(lost.turn_id) and call.request.find(lost.requests) is None:
             return lost.turn_id, context.before(lost.turn_id, lost.task_id)
         answer = f"{task_id}@{answered_at}" if task_id else head.position if head is not None else ""
@@ -351,7 +343,7 @@ class Intake:
         """A turn that is stored, with its message. task: the task with the message in it. context: the
         context as the turn sees it. old_head: head of the task before this turn; None = the first turn."""
         if head.place is not Place.REQUEST:
-            return Handover(head, head.sequence)
+            return Handover(head)
         task["status"] = status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(
             head,
@@ -364,7 +356,3 @@ class Intake:
         old_status = old_head.status if old_head is not None and not old_head.is_lost else None
         stale_ids = [artifact["artifactId"] for artifact in task.get("artifacts", [])[head.artifact_count :]]
         return Claim(head, head.sequence, turn, task, call.takes_message, old_status, stale_ids)
-
-    def repeats(self, call: CallContext, requests: Sequence[KnownRequest]) -> bool:
-        """See `RequestIdentity.repeats`."""
-        return call.request.repeats(requests, since=self._store.clock() - self._repeat_seconds)

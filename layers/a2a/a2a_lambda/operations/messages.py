@@ -22,6 +22,7 @@ from a2a_lambda.errors import InvalidParams, StoreError, TooManyStreams
 from a2a_lambda.files.files import Files
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
+from a2a_lambda.operations.push_configs import store_push_config
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Artifact, Event, Part, Published, Task, truncate_history
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
@@ -32,7 +33,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import UNREAD_EVENTS
-from a2a_lambda.turns.claim import Claim, Handover
+from a2a_lambda.turns.claim import Claim, Handover, Started
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 
@@ -74,11 +75,9 @@ class Messages:
         self._dispatcher = dispatcher
         self._webhooks = webhooks
         self._stream_limit = stream_limit
+        self.placement = Placement(agents, dispatcher)
         self.intake = Intake(
-            store,
-            Placement(agents, dispatcher),
-            repeat_seconds=repeat_seconds,
-            execution_seconds=execution_seconds,
+            store, self.placement, repeat_seconds=repeat_seconds, execution_seconds=execution_seconds
         )
 
     async def send(self, call: CallContext, request: SendMessageRequest) -> SendMessageResponse:
@@ -127,13 +126,13 @@ class Messages:
         """
         await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
-        result = await self.start(call, await self.receive(call, request) or request)
-        if isinstance(result, Head):
-            events = follow(self.store, result, history_length=length, deadline=call.deadline)
-        else:
-            run = self.make_run(result)
+        started = await self.start(call, await self.receive(call, request) or request)
+        if isinstance(started, Claim):
+            run = self.make_run(started)
             run.start(unread_limit=UNREAD_EVENTS)
-            events = self._stream(call, result, run, length)
+            events = self._stream(call, started, run, length)
+        else:
+            events = follow(self.store, started.head, history_length=length, deadline=call.deadline)
         return self.files.links.show_events(call.scope, events, call.accepted_modes(request))
 
     async def _stream(
@@ -162,15 +161,16 @@ class Messages:
                 async for item in events:
                     yield item
 
-    async def start(self, call: CallContext, request: SendMessageRequest) -> Claim | Head:
-        """The turn to run here; or the head of a task that runs elsewhere, or has been answered."""
-        result = await self.intake.start(call, request)
-        head = result if isinstance(result, Head) else result.head
-        telemetry.bind(task_id=head.task_id, context_id=head.context_id)
-        if isinstance(result, Handover):
-            await self._dispatcher.try_dispatch(head)
-            return head
-        return result
+    async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
+        """What a message starts. A turn that runs elsewhere has been dispatched. Raises what `Intake.start`
+        raises."""
+        started = await self.intake.start(call, request)
+        # After the head's write, which decides whether this request counts.
+        await store_push_config(self.store, call, request, started)
+        telemetry.bind(task_id=started.head.task_id, context_id=started.head.context_id)
+        if isinstance(started, Handover):
+            await self._dispatcher.try_dispatch(started.head)
+        return started
 
     def make_run(self, claim: Claim) -> Run:
         """The run of a turn in this process."""
@@ -215,7 +215,7 @@ class Messages:
             head = await threads.run(self.store.get_head, call.scope, task_id)
         if (
             head is not None
-            and self.intake.repeats(call, head.requests)
+            and self.intake.own_tasks.repeats(call.request, head.requests)
             and not head.has_lost(call.request)
             and not head.has_died(self.store.clock())
         ):
@@ -253,23 +253,23 @@ class _Sending:
             try:
                 if self._received is None:
                     self._received = await self._messages.receive(self._call, self._request)
-                result = await self._messages.start(self._call, self._received or self._request)
+                started = await self._messages.start(self._call, self._received or self._request)
             finally:
                 self.is_starting = False
-            if isinstance(result, Claim):
-                run = self._run = self._messages.make_run(result)
+            if isinstance(started, Claim):
+                run = self._run = self._messages.make_run(started)
                 if self._stop_reason:
                     run.stop(self._stop_reason)
                 run.start()
                 async with aclosing(run.audience.events()) as stream:
                     events = [event async for _, event in stream]
                 if not run.has_diverged:
-                    assert result.task is not None
-                    apply(result.task, events)
-                    return await self.encode(run.head, result.task)
-                head = await load_live_head(store, self._call.scope, result.head.task_id)
+                    assert started.task is not None
+                    apply(started.task, events)
+                    return await self.encode(run.head, started.task)
+                head = await load_live_head(store, self._call.scope, started.head.task_id)
             else:
-                head = result
+                head = started.head
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyStreams(self._stop_reason)
@@ -280,8 +280,7 @@ class _Sending:
                 if returns_at_once and head.place is not Place.REQUEST:
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
-            old_head = result if isinstance(result, Head) else result.head
-            find = self._call.request.find
+            old_head, find = started.head, self._call.request.find
             is_same_turn = latest_head.turn_id == old_head.turn_id
             is_forgotten = is_same_turn and find(old_head.requests) and not find(latest_head.requests)
             has_time = deadline is None or time.monotonic() + RESTART_SECONDS < deadline

@@ -19,7 +19,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope, config_id_of
-from a2a_lambda.turns.claim import Claim, Handover
+from a2a_lambda.turns.claim import Repeat, Started
 from a2a_lambda.turns.recovery import load_live_head
 
 CONFIG_ID_BYTES = 64
@@ -53,17 +53,16 @@ def with_push_config(call: CallContext, head: Head, request: SendMessageRequest)
 
 
 async def store_push_config(
-    store: Store, call: CallContext, request: SendMessageRequest, turn: Claim | Handover | Head
+    store: Store, call: CallContext, request: SendMessageRequest, started: Started
 ) -> None:
-    """Store the push notification config in a request. turn: what the request started; the head of its task,
-    if it was made before."""
+    """Store the push notification config in a request. started: what the request started."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
     if config is None:
         return
     # If the first try died before this, a retry stores the config; it overwrites none. A retry stores no
     # cursor, because the webhook must also get what happened in between.
-    head = turn if isinstance(turn, Head) else turn.head
-    cursor = None if isinstance(turn, Head) else Cursor(turn.sequence, 0, head.state)
+    head = started.head
+    cursor = None if isinstance(started, Repeat) else Cursor(head.sequence, 0, head.state)
     full_config, _ = with_ids(head, config, push_config_id(call, head, config))
     if full_config["id"] in head.push_config_ids:
         push = PushRegistration(full_config, call.wire_name, cursor)
@@ -121,7 +120,7 @@ class PushConfigs:
         first."""
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
         ids = head.push_config_ids
-        config_id = _config_id(head, request) or next(iter([default_id] if default_id in ids else ids), "")
+        config_id = _config_id(head, request) or (default_id if default_id in ids else next(iter(ids), ""))
         push = None
         if config_id in head.push_config_ids:
             push = await threads.run(self._store.get_push_config, scope, head.task_id, config_id)

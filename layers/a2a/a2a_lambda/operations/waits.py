@@ -5,11 +5,12 @@ import time
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
-from a2a_lambda.background.replies import has_ended, replies_in, store_reply
+from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import NotWaiting, RouteNotFound, WaitIsOver
 from a2a_lambda.protocol.model import Callback, Event, Json
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.callback_token import CallbackToken
+from a2a_lambda.tasks.replay import events_of_turn, notices_in, replies_in
 from a2a_lambda.tasks.suspension import execution_of
 
 EARLY_REPLY_SECONDS = 10.0
@@ -59,9 +60,10 @@ class Waits:
                     continue
             if head.version != version:  # the log is read again only after the head has changed
                 version = head.version
-                events = [event for _, event in await threads.run(self._store.get_events, head)]
-                replies = replies_in(events, head.turn_id)
-                if token.key in replies or has_ended(events, head.turn_id, token.key):
+                pairs = await threads.run(self._store.get_events, head)
+                events = [event for _, event in pairs]
+                notices = notices_in(events_of_turn(events, head.turn_id))
+                if ("wait", token.key, "ended") in notices or token.key in replies_in(events, head.turn_id):
                     raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
                 raise NotWaiting("the turn is not waiting for this reply now")

@@ -33,7 +33,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
 from a2a_lambda.tasks.execution import Execution, WaitState
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity, Scope, TurnReference
 
 LEASE_SECONDS = 30.0
 """Seconds for which a run holds its task without a renewal."""
@@ -221,6 +221,11 @@ class Head:
     def has_lease(self, now: float) -> bool:
         """Whether the lease of the run, or of the reply, that holds the task has not run out."""
         return self.lease > now
+
+    @property
+    def turn_reference(self) -> TurnReference:
+        """Which turn is the task's current one."""
+        return TurnReference(self.scope, self.task_id, self.turn_id)
 
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""

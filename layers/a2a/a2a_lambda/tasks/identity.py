@@ -1,6 +1,7 @@
 """Whose task it is, who calls, and what makes two requests the same one."""
 
 import hashlib
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,28 @@ class Scope:
 
     owner: str
     agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReference:
+    """Which turn: its scope, its task and its id. A queue and an execution carry nothing else of a turn."""
+
+    scope: Scope
+    task_id: str
+    turn_id: str
+
+    def encode(self) -> str:
+        """The reference as JSON."""
+        scope = self.scope
+        return json.dumps(
+            {"owner": scope.owner, "agent": scope.agent, "task": self.task_id, "turn": self.turn_id}
+        )
+
+    @classmethod
+    def read(cls, text: str) -> "TurnReference":
+        """The reference that `encode` has written. Raises ValueError, KeyError."""
+        ids = json.loads(text)
+        return cls(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which outputs of a replayed turn are new.
+"""What the log has of a turn that runs again: its replies, its notices, and which of its outputs are new.
 
 A durable skill runs again from its beginning and outputs again what it has output before. Each stored event
 of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay passes
@@ -6,12 +6,45 @@ over as many events, and their digest must be the same.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from a2a_lambda import strictjson
+from a2a_lambda.durable.engine import Reply
 from a2a_lambda.errors import CodeChanged
-from a2a_lambda.protocol.model import Event, Json
+from a2a_lambda.protocol.model import OPERATION, Event, Json, Part
+
+NoticeKey = tuple[str, str, str]
+"""Kind, name and state of a notice of an operation, such as ("sleep", "pause", "started")."""
+
+
+def events_of_turn(events: Sequence[Event], turn_id: str) -> Sequence[Event]:
+    """The events from the message that began a turn, which is no reply within it; empty if the log does not
+    have that message."""
+    for index, event in enumerate(events):
+        options = event.get("options")
+        if options is not None and options["turn"] == turn_id and "answers" not in options:
+            return events[index:]
+    return ()
+
+
+def replies_in(events: Iterable[Event], turn_id: str) -> dict[str, Reply]:
+    """Replies to the waits of a turn, by the key of their wait."""
+    replies: dict[str, Reply] = {}
+    for event in events:
+        if "callback" in event and event["callback"]["turn"] == turn_id:
+            callback = event["callback"]
+            replies[callback["key"]] = Reply([Part(data=callback["data"])], is_callback=True)
+        elif "options" in event and event["options"]["turn"] == turn_id and "answers" in event["options"]:
+            replies[event["options"]["answers"]] = Reply(event["message"]["parts"])
+    return replies
+
+
+def notices_in(events: Iterable[Event]) -> set[NoticeKey]:
+    """The notices of steps, pauses and waits that the events have."""
+    updates = [event["statusUpdate"] for event in events if "statusUpdate" in event]
+    notices = [update.get("metadata", {}).get(OPERATION) for update in updates]
+    return {(notice["kind"], notice["name"], notice["state"]) for notice in notices if notice}
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,4 +1,5 @@
-"""What starts a turn: a claim, for a run in this process, or a handover, for one elsewhere."""
+"""What a message starts: a claim, for a run in this process; a handover, for one elsewhere; or nothing, if it
+was made before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,8 +40,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A turn that is stored, and must be dispatched, because it does not run in its request. sequence: last
-    number that is stored."""
+    """A turn that is stored, and must be dispatched, because it does not run in its request."""
 
     head: Head
-    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A request that was made before. head: the task that it started then."""
+
+    head: Head
+
+
+Started = Claim | Handover | Repeat

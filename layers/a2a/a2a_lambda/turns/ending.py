@@ -94,11 +94,11 @@ class Ending:
             sequence, now = self._journal.sequence, self._store.clock()
 
             def change(head: Head) -> Head:
-                newer = suspended_head(suspension, question, sequence, now, head)
+                new_head = suspended_head(suspension, question, sequence, now, head)
                 if question_head is None:
-                    return newer
+                    return new_head
                 has_new_events = sequence != self._claim.sequence
-                return asking_head(newer, question_head, has_new_events=has_new_events)
+                return asking_head(new_head, question_head, has_new_events=has_new_events)
 
             try:
                 await self._lease.update(change)
@@ -182,13 +182,13 @@ class Ending:
 
         def change(context: Context) -> Context:
             # `after` knows the turns that the context includes, so a second try changes nothing.
-            newer = context.after(record)
-            if newer is context and not is_retry:
+            new_context = context.after(record)
+            if new_context is context and not is_retry:
                 return context
-            waiting = "" if newer.waiting == head.task_id else newer.waiting
+            waiting = "" if new_context.waiting == head.task_id else new_context.waiting
             if closing_status["state"] in INTERRUPTED:
                 waiting = head.task_id
-            return newer if waiting == newer.waiting else replace(newer, waiting=waiting)
+            return new_context if waiting == new_context.waiting else replace(new_context, waiting=waiting)
 
         def store() -> None:
             try:

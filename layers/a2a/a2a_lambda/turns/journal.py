@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from a2a_lambda import strictjson, threads
@@ -10,7 +10,7 @@ from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import Numbered, coalesce
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.turns.lease import Lease
 
 FLUSH_SECONDS = 0.25
 """Seconds after which pending events are stored, when another event comes. Later in a run it is a
@@ -41,14 +41,11 @@ def size_of(events: Iterable[Event]) -> int:
 
 
 class Journal:
-    """head: returns the run's current head. The run may write until its lease ends.
+    """lease: has the run's head. The run may write until it ends. sequence: last sequence number stored."""
 
-    sequence: last sequence number stored.
-    """
-
-    def __init__(self, store: Store, head: Callable[[], Head], sequence: int) -> None:
+    def __init__(self, store: Store, lease: Lease, sequence: int) -> None:
         self._store = store
-        self._head = head
+        self._lease = lease
         self._lock = asyncio.Lock()
         self._pending: list[Event] = []
         self._pending_bytes = 0
@@ -89,7 +86,7 @@ class Journal:
             except Conflict:
                 raise
             except StoreError:
-                logger.exception("events of task %s are not stored yet", self._head().task_id)
+                logger.exception("events of task %s are not stored yet", self._lease.head.task_id)
                 return False
             return True
 
@@ -110,7 +107,7 @@ class Journal:
         """Store the events that are being written. Raises what `flush` raises."""
         # A write that failed may still have reached the table. So its events keep their numbers and bytes,
         # and are written again as they were.
-        head = self._head()
+        head = self._lease.head
         if not head.has_lease(self._store.clock()):
             raise Conflict
         if self._refusal:  # `flush_in_silence` may have met it, which reports it to no one

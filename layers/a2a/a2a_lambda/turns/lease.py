@@ -68,9 +68,9 @@ class Lease:
         """
         async with self._lock:
             while True:
-                newer = change(self.head)
+                new_head = change(self.head)
                 try:
-                    self.head = await threads.run(self._store.update_head, newer)
+                    self.head = await threads.run(self._store.update_head, new_head)
                     return
                 except Conflict as conflict:
                     # Fatal only if the head has another holder or epoch. Everything else that changes a head,

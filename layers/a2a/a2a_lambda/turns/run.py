@@ -61,14 +61,14 @@ class Run:
     suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
 
-    def __init__(self, store: Store, agent: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
+    def __init__(self, store: Store, loading: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
         claim.turn.file_store = TurnFiles(head, files.bucket, allow_loopback=files.allow_loopback)
         self._store = store
-        self._agent = agent
+        self._loading = loading
         self._claim = claim
         self._lease = Lease(store, head)
-        self._journal = Journal(store, lambda: self.head, claim.sequence)
+        self._journal = Journal(store, self._lease, claim.sequence)
         self._builder = EventBuilder(
             head.task_id,
             head.context_id,
@@ -169,8 +169,8 @@ class Run:
             flusher.cancel()
             # A run that has lost its task stores nothing more. Its client reads the rest from the log.
             if not self.has_diverged:
-                time_left = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
-                async with asyncio.timeout(time_left):
+                seconds = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
+                async with asyncio.timeout(seconds):
                     await self._store_end(work_error, is_in_time)
         except TimeoutError:
             error = StoreError("the end of the turn was not stored in time")
@@ -187,11 +187,11 @@ class Run:
     async def _work(self) -> None:
         """Perform the turn. Raises Suspended if it pauses or waits, Conflict if the lease is over or lost,
         LimitExceeded, Unavailable if the agent cannot be imported, and what the agent raises."""
-        if not self._agent.done():
-            await asyncio.wrap_future(self._agent)
+        if not self._loading.done():
+            await asyncio.wrap_future(self._loading)
         if not self.head.has_lease(self._store.clock()):  # the process was frozen meanwhile
             raise Conflict
-        agent, turn = agent_of(self._agent), self._claim.turn
+        agent, turn = agent_of(self._loading), self._claim.turn
         async with aclosing(agent.perform(turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
@@ -283,11 +283,12 @@ class Run:
         if self._stop_reason:
             logger.warning("skill %s was stopped", skill)
             return self._stop_reason
-        if isinstance(reason := self._agent.result() if self._agent.done() else None, str):
-            logger.error("%s", reason)  # the agent could not be imported; public, as `agent_of` says it
-            return reason
+        agent = self._loading.result() if self._loading.done() else None
+        if isinstance(agent, str):  # why it could not be imported, which the client may read
+            logger.error("%s", agent)
+            return agent
         if isinstance(error, AgentMistake | LimitExceeded):  # its frames are the kit's
-            logger.error("%s: %s", agent_of(self._agent).source_of(self._claim.turn), error)
+            logger.error("%s: %s", agent_of(self._loading).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
         if isinstance(error, FilesUnavailable):

@@ -61,9 +61,7 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
     request, earlier_artifacts = await _request_of(call, tool, arguments)
-    # A turn that runs elsewhere may take longer than a request.
-    is_background = call.agent.card.background and call.kit.dispatcher.has_worker
-    is_long = is_background or tool.name in call.agent.card.durable_skills
+    is_long = call.kit.messages.placement.is_long(call.scope.agent, tool.name)
 
     async def result() -> bytes:
         if isinstance(request, str):
