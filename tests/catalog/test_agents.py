@@ -7,13 +7,16 @@ import pytest
 
 from a2a_lambda import Agent
 from a2a_lambda.catalog import agents
-from a2a_lambda.catalog.agents import Agents, check_all, read_cards
+from a2a_lambda.catalog.agents import Agents, check_all, default_of, read_cards
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
+from a2a_lambda.protocol.card import Card, CardSkill
 from tests.agent.folders import CARD, write
 
 GOOD = "@skill\ndef hello(turn, count: int = 1): return 'x'"
 DEFAULT = CARD + "default: true\n"
+
+SKILL = CardSkill(id="s", name="S", description="D")
 
 
 def build_agents(folder: Path, *names: str) -> Agents:
@@ -53,6 +56,25 @@ def test_agents_without_a_clear_default_are_served_by_their_names(
     assert "The candidates are: one, two" in caplog.text
     with pytest.raises(ConfigurationError, match=reason):
         check_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "names", "expected"),
+    [
+        (["two"], [], "two"),
+        (["two"], ["one", "two"], "two"),
+        ([], ["two", "one"], "two"),
+        ([], [], ""),
+        (["one", "two"], [], ""),
+    ],
+)
+def test_which_agent_answers_at_the_root(defaults: list[str], names: list[str], expected: str) -> None:
+    """The one whose card says so; else the first of the agents that a stage names."""
+    cards = {
+        name: Card(name=name, description="", version="1", skills=[SKILL], default=name in defaults)
+        for name in ("one", "two")
+    }
+    assert default_of(cards, names) == expected
 
 
 def test_only_the_named_agents_are_served(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def main() -> int:
         _configure(port, url)
         secret = local_key()
         settings = Settings.of(os.environ)
-        cards, _ = read_cards(settings.agents)
+        cards, _ = read_cards(settings.agents, settings.agent_names)
+        default = default_of(cards, settings.agent_names)
         prepare(settings, secret)
         if url:
             _create_queues(settings)
@@ -86,7 +87,7 @@ def main() -> int:
         state = state_file(port)
         state.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(state.unlink, missing_ok=True)
-        print(banner(f"http://{HOST}:{port}", secret, cards, own_resources), flush=True)
+        print(banner(f"http://{HOST}:{port}", secret, cards, default, own_resources), flush=True)
         config = uvicorn.Config(
             APPLICATION,
             factory=True,
@@ -196,10 +197,12 @@ def block_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence[str] = ()) -> str:
+def banner(
+    url: str, secret: str, agents: Mapping[str, Card], default: str, emulated: Sequence[str] = ()
+) -> str:
     """What the server prints when it starts: its URLs, a key, and a call to paste. It streams an example of
-    the card of the default agent, or of the first one. emulated: what is emulated for the agents."""
-    default = default_of(agents)
+    the card of the default agent, or of the first one. default: name of the default agent; "" = none.
+    emulated: what is emulated for the agents."""
     called = default or next(iter(agents), "")
     skills = agents[called].skills if agents else []
     text = next((_quoted(skill.examples[0]) for skill in skills if skill.examples), "Hello")
@@ -228,7 +231,7 @@ def banner(url: str, secret: str, agents: Mapping[str, Card], emulated: Sequence
             "Cards:",
             *cards,
             "",
-            "MCP: " + ", each agent: ".join(mcp_urls),
+            "MCP: " + "; of one agent: ".join(mcp_urls),
             f"OpenAPI: {url}/openapi.json, as a web page: {url}/docs",
             "",
             f"Key: {secret}",

@@ -88,8 +88,8 @@ def agents_of(stack: str) -> list[str]:
     cards, _ = read_cards(AGENTS)
     names = split_names(parameters_of(stack).get("AgentNames", ""))
     agents = {name: card for name, card in cards.items() if not names or name in names}
-    first = default_of(agents)
-    return sorted(agents, key=lambda name: name != first) or [""]
+    default = default_of(agents, names)
+    return sorted(agents, key=lambda name: name != default) or [""]
 
 
 def _failure(error: Exception) -> LogEntry:

@@ -9,16 +9,31 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
+from a2a_lambda.protocol.card import Card, CardSkill
 from tools.client import logs
 from tools.command import listen
 from tools.playground import serve
 from tools.playground.app import Playground
+
+SKILL = CardSkill(id="s", name="S", description="D")
 
 
 @pytest.fixture
 def stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "outputs_of", lambda _: {"BaseUrl": "https://agents.example.com"})
     monkeypatch.setattr(serve, "agents_of", lambda _: ["one"])
+
+
+def test_the_agents_of_a_stack_begin_with_the_one_that_answers_at_its_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cards = {
+        name: Card(name=name, description="", version="1", skills=[SKILL])
+        for name in ("hello", "news", "weather")
+    }
+    monkeypatch.setattr(serve, "read_cards", lambda _: (cards, {}))
+    monkeypatch.setattr(serve, "parameters_of", lambda _: {"AgentNames": "weather,hello"})
+    assert serve.agents_of("a2a-dev") == ["weather", "hello"]
 
 
 class Lines:

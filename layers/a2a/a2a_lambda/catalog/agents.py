@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from itertools import islice
 from pathlib import Path
@@ -85,7 +85,7 @@ class Agents(Mapping[str, Profile]):
         return agents
 
     @classmethod
-    def of_manifest(cls, manifest: Path, folder: Path, names: Collection[str] = ()) -> "Agents":
+    def of_manifest(cls, manifest: Path, folder: Path, names: Sequence[str] = ()) -> "Agents":
         """Agents that `make build` found good. None is imported yet. names: agents to serve; empty = all.
 
         Raises ConfigurationError.
@@ -96,7 +96,7 @@ class Agents(Mapping[str, Profile]):
         return cls(_default_first(selection, folder, names), folder)
 
     @classmethod
-    def of_folder(cls, folder: Path, names: Collection[str] = (), *, shows_reasons: bool = False) -> "Agents":
+    def of_folder(cls, folder: Path, names: Sequence[str] = (), *, shows_reasons: bool = False) -> "Agents":
         """Agents of a folder, imported, or still importing after SERVE_SECONDS. What is wrong with one is
         logged; the others work. An import that never ends is given up.
 
@@ -246,7 +246,7 @@ def agent_of(loading: Loading) -> Agent:
     raise Unavailable(result)
 
 
-def read_cards(folder: Path, names: Collection[str] = ()) -> tuple[dict[str, Card], dict[str, str]]:
+def read_cards(folder: Path, names: Sequence[str] = ()) -> tuple[dict[str, Card], dict[str, str]]:
     """Cards of a folder's agents by name, and what is wrong with those that cannot be read.
 
     names: agents to read; empty = all. Raises ConfigurationError if there is no agent, or an unknown name.
@@ -279,14 +279,21 @@ def _misnamed_cards(folder: Path) -> dict[str, str]:
     }
 
 
-def default_of(cards: Mapping[str, Card]) -> str:
-    """Name of the agent that answers at the root: the one that says so, or the only one; "" if that is not
-    clear."""
-    defaults = [name for name, card in cards.items() if card.default] or list(cards)
-    return defaults[0] if len(defaults) == 1 else ""
+def default_of(cards: Mapping[str, Card], names: Sequence[str] = ()) -> str:
+    """Name of the agent that answers at the root; "" if that is not clear. names: agents that are served;
+    empty = all."""
+    candidates = _default_candidates(cards, names)
+    return candidates[0] if len(candidates) == 1 else ""
 
 
-def check_all(folder: Path, names: Collection[str] = ()) -> list[Profile]:
+def _default_candidates(cards: Mapping[str, Card], names: Sequence[str]) -> list[str]:
+    """Names of the agents that may answer at the root: those whose card says so; else the first one that is
+    named; else all."""
+    defaults = [name for name, card in cards.items() if card.default]
+    return defaults or [name for name in names[:1] if name in cards] or list(cards)
+
+
+def check_all(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
     = all. Raises ConfigurationError for anything that is wrong with any of them."""
     misnamed_cards = _misnamed_cards(folder)
@@ -298,18 +305,18 @@ def check_all(folder: Path, names: Collection[str] = ()) -> list[Profile]:
     return _default_first(profiles, folder, names)
 
 
-def _default_first(profiles: list[Profile], folder: Path, names: Collection[str] = ()) -> list[Profile]:
-    """The profiles, the default agent's first. names: agents that are served. If the default agent is not
-    among them, the first one replaces it."""
+def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] = ()) -> list[Profile]:
+    """The profiles, the default agent's first. names: agents that are served."""
     if not profiles:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
-    defaults = [profile for profile in profiles if profile.card.default]
-    defaults = defaults or [profile for profile in profiles if profile.name in [*names][:1]] or profiles
-    if len(defaults) > 1:
-        name_list = ", ".join(profile.name for profile in defaults)
-        rule = "only one card.yaml may" if defaults[0].card.default else "one card.yaml must"
-        raise ConfigurationError(f"{folder}: {rule} say `default: true`. The candidates are: {name_list}")
-    return sorted(profiles, key=lambda profile: profile is not defaults[0])
+    cards = {profile.name: profile.card for profile in profiles}
+    candidates = _default_candidates(cards, names)
+    if len(candidates) > 1:
+        rule = "only one card.yaml may" if cards[candidates[0]].default else "one card.yaml must"
+        raise ConfigurationError(
+            f"{folder}: {rule} say `default: true`. The candidates are: {', '.join(candidates)}"
+        )
+    return sorted(profiles, key=lambda profile: profile.name != candidates[0])
 
 
 def _check_names(names: Collection[str], choices: Collection[str], folder: Path) -> None:
