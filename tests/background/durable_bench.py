@@ -29,6 +29,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.callback_token import CallbackToken
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import AGENTS, DAY, ROOT
@@ -176,7 +177,7 @@ class DurableBench:
 
     def reply(self, url: str, data: Json) -> None:
         """What another system sends to a wait."""
-        asyncio.run(self.waits.end(self.waits.read_token(url.rpartition("/")[2]), data))
+        asyncio.run(self.waits.end(CallbackToken.read(url.rpartition("/")[2]), data))
 
     def sweep(self, task_id: str) -> None:
         """A sweep, when the task is due."""

@@ -204,7 +204,9 @@ async def run(turn):
         turn.memory.set("key", 1)
     await turn.parallel(branch)
 """
-    with pytest.raises(StepFailed, match=r"^branch 'parallel/0' failed .*change the memory after turn"):
+    with pytest.raises(
+        StepFailed, match=r"^branch 'parallel/0' failed .*change the memory outside of steps and branches"
+    ):
         run(written(tmp_path, body))
 
 

@@ -5,28 +5,26 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.errors import NotWaiting, ProtocolError, RouteNotFound, StoreError, WaitIsOver
+from a2a_lambda.errors import NotWaiting, ProtocolError, StoreError, WaitIsOver
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.callbacks import MAX_REPLY_BYTES
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import encode_base64url
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.callback_token import CallbackToken
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import BASE_URL
 
 
 class FakeWaits:
-    """Takes what is sent to the token `token`. error: what the end of the wait raises."""
+    """Takes what is sent to TOKEN. error: what the end of the wait raises."""
 
     def __init__(self) -> None:
         self.replies: list[Any] = []
         self.error: ProtocolError | StoreError | None = None
 
-    def read_token(self, text: str) -> str:
-        if text != "token":
-            raise RouteNotFound("no running turn made this url")
-        return text
-
-    async def end(self, token: str, data: Any) -> None:
-        assert token == "token"
+    async def end(self, token: CallbackToken, data: Any) -> None:
+        assert token == CallbackToken(Scope("owner", "agent"), "task", "key", "signature")
         if self.error is not None:
             raise self.error
         self.replies.append(data)
@@ -46,12 +44,14 @@ def caller(settings: Settings, waits: FakeWaits) -> TestClient:
 
 JSON = {"Content-Type": "application/json"}
 
+TOKEN = encode_base64url(b'["owner","agent","task","key"]') + ".signature"
+
 
 def test_a_reply_needs_no_key(caller: TestClient, waits: FakeWaits) -> None:
     """The token is the credential."""
-    answer = caller.post("/callbacks/token", json={"amount": 12})
+    answer = caller.post(f"/callbacks/{TOKEN}", json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
-    assert caller.post("/callbacks/token", content=b" ", headers=JSON).status_code == 200
+    assert caller.post(f"/callbacks/{TOKEN}", content=b" ", headers=JSON).status_code == 200
     assert waits.replies == [{"amount": 12}, None]
 
 
@@ -68,7 +68,7 @@ def test_a_reply_that_the_turn_does_not_take(
     caller: TestClient, waits: FakeWaits, error: Any, status: int, name: str
 ) -> None:
     waits.error = error
-    answer = caller.post("/callbacks/token", json={})
+    answer = caller.post(f"/callbacks/{TOKEN}", json={})
     assert answer.status_code == status
     answer_error = answer.json()["error"]
     assert (answer_error["code"], answer_error["status"]) == (status, name)
@@ -88,12 +88,12 @@ def test_a_reply_that_the_turn_does_not_take(
 def test_what_is_no_reply(
     caller: TestClient, waits: FakeWaits, content: bytes, headers: dict[str, str], status: int
 ) -> None:
-    assert caller.post("/callbacks/token", content=content, headers=headers).status_code == status
+    assert caller.post(f"/callbacks/{TOKEN}", content=content, headers=headers).status_code == status
     assert waits.replies == []
 
 
 def test_a_url_that_no_turn_made(caller: TestClient, client: TestClient) -> None:
     assert caller.post("/callbacks/other", json={}).status_code == 404
-    assert client.post("/callbacks/token", json={}).status_code == 404, "there are no durable turns"
-    refused = caller.get("/callbacks/token")
+    assert client.post(f"/callbacks/{TOKEN}", json={}).status_code == 404, "there are no durable turns"
+    refused = caller.get(f"/callbacks/{TOKEN}")
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")

@@ -183,7 +183,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
     """No one has answered, so the question is still the last event of the log."""
     asking = create_asking(store, scope)
     working = status(TaskState.WORKING, store.clock())
-    running = replace(asking.with_events_after([asking.closing_event()]), status=working)
+    running = replace(asking.with_events_after(asking.log_end, [asking.closing_event()]), status=working)
     running = replace(running, holder="a run", lease=store.clock() + 600)
     assert running.sequence == asking.sequence
     pauses: list[float] = []

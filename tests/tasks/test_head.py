@@ -112,7 +112,7 @@ def test_a_head_knows_its_newest_requests() -> None:
 @pytest.mark.parametrize(("state", "last"), [(WORKING, 5), (DONE, 4)])
 def test_events_are_numbered_after_the_log(state: TaskState, last: int) -> None:
     first = head(state, sequence=5)
-    after = first.with_events_after([chunk("a"), chunk("b")])
+    after = first.with_events_after(first.log_end, [chunk("a"), chunk("b")])
     assert [number for number, _ in after.inline] == [last + 1, last + 2]
     assert (after.sequence, after.committed) == (last + 2, last + 2)
 

@@ -346,9 +346,7 @@ def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, othe
     assert "raw" not in part
 
 
-@pytest.mark.parametrize(
-    "wire", [v0_1.WIRE, v0_3.WIRE, v0_3_http.WIRE, v1_0.WIRE], ids=lambda wire: wire.name
-)
+@pytest.mark.parametrize("wire", [v0_1.WIRE, v0_3.WIRE, v1_0.WIRE], ids=lambda wire: wire.name)
 def test_a_notification_is_the_task_and_in_1_0_within_a_stream_response(wire: Wire) -> None:
     body = wire.encode_notification(Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0)))
     assert (body["task"] if wire is v1_0.WIRE else body)["id"] == "t"

@@ -20,7 +20,7 @@ from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json, objects_in, plain_media_type
-from a2a_lambda.protocol.requests import Operation
+from a2a_lambda.protocol.requests import STREAMED, Operation
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
@@ -152,7 +152,7 @@ class A2aCaller(RecordingClient):
                     if record["kind"] != "result":
                         yield record
         assert self.agent is not None
-        streams = operation in ("stream", "subscribe")
+        streams = operation in STREAMED
         http_request = self._encode(self.agent, operation, request, last_id, streams=streams)
         yield self._request_record(http_request, http_request.content.decode())
         answer = await self._http.send(http_request, stream=True)

@@ -1,6 +1,5 @@
 """A deployed stack, as CloudFormation and the template describe it."""
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
 from tools import environments
 from tools.command import read_url
 
@@ -169,8 +169,7 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
         if not separator:
             raise ConfigurationError(f"{text!r}: write a parameter as NAME=value")
         if name not in declarations:
-            matches = difflib.get_close_matches(name, declarations, n=1)
-            hint = f"; did you mean {matches[0]}?" if matches else ""
+            hint = did_you_mean(name, declarations)
             raise ConfigurationError(f"template.yaml has no parameter {name}{hint}")
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(

@@ -139,7 +139,6 @@ def span(
 
 
 def http_span(
-    method: str,
     url: str,
     attributes: Attributes = NO_ATTRIBUTES,
     *,
@@ -147,18 +146,18 @@ def http_span(
     parent: Mapping[str, str] | None = None,
     is_current: bool = True,
 ) -> AbstractContextManager[Span]:
-    """A span of a call to another server. It names the host of the URL alone, because the rest may be a
+    """A span of a POST to another server. It names the host of the URL alone, because the rest may be a
     secret. Without a name, the method names it; `span` explains parent and is_current.
     """
     if _tracer is None:
         return _OFF
-    address: dict[str, str | int] = {"http.request.method": method}
+    address: dict[str, str | int] = {"http.request.method": "POST"}
     with suppress(ValueError):  # the caller refuses such a URL by itself
         parts = urlsplit(url)
         address["server.address"] = parts.hostname or ""
         address["server.port"] = parts.port or (443 if parts.scheme == "https" else 80)
     all_attributes = {**address, **attributes}
-    return span(name or method, all_attributes, kind="client", parent=parent, is_current=is_current)
+    return span(name or "POST", all_attributes, kind="client", parent=parent, is_current=is_current)
 
 
 def aws_span(

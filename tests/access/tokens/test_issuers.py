@@ -183,7 +183,7 @@ def test_only_a_local_server_may_ask_an_issuer_on_this_machine_without_tls(host:
 
 @pytest.mark.parametrize("url", [f"{URL}:abc", f"{URL}:99999", "https://[::1"])
 def test_a_malformed_url_is_explained(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="not a valid url"):
+    with pytest.raises(ConfigurationError, match="not a valid URL"):
         check_url(url, is_local=False)
 
 

@@ -66,7 +66,7 @@ def test_a_package_is_listed_locked_and_installed(
     assert installed == [True]
     said = capsys.readouterr().out
     assert "added anvil 1.0" in said
-    assert "what it needs: hammer" in said
+    assert "its dependencies: hammer" in said
 
 
 def test_a_package_may_come_from_a_url(
@@ -90,7 +90,7 @@ def test_a_package_may_come_from_a_url(
     assert "hammer" in LISTED.read_text()
     monkeypatch.setenv("PACKAGE", url)
     assert run_main("add") == 1
-    assert f"write the package's name before its url: name @ {url}" in capsys.readouterr().err
+    assert f"write the package's name before its URL: name @ {url}" in capsys.readouterr().err
 
 
 def test_wheels_are_looked_for_as_the_stages_say(

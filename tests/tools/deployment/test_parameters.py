@@ -176,7 +176,7 @@ def test_a_new_account_gets_what_it_has_room_for() -> None:
     early = parameters(PARAMETERS="FileDays=3")
     assert "deletes files before their tasks: remove it" in next(deploy.notes(USUAL_ACCOUNT, early))
     wide = "WorkerConcurrency=9"
-    assert "calls may find none free" in "".join(
+    assert "calls may be throttled" in "".join(
         deploy.notes(NEW_ACCOUNT, parameters(NEW_ACCOUNT, PARAMETERS=wide))
     )
     said = "\n".join(deploy.notes(NEW_ACCOUNT, found))
@@ -191,7 +191,7 @@ def test_a_grown_account_keeps_the_templates_values() -> None:
         assert found[name] == known[name]
     assert found["AccessLogs"] == "true"
     assert list(deploy.notes(USUAL_ACCOUNT, found)) == []
-    assert "calls may find none free" in "".join(
+    assert "calls may be throttled" in "".join(
         deploy.notes(USUAL_ACCOUNT, found | {"WorkerConcurrency": "700"})
     )
     elsewhere = Account("123456789012", "xx-north-9", 1000, "arn")

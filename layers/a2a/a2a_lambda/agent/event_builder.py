@@ -19,6 +19,7 @@ from a2a_lambda.agent.outputs import (
     Progress,
     Reject,
     Structured,
+    check_status_text,
     guess_media_type,
 )
 from a2a_lambda.durable.engine import Exchange, OperationNotice
@@ -41,9 +42,6 @@ from a2a_lambda.protocol.model import (
     timestamp,
 )
 from a2a_lambda.tasks.event_log import join_texts
-
-STATUS_TEXT_BYTES = 64_000
-"""JSON bytes of a text in a status."""
 
 CLOSING_BYTES = 256_000
 """JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item may have
@@ -223,11 +221,7 @@ class EventBuilder:
     def _say(
         self, state: TaskState, text: str, choices: Sequence[str] = (), fills: str | None = None
     ) -> TaskStatus:
-        if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
-            raise SkillError(
-                f"A question, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,} bytes. Yield"
-                " longer content as text, a File or an Artifact."
-            )
+        check_status_text(text, choices)
         return status(state, self._clock(), text_message(*self._ids, text, choices, fills))
 
     def _status(self, status: TaskStatus) -> Event:

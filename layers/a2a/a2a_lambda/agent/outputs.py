@@ -9,12 +9,17 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from a2a_lambda.errors import AgentMistake
+from a2a_lambda import strictjson
+from a2a_lambda.errors import AgentMistake, SkillError
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 
 FileContent = bytes | os.PathLike[str] | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]
 """Bytes; a path; a file that is open in mode "rb"; or pieces of bytes, asynchronous ones in an asynchronous
 skill."""
+
+
+STATUS_TEXT_BYTES = 64_000
+"""JSON bytes of a question with its choices, a reason or a progress text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,15 @@ class Reject:
 
     def __post_init__(self) -> None:
         _check_text("a reason", self.reason)
+
+
+def check_status_text(text: str, choices: Sequence[str] = ()) -> None:
+    """Raises SkillError if a text is too large for a status of the task."""
+    if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
+        raise SkillError(
+            f"A question, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,} bytes. Yield"
+            " longer content as text, a File or an Artifact."
+        )
 
 
 KIT_OUTPUTS = (File, NamedArtifact, FinalMessage, Progress, Command, Ask, Reject)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import agent_threads, strictjson, tracing
-from a2a_lambda.agent.outputs import Ask, Authorize
+from a2a_lambda.agent.outputs import Ask, Authorize, check_status_text
 from a2a_lambda.durable.engine import (
     MAX_WAIT_SECONDS,
     STEP_NAME_CHARACTERS,
@@ -37,11 +37,8 @@ from a2a_lambda.durable.engine import (
     labels_of,
 )
 from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
-from a2a_lambda.errors import ConfigurationError, SkillError
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
-
-QUESTION_BYTES = 64_000
-"""JSON bytes of a question."""
 
 STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 
@@ -159,8 +156,8 @@ class Steps:
                 "a durable skill continues with the reply, so its questions have neither `fills` nor `known`:"
                 " offer values with choices=[…], and read reply.text"
             )
-        if ask is not None and len(strictjson.dumps([ask.question, *ask.choices])) > QUESTION_BYTES:
-            raise SkillError(f"A question has at most {QUESTION_BYTES:,} bytes, with its choices.")
+        if ask is not None:
+            check_status_text(ask.question, ask.choices)
 
         async def run() -> Json:
             engine = self._engine(name)
@@ -270,7 +267,9 @@ class Steps:
                 '"plan", make_plan, city), or turn.wait_for("approval", Ask("…"))'
             )
         if not STEP_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot name a step: use 1 to 100 letters, digits, . _ and -")
+            raise ValueError(
+                f"{name!r} cannot name a step: use 1 to {STEP_NAME_CHARACTERS} letters, digits, . _ and -"
+            )
         return engine
 
 

@@ -38,7 +38,7 @@ async def store_reply(
     events = reply_events(head, reply)
     # The run that asked, or a reply that died, may still append something. In a new epoch it does not count.
     base = head.with_new_epoch() if head.is_stopped or head.holder else head
-    new_head = answered_head(change(base.with_events_after(events)), wait, now)
+    new_head = answered_head(change(base.with_events_after(base.log_end, events)), wait, now)
     if new_head.fits:
         return await threads.run(store.update_head, new_head)
     held_head = await threads.run(store.update_head, replying_head(head, now))

@@ -95,7 +95,7 @@ class Sweep:
             await give_up(self._store, head)
             return
         is_late = 0 < execution.until <= now
-        is_waiting = head.is_suspended and not execution.wakes and not is_late
+        is_waiting = head.is_asleep and not is_late
         pause = EXECUTION_LOOK_SECONDS if is_waiting else LATE_SECONDS
         await threads.run(self._store.update_head, replace(head, due=sweep_minute(now + pause)))
 

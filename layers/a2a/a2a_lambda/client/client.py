@@ -238,7 +238,7 @@ class Client:
         name = str(agent.card.get("name", ""))
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         return tracing.http_span(
-            "POST", agent.url, attributes, name=f"invoke_agent {name}".strip(), is_current=is_current
+            agent.url, attributes, name=f"invoke_agent {name}".strip(), is_current=is_current
         )
 
     @asynccontextmanager

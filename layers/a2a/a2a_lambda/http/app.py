@@ -29,6 +29,7 @@ from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, Prot
 from a2a_lambda.http import rest, rpc
 from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import error_response
+from a2a_lambda.http.request import check_method
 from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.execution import CALLBACK_PATH
 
@@ -111,33 +112,28 @@ def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
 async def route(request: Request) -> Response:
     path: str = request.scope["path"]
     if path.startswith(CALLBACKS):
-        if request.method != "POST":
-            raise HTTPException(405, headers={"Allow": "POST"})
+        check_method(request, "POST")
         from a2a_lambda.http import callbacks
 
         return await callbacks.handle(request, path.removeprefix(CALLBACKS))
     if match := OPENAPI_PATH.fullmatch(path):
-        if request.method not in ("GET", "HEAD"):
-            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        check_method(request, "GET", "HEAD")
         from a2a_lambda.http.discovery import openapi
 
         return await openapi.handle(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
-        if request.method != "POST":
-            raise HTTPException(405, headers={"Allow": "POST"})
+        check_method(request, "POST")
         from a2a_lambda.http.mcp import endpoint
 
         return await endpoint.handle(request, match["agent"])
     if match := UPLOADS_PATH.fullmatch(path):
-        if request.method != "POST":
-            raise HTTPException(405, headers={"Allow": "POST"})
+        check_method(request, "POST")
         from a2a_lambda.http import uploads
 
         return await uploads.handle(request, match["agent"])
     if (address := rpc.find_address(request, path)) is None:
         return await rest.handle(request, path.removeprefix("/"))
-    if request.method != "POST":
-        raise HTTPException(405, headers={"Allow": "POST"})
+    check_method(request, "POST")
     return await rpc.handle(request, address)
 
 

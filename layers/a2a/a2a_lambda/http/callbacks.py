@@ -16,6 +16,7 @@ from a2a_lambda.errors import RouteNotFound
 from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
+from a2a_lambda.tasks.callback_token import CallbackToken
 
 MAX_REPLY_BYTES = 256_000
 """Bytes of a reply."""
@@ -26,7 +27,7 @@ async def handle(request: Request, token_text: str) -> Response:
     try:
         if kit.waits is None:
             raise RouteNotFound("this deployment has no durable turns")
-        token = kit.waits.read_token(token_text)
+        token = CallbackToken.read(token_text)
         check_media_type(request)
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None

@@ -34,14 +34,12 @@ from a2a_lambda.http.request import (
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.protocol.requests import Operation, Recipient
+from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import restate
 from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
-
-STREAMED = ("stream", "subscribe")
 
 STREAM_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType, excerpt
@@ -63,6 +64,12 @@ def version(request: Request) -> str:
         (value for name, value in parameters if name.lower() == A2A_VERSION), ""
     )
     return text.strip()
+
+
+def check_method(request: Request, *methods: str) -> None:
+    """Raises HTTPException 405 for another method of HTTP."""
+    if request.method not in methods:
+        raise HTTPException(405, headers={"Allow": ", ".join(methods)})
 
 
 def check_media_type(request: Request) -> None:

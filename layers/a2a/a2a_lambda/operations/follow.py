@@ -42,7 +42,7 @@ async def wait_until_stopped(
     """
     pause = FOLLOW_POLL_SECONDS
     while not (head.is_stopped or _is_late(deadline) or _stays_suspended(store, head, deadline)):
-        if or_suspended and head.is_suspended and not head.is_woken:
+        if or_suspended and head.is_asleep:
             break
         await asyncio.sleep(pause)
         pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)
@@ -130,9 +130,9 @@ async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: floa
 def _stays_suspended(store: Store, head: Head, deadline: float | None) -> bool:
     """Whether a durable turn has been suspended for a while, and will probably not continue before the
     deadline."""
-    if not head.is_suspended or (execution := execution_of(head)).wakes:
+    if not head.is_asleep:
         return False
-    now = store.clock()
+    execution, now = execution_of(head), store.clock()
     seconds_left = float("inf") if deadline is None else deadline - time.monotonic()
     # Only a timer's end is known. For a person or another system, a call waits no longer than
     # SUSPENDED_FOLLOW_SECONDS.

@@ -217,14 +217,14 @@ class Intake:
                 raise UnsupportedOperation("the question is closed: it was answered, or its time is up")
             question = head.open_question
             wait = head.message_wait
-            if head.is_suspended and wait is None and not head.is_woken:
+            if head.is_asleep and wait is None:
                 raise UnsupportedOperation("the task is paused or waiting for another system")
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
                 deadline = wait_end if call.deadline is None else min(call.deadline, wait_end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
                 context = await threads.run(self._store.get_context, call.scope, head.context_id)
-                if head.is_stopped or (head.is_suspended and not head.is_woken):
+                if head.is_stopped or head.is_asleep:
                     continue
             if wait is None and not head.is_stopped:
                 raise UnsupportedOperation("the task is still running and accepts no messages")

@@ -28,7 +28,7 @@ RANDOM_TRIES = 2
 
 
 class Slot:
-    """A slot that a call holds. number: its number; -1 = there is no limit, and no item."""
+    """A slot that a call holds."""
 
     def __init__(self, store: Store, owner: str, number: int, holder: str) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Slot:
     async def renew(self) -> None:
         """Renew the slot, if it is time to."""
         now = self._store.clock()
-        if self._number < 0 or now - self._renewed_at < SLOT_RENEWAL_SECONDS:
+        if now - self._renewed_at < SLOT_RENEWAL_SECONDS:
             return
         self._renewed_at = now
         with suppress(StoreError):
@@ -59,8 +59,7 @@ class Slot:
             with suppress(StoreError):  # then it expires
                 await threads.run(self._store.slots.free, self._owner, self._number, self._holder)
 
-        if self._number >= 0:
-            await asyncio.shield(threads.keep(asyncio.ensure_future(free())))
+        await asyncio.shield(threads.keep(asyncio.ensure_future(free())))
 
 
 class StreamLimit:
@@ -72,23 +71,24 @@ class StreamLimit:
 
     @asynccontextmanager
     async def hold_slot(self, owner: str) -> AsyncGenerator[None, None]:
-        """Hold a slot, and renew it. Raises TooManyStreams, StoreError."""
+        """Hold a slot, if there is a limit, and renew it. Raises TooManyStreams, StoreError."""
+        if not self._limit:
+            yield
+            return
         holder = str(uuid.uuid4())
-        number = -1
-        if self._limit:
-            until = self._store.clock() + SLOT_SECONDS
-            slot_future = asyncio.ensure_future(self._take(owner, holder, until))
+        until = self._store.clock() + SLOT_SECONDS
+        number_future = asyncio.ensure_future(self._take(owner, holder, until))
 
-            async def give_back() -> None:
-                with suppress(TooManyStreams, StoreError):
-                    await Slot(self._store, owner, await slot_future, holder).release()
+        async def give_back() -> None:
+            with suppress(TooManyStreams, StoreError):
+                await Slot(self._store, owner, await number_future, holder).release()
 
-            try:
-                number = await asyncio.shield(slot_future)
-            except asyncio.CancelledError:
-                # The write may be on its way. Its slot would be taken until it expires.
-                threads.keep(asyncio.ensure_future(give_back()))
-                raise
+        try:
+            number = await asyncio.shield(number_future)
+        except asyncio.CancelledError:
+            # The write may be on its way. Its slot would be taken until it expires.
+            threads.keep(asyncio.ensure_future(give_back()))
+            raise
         slot = Slot(self._store, owner, number, holder)
         renewal = asyncio.create_task(slot.renew_until_canceled())
         try:

@@ -9,7 +9,7 @@ from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import NotWaiting, RouteNotFound, WaitIsOver
 from a2a_lambda.protocol.model import Callback, Event, Json
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.callback_token import CallbackToken
+from a2a_lambda.tasks.callback_token import UNKNOWN_URL, CallbackToken
 from a2a_lambda.tasks.replay import events_of_turn, notices_in, replies_in
 from a2a_lambda.tasks.suspension import execution_of
 
@@ -19,8 +19,6 @@ EARLY_REPLY_SECONDS = 10.0
 WAIT_POLL_SECONDS = 0.3
 """Seconds between looks at the task meanwhile."""
 
-UNKNOWN_URL = "this URL does not belong to a waiting turn"
-
 
 class Waits:
     """Ends the waits of durable turns."""
@@ -28,13 +26,6 @@ class Waits:
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
-
-    def read_token(self, text: str) -> CallbackToken:
-        """The token of a URL. Raises RouteNotFound for another text."""
-        try:
-            return CallbackToken.read(text)
-        except ValueError:
-            raise RouteNotFound(UNKNOWN_URL) from None
 
     async def end(self, token: CallbackToken, data: Json) -> None:
         """End a wait. data: what the skill gets.

@@ -16,7 +16,7 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.protocol.model import matches_media_type, plain_media_type
-from a2a_lambda.protocol.requests import Operation
+from a2a_lambda.protocol.requests import STREAMED, Operation
 
 RESERVED = re.compile(
     r"(v\d+|a2a|alibaba|mcp|stream|tasks|callbacks|playground|uploads|message.*|card|extendedagentcard|healthz?)",
@@ -193,7 +193,7 @@ class Card(CardModel):
     def check_operation(self, operation: Operation) -> None:
         """Raises StreamingNotSupported or PushNotificationNotSupported if the agent does not offer an
         operation."""
-        if operation in ("stream", "subscribe") and not self.capabilities.streaming:
+        if operation in STREAMED and not self.capabilities.streaming:
             raise StreamingNotSupported("see capabilities.streaming in the agent's card")
         if operation.endswith("_push") and not self.capabilities.pushNotifications:
             raise PushNotificationNotSupported("see capabilities.pushNotifications in the agent's card")

@@ -3,7 +3,7 @@
 Source: https://a2a-protocol.org/v1.0.0/specification, section 3.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
@@ -22,6 +22,9 @@ Operation = Literal[
     "delete_push",
     "card",
 ]
+
+STREAMED: Collection[Operation] = ("stream", "subscribe")
+"""Operations whose answer is a stream."""
 
 
 WRONG_PAGE_TOKEN = "params.pageToken is not of this list; leave it out to begin again"  # noqa: S105

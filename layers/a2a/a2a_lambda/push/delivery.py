@@ -201,7 +201,7 @@ class PushNotifications:
         gone, or refused if the URL must not be called. The call is in the trace, a `traceparent`, of the
         task's turn. Raises Undelivered."""
         try:
-            with tracing.http_span("POST", url, parent={"traceparent": trace}) as span:
+            with tracing.http_span(url, parent={"traceparent": trace}) as span:
                 async with (
                     asyncio.timeout(WEBHOOK_SECONDS),
                     http.stream(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.store import items
 from a2a_lambda.store.items import number
-from a2a_lambda.store.table import ConditionFailed, Table
+from a2a_lambda.store.table import HELD_CONDITION, ConditionFailed, Table
 
 KEPT_SECONDS = 2 * 86_400
 """Seconds after which DynamoDB may delete a copy that no container renews."""
@@ -18,15 +18,13 @@ KEPT_SECONDS = 2 * 86_400
 FETCH_LEASE_SECONDS = 10.0
 """Seconds after which a fetch has ended, also if its container died."""
 
-FETCH_FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
-
 NEWER_FETCH_CONDITION = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
 
 logger = logging.getLogger(__name__)
 
 
-class Named(Protocol):
-    """An issuer. url: its `iss`: with another URL, it is another one."""
+class NamedIssuer(Protocol):
+    """An issuer by its name. url: its `iss`: with another URL, it is another one."""
 
     @property
     def name(self) -> str: ...
@@ -59,7 +57,7 @@ class IssuerCopies:
         self._table = table
         self._path = path
 
-    def read_copy(self, issuer: Named) -> IssuerCopy:
+    def read_copy(self, issuer: NamedIssuer) -> IssuerCopy:
         """The newest copy; an empty one if there is none."""
         item = self._table.get(self._key("jwks", issuer))
         if item is None or item["issuer_url"]["S"] != issuer.url:
@@ -70,18 +68,16 @@ class IssuerCopies:
             logger.warning("the copy of an issuer's keys cannot be read, and is made again: %r", error)
             return IssuerCopy()
 
-    def begin_fetch(self, issuer: Named, *, cooldown_seconds: float) -> Fetch | None:
+    def begin_fetch(self, issuer: NamedIssuer, *, cooldown_seconds: float) -> Fetch | None:
         """A fetch by this container; None if another one began one in the last `cooldown_seconds`."""
         fetch = Fetch(self._table.clock(), cooldown_seconds)
-        item = self._item_of(issuer, fetch, "busy")
-        values = {":now": {"N": str(fetch.began_at)}}
         try:
-            self._table.swap(item, FETCH_FREE_CONDITION, values, {"#until": "until"})
+            self._table.take(self._item_of(issuer, fetch, "busy"), fetch.began_at)
         except ConditionFailed:
             return None
         return fetch
 
-    def read_fetch_state(self, issuer: Named) -> str:
+    def read_fetch_state(self, issuer: NamedIssuer) -> str:
         """State of the last fetch: "busy", "done", "failed" if the issuer did not answer; "" without one."""
         item = self._table.get(self._key("fetch", issuer))
         if item is None:
@@ -90,7 +86,7 @@ class IssuerCopies:
         state = str(item["state"]["S"])
         return "failed" if state == "busy" and is_over else state
 
-    def finish_fetch(self, issuer: Named, fetch: Fetch, jwks: list[Json]) -> None:
+    def finish_fetch(self, issuer: NamedIssuer, fetch: Fetch, jwks: list[Json]) -> None:
         """Share what the issuer said, unless a later fetch has shared its own. Raises WriteRefused."""
         item = {
             **self._key("jwks", issuer),
@@ -105,13 +101,13 @@ class IssuerCopies:
             )
         self.end_fetch(issuer, fetch, "done")
 
-    def end_fetch(self, issuer: Named, fetch: Fetch, state: str) -> None:
+    def end_fetch(self, issuer: NamedIssuer, fetch: Fetch, state: str) -> None:
         """Tell the others that the issuer answered ("done"), or did not ("failed")."""
         item = self._item_of(issuer, fetch, state)
         with suppress(ConditionFailed):  # it took too long, and another container asks now
-            self._table.put(item, "holder = :holder", {":holder": item["holder"]})
+            self._table.put(item, HELD_CONDITION, {":holder": item["holder"]})
 
-    def _item_of(self, issuer: Named, fetch: Fetch, state: str) -> dict[str, Any]:
+    def _item_of(self, issuer: NamedIssuer, fetch: Fetch, state: str) -> dict[str, Any]:
         return {
             **self._key("fetch", issuer),
             "holder": {"S": fetch.holder},
@@ -121,5 +117,5 @@ class IssuerCopies:
             "expires": number(int(fetch.began_at + KEPT_SECONDS)),
         }
 
-    def _key(self, what: str, issuer: Named) -> dict[str, Any]:
+    def _key(self, what: str, issuer: NamedIssuer) -> dict[str, Any]:
         return items.keys_key(self._path, f"{what}#{issuer.name}")

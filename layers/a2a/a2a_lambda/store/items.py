@@ -17,8 +17,8 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. From the first
-release on, names in the table do not change, because tables outlive releases.
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. From 0.3 on,
+names in the table do not change, because tables outlive releases.
 """
 
 import base64
@@ -183,6 +183,11 @@ def entry_range(head: Head, after: int) -> dict[str, Any]:
 def progress_range(head: Head, after: int) -> dict[str, Any]:
     """The same of a query that finds the head, too."""
     return {**entry_range(head, after), ":last": {"S": "head"}}
+
+
+def has_expired(item: Item, now: float) -> bool:
+    """Whether an item counts as absent. DynamoDB deletes it only some time later."""
+    return int(item["expires"]["N"]) <= now
 
 
 def number(value: float) -> dict[str, str]:

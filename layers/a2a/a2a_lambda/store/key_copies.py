@@ -17,7 +17,7 @@ from typing import Any
 from a2a_lambda import strictjson
 from a2a_lambda.store import items
 from a2a_lambda.store.items import number
-from a2a_lambda.store.table import ConditionFailed, Table
+from a2a_lambda.store.table import HELD_CONDITION, ConditionFailed, Table
 
 Rows = list[list[Any]]
 """JSON values: a row for each key, and for each issuer of tokens."""
@@ -28,8 +28,6 @@ COPY_KEPT_SECONDS = 3_600.0
 ROWS_VERSION = 3
 """Version of a copy. A release that changes what it holds takes the next number. Then every other release
 reads Parameter Store instead."""
-
-LOAD_FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
 
 OLDER_COPY_CONDITION = (
     "attribute_not_exists(pk) OR NOT attribute_type(loaded, :number) OR loaded < :loaded OR loaded > :now"
@@ -120,7 +118,7 @@ class Copies:
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
         try:
-            old = self._table.swap(item, LOAD_FREE_CONDITION, {":now": {"N": str(now)}}, {"#until": "until"})
+            old = self._table.take(item, now)
         except ConditionFailed:
             return None
         try:
@@ -173,12 +171,12 @@ class Copies:
             **fields,
         }
         with suppress(ConditionFailed):  # it took too long, and another container loads now
-            self._table.put(item, "holder = :holder", {":holder": {"S": load.holder}})
+            self._table.put(item, HELD_CONDITION, {":holder": {"S": load.holder}})
 
 
 def _rows_of(item: Mapping[str, Any]) -> Rows:
     """Raises one of UNREADABLE."""
-    version = int(item["version"]["N"]) if "version" in item else 1  # of the first releases
+    version = int(item["version"]["N"])
     if version != ROWS_VERSION:
         raise ValueError(f"it has version {version}")
     rows: Rows = json.loads(zlib.decompress(bytes(item["rows"]["B"])))

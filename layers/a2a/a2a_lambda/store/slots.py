@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from a2a_lambda.store import items
-from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
+from a2a_lambda.store.table import ABSENT_CONDITION, HELD_CONDITION, ConditionFailed, Table
 
 
 class Slots:
@@ -25,13 +25,13 @@ class Slots:
         """Hold a slot until a later Unix time, if the holder still has it."""
         with suppress(ConditionFailed):
             item = items.from_slot(owner, number, holder, until)
-            self._table.put(item, "holder = :holder", {":holder": {"S": holder}})
+            self._table.put(item, HELD_CONDITION, {":holder": {"S": holder}})
 
     def free(self, owner: str, number: int, holder: str) -> None:
         """Free a slot, if the holder still has it."""
         with suppress(ConditionFailed):
             key = items.slot_key(owner, number)
-            self._table.delete_if(key, "holder = :holder", {":holder": {"S": holder}})
+            self._table.delete_if(key, HELD_CONDITION, {":holder": {"S": holder}})
 
     def list(self, owner: str) -> set[int]:
         """Slots of an owner that are taken."""

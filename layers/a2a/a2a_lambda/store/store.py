@@ -197,7 +197,7 @@ class Store:
             self._table.query("pk = :pk AND sk BETWEEN :first AND :last", items.progress_range(head, after))
         )
         # The head sorts after its entries (`e#…` < `head`), so one query returns both, and the head last.
-        if not rows or rows[-1]["sk"]["S"] != "head" or int(rows[-1]["expires"]["N"]) <= self.clock():
+        if not rows or rows[-1]["sk"]["S"] != "head" or items.has_expired(rows[-1], self.clock()):
             return None, []
         newer = items.to_head(head.scope, rows.pop())
         if newer.version != head.version:

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import StoreError, WriteRefused
-from a2a_lambda.store.items import Item, number
+from a2a_lambda.store.items import Item, has_expired, number
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -31,6 +31,10 @@ FIRST_BATCH_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 2.0
 
 
 ABSENT_CONDITION = "attribute_not_exists(pk) OR expires <= :now"
+
+FREE_CONDITION = "attribute_not_exists(pk) OR #until <= :now"
+
+HELD_CONDITION = "holder = :holder"
 
 
 class ConditionFailed(Exception):
@@ -56,7 +60,7 @@ class Table:
         with _errors():
             answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
         item = answer.get("Item")
-        return None if item is None or int(item["expires"]["N"]) <= self.clock() else item
+        return None if item is None or has_expired(item, self.clock()) else item
 
     def get_many(self, keys: Sequence[dict[str, Any]]) -> Iterator[Item]:
         """Items that are neither absent nor expired, in no order. The reads are strongly consistent.
@@ -72,7 +76,7 @@ class Table:
                 with _errors():
                     answer = self._client.batch_get_item(RequestItems=request)
                 rows = answer["Responses"].get(self.name, [])
-                yield from (item for item in rows if int(item["expires"]["N"]) > self.clock())
+                yield from (item for item in rows if not has_expired(item, self.clock()))
                 request = answer.get("UnprocessedKeys", {})
                 if request and not rows:
                     if pause > MAX_PAUSE_SECONDS:
@@ -98,19 +102,17 @@ class Table:
             if conflict.item != item:
                 raise
 
-    def swap(
-        self, item: dict[str, Any], condition: str, values: Mapping[str, Any], names: Mapping[str, str]
-    ) -> Item | None:
-        """Put an item; returns the item that was there, or None, also if an earlier try succeeded after all.
-        Raises ConditionFailed."""
+    def take(self, item: dict[str, Any], now: float) -> Item | None:
+        """Put an item that a process holds until the Unix time in `until`, if no other one holds it. Returns
+        what was there, or None, also if an earlier try succeeded after all. Raises ConditionFailed."""
         try:
             with _errors():
                 answer = self._client.put_item(
                     TableName=self.name,
                     Item=item,
-                    ConditionExpression=condition,
-                    ExpressionAttributeValues=values,
-                    ExpressionAttributeNames=names,
+                    ConditionExpression=FREE_CONDITION,
+                    ExpressionAttributeValues={":now": {"N": str(now)}},
+                    ExpressionAttributeNames={"#until": "until"},
                     ReturnValues="ALL_OLD",
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
@@ -172,7 +174,7 @@ class Table:
     def query_unexpired(self, condition: str, values: Mapping[str, Any]) -> Iterator[Item]:
         """Items of a partition that have not expired, in the order of their sort keys."""
         now = self.clock()
-        return (item for item in self.query(condition, values) if int(item["expires"]["N"]) > now)
+        return (item for item in self.query(condition, values) if not has_expired(item, now))
 
     def query_pages(self, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Answers of a query, page by page."""

@@ -11,13 +11,15 @@ import json
 from dataclasses import dataclass
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import ParseError
+from a2a_lambda.errors import ParseError, RouteNotFound
 from a2a_lambda.protocol.model import decode_raw, encode_base64url
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import execution_of
 
 MAX_TOKEN_CHARACTERS = 2_000
+
+UNKNOWN_URL = "this URL does not belong to a waiting turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +33,17 @@ class CallbackToken:
 
     @classmethod
     def read(cls, token: str) -> "CallbackToken":
-        """Decode a token, which `is_genuine` must check then. Raises ValueError for another text."""
+        """Decode a token, which `is_genuine` must check then. Raises RouteNotFound for another text."""
         if len(token) > MAX_TOKEN_CHARACTERS:
-            raise ValueError("too long")
+            raise RouteNotFound(UNKNOWN_URL)
         fields_text, _, signature = token.partition(".")
         try:
             fields = strictjson.loads(decode_raw(fields_text))
-        except (ValueError, ParseError) as error:
-            raise ValueError("not JSON in base64") from error
+        except (ValueError, ParseError):
+            raise RouteNotFound(UNKNOWN_URL) from None
         is_list = isinstance(fields, list) and len(fields) == 4
         if not is_list or not all(isinstance(field, str) for field in fields):
-            raise ValueError("not a wait")
+            raise RouteNotFound(UNKNOWN_URL)
         owner, agent, task_id, key = fields
         return cls(Scope(owner, agent), task_id, key, signature)
 

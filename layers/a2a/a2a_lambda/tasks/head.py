@@ -188,8 +188,12 @@ class Head:
     @property
     def is_woken(self) -> bool:
         """Whether a suspended turn has a reply, so that it runs again soon."""
-        execution = self.execution
-        return execution is not None and execution.is_suspended and bool(execution.wakes)
+        return self.is_suspended and self.execution is not None and bool(self.execution.wakes)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether a turn is suspended, and nothing has woken it."""
+        return self.is_suspended and not self.is_woken
 
     @property
     def open_question(self) -> str:
@@ -293,12 +297,8 @@ class Head:
     def with_events(self, events: list[Event]) -> tuple["Head", list[Event]]:
         """The head of a new task, or of a new epoch, with events added, and the events that it cannot hold:
         append those."""
-        last = self.committed
-        inline_events = (*self.inline, *enumerate(events, last + 1))
-        new_head = replace(
-            self, inline=inline_events, sequence=last + len(events), committed=last + len(events)
-        )
-        return (new_head, []) if new_head.fits else (replace(self, sequence=last, committed=last), events)
+        new_head = self.with_events_after(self.committed, events)
+        return (new_head, []) if new_head.fits else (replace(self, sequence=self.committed), events)
 
     def with_new_epoch(self) -> "Head":
         """The head of a stopped or suspended task in a new epoch. What the log has counts, and nothing that a
@@ -309,10 +309,8 @@ class Head:
         """
         return replace(self, epoch=self.epoch + 3, committed=self.log_end)
 
-    def with_events_after(self, events: list[Event]) -> "Head":
-        """The head with events after the log, whether they fit or not. If the task is stopped, the first one
-        is its closing status."""
-        last = self.log_end
+    def with_events_after(self, last: int, events: list[Event]) -> "Head":
+        """The head with events after the number `last`, whether they fit or not."""
         inline_events = (*self.inline, *enumerate(events, last + 1))
         return replace(self, inline=inline_events, sequence=last + len(events), committed=last + len(events))
 

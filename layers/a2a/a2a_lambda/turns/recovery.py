@@ -8,15 +8,7 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import TaskNotFound
-from a2a_lambda.protocol.model import (
-    INTERRUPTED,
-    Part,
-    TaskState,
-    TaskStatus,
-    agent_message,
-    status,
-    timestamp,
-)
+from a2a_lambda.protocol.model import INTERRUPTED, TaskState, TaskStatus, status, text_message, timestamp
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
@@ -130,5 +122,4 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:
     """The status of a task that ends without its run."""
-    message = agent_message(head.task_id, head.context_id, [Part(text=text)])
-    return status(TaskState.FAILED, store.clock(), message)
+    return status(TaskState.FAILED, store.clock(), text_message(head.task_id, head.context_id, text))

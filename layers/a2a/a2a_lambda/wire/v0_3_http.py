@@ -279,7 +279,6 @@ WIRE = replace(
     },
     encode_event=encode_event,
     decode_event=unsupported_codec,
-    encode_notification=encode_task,
     encode_error=error_json.encode_error,
     encode_http_error=encode_http_error,
 )

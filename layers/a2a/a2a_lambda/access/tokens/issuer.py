@@ -91,7 +91,7 @@ class Issuer:
     def of_row(cls, row: list[Any]) -> "Issuer":
         """Raises ValueError, TypeError, KeyError if `row` of this release could not have made it."""
         name, content = row
-        values: dict[str, Any] = {"owner_claim": "", "private": False, **content}
+        values: dict[str, Any] = {**content}
         for field in LISTS:
             items = values.get(field, [])
             if not isinstance(items, list) or not all(isinstance(item, str) for item in items):

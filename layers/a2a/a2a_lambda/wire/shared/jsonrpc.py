@@ -42,7 +42,7 @@ def decode(value: Json) -> Envelope:
     if value.get("jsonrpc") != "2.0":
         raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
     request_id = value.get("id")
-    if request_id is not None and read_id(value) is None:
+    if request_id is not None and short_id(request_id) is None:
         raise InvalidRequest(
             f"id must be null, or a string or an integer of at most {RPC_ID_BYTES} bytes", path="id"
         )
