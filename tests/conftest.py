@@ -5,6 +5,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ SLOW_SECONDS = 10
 """What a file takes, about, that is marked slow and does not say how long."""
 
 SHARED: list[Settings] = []
+
+USE_TABLE: set[Path] = set()
+"""Modules with a test that uses the emulated table."""
 """The settings of this test run, if a test has asked for them."""
 
 NEW_KEYS: list[tuple[KeyRegister, str]] = []
@@ -68,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0.0 if mark is None else float(mark.kwargs.get("seconds", SLOW_SECONDS))
 
     items.sort(key=seconds, reverse=True)
+    # A table is asked for by a fixture, never by a test's own code.
+    USE_TABLE.update(item.path for item in items if "settings" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -88,20 +94,28 @@ def settings(emulator_url: str) -> Settings:
         emulator=emulator_url,
         files_bucket="tests-files",
     )
-    template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
+    template.create_table(clients.dynamodb(made), made.table, table_properties())
     clients.s3(made).create_bucket(Bucket=made.files_bucket)
     SHARED.append(made)
     return made
 
 
+@cache
+def table_properties() -> dict[str, Any]:
+    """Properties of template.yaml's table."""
+    return template.properties(ROOT / "template.yaml")
+
+
 @pytest.fixture(scope="module", autouse=True)
-def empty_table() -> Iterator[None]:
+def empty_table(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each module begins with an empty table: moto sorts all items for each query."""
     yield
+    if request.path not in USE_TABLE:
+        return
     for made in SHARED:
         client = clients.dynamodb(made)
         client.delete_table(TableName=made.table)
-        template.create_table(client, made.table, template.properties(ROOT / "template.yaml"))
+        template.create_table(client, made.table, table_properties())
 
 
 @pytest.fixture(scope="session")

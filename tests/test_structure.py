@@ -94,7 +94,7 @@ MAX_MODULES = 10
 MAX_LINES = 370
 
 CHANGING = {
-    *{"Keyring", "KeptResult", "KeptResults", "Load", "OperationKeys", "RunState"},
+    *{"Keyring", "KeptResult", "KeptResults", "KeyLoad", "OperationKeys", "RunState"},
     *{"Turn", "_Invocation", "_Token"},
 }
 """Dataclasses that change while they are used."""

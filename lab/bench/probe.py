@@ -96,7 +96,7 @@ class Contestant:
     @staticmethod
     def _replace_aws() -> None:
         from a2a_lambda.aws import hot_path
-        from tools.dev.memory_table import MemoryParameters, MemoryTable
+        from lab.memory_table import MemoryParameters, MemoryTable
 
         table: Any = MemoryTable()
         parameters: Any = MemoryParameters(PATH, KEY)

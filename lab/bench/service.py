@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lab.bench.probe import KEY, PATH
+from lab.memory_table import MemoryParameters, MemoryTable
 from tools.dev import emulator
-from tools.dev.memory_table import MemoryParameters, MemoryTable
 
 
 @contextmanager

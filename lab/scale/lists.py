@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda.operations.list_tasks import list_tasks
-from a2a_lambda.protocol.model import TaskState, status, timestamp
+from a2a_lambda.protocol.model import TaskState, make_status, timestamp
 from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
@@ -44,7 +44,7 @@ class ManyTasks:
         self.calls = 0
         self.reads = 0.0
         store = Store(Table(self, "scale"), ttl=86_400)  # type: ignore[arg-type]
-        completion = status(TaskState.COMPLETED, NOW)
+        completion = make_status(TaskState.COMPLETED, NOW)
         self._item = items.from_head(store.new_head(SCOPE, "task-0000000", "context", completion), 1)
         self._at_once = QUERY_BYTES // size_of({name: self._item[name] for name in ("pk", "sk", *LISTING)})
 

@@ -20,8 +20,8 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope, TurnReference
+from lab.memory_table import MemoryTable
 from tools.costs.units import TableCall, of_batch, of_read, of_write
-from tools.dev.memory_table import MemoryTable
 
 AGENT = Path(__file__).parent / "agents" / "model"
 

@@ -10,7 +10,7 @@ from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.store.key_copies import Load
+from a2a_lambda.store.key_copies import KeyLoad
 from tests.access.conftest import unknown
 from tests.helpers.clock import Clock
 
@@ -37,7 +37,7 @@ def parameters() -> ParameterStore:
     return ParameterStore()
 
 
-def read(parameters: ParameterStore, load: Load, clock: Clock) -> bool:
+def read(parameters: ParameterStore, load: KeyLoad, clock: Clock) -> bool:
     reader = KeyReader(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     return reader.read(load, math.inf)
 
@@ -45,7 +45,7 @@ def read(parameters: ParameterStore, load: Load, clock: Clock) -> bool:
 def test_a_load_continues_where_another_container_has_stopped(
     parameters: ParameterStore, clock: Clock
 ) -> None:
-    load = Load(clock(), pages=1, token="second", rows=[ANN.row()])
+    load = KeyLoad(clock(), pages=1, token="second", rows=[ANN.row()])
     assert read(parameters, load, clock)
     assert load.rows == [ANN.row(), BEN.row(), ISSUER.row()]
     assert load.pages == 3
@@ -53,7 +53,7 @@ def test_a_load_continues_where_another_container_has_stopped(
 
 def test_a_load_whose_token_has_expired_begins_again(parameters: ParameterStore, clock: Clock) -> None:
     """The age of the keys counts from the new first page."""
-    load = Load(clock() - 200, pages=7, token="old", rows=[["of", "then"]])
+    load = KeyLoad(clock() - 200, pages=7, token="old", rows=[["of", "then"]])
     start = clock()
     assert read(parameters, load, clock)
     assert load.started_at == start

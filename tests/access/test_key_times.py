@@ -10,10 +10,10 @@ from a2a_lambda.access import keys
 from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.keys import Keys, UnsharedCopies
+from a2a_lambda.access.keys import Keys, UnsharedKeyCopies
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.store.key_copies import Copy, Load
+from a2a_lambda.store.key_copies import KeyCopy, KeyLoad
 from tests.access.conftest import unknown
 from tests.helpers.clock import Clock
 
@@ -174,7 +174,7 @@ def test_issuers_that_were_never_read_are_not_none(parameters: ParameterStore, c
 def test_a_key_or_an_issuer_is_enough(
     clock: Clock, caplog: pytest.LogCaptureFixture, has_key: bool, has_issuer: bool
 ) -> None:
-    """Without either, the log says that every call is refused."""
+    """The log does not say that every call is refused."""
     parameters = ParameterStore(*([ANNS_KEY] if has_key else []))
     parameters.issuers = [ISSUER] if has_issuer else []
     container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
@@ -251,16 +251,16 @@ def test_so_many_refused_keys_are_remembered_and_then_none(
         assert parameters.reads == reads, number
 
 
-class OtherContainer(UnsharedCopies):
+class OtherContainer(UnsharedKeyCopies):
     """Has read the keys, and has shared a copy of them; or is reading them."""
 
-    copy: Copy | None = None
+    copy: KeyCopy | None = None
     is_reading = False
 
-    def read_copy(self) -> Copy | None:
+    def read_copy(self) -> KeyCopy | None:
         return self.copy
 
-    def begin_load(self, *, seconds: float, resume: float) -> Load | None:
+    def begin_load(self, *, seconds: float, resume: float) -> KeyLoad | None:
         return None if self.is_reading else super().begin_load(seconds=seconds, resume=resume)
 
 
@@ -283,7 +283,7 @@ def sharing(
 def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
     sharing: Keys, other: OtherContainer, clock: Clock, *, seconds: float, is_used: bool
 ) -> None:
-    other.copy = Copy(clock() + seconds, 1, [ANNS_KEY.row()], clock() + seconds)
+    other.copy = KeyCopy(clock() + seconds, 1, [ANNS_KEY.row()], clock() + seconds)
     if is_used:
         assert sharing.find(ANN)
         return
@@ -295,9 +295,9 @@ def test_a_copy_from_the_future_is_of_a_clock_that_is_a_second_off_at_most(
 def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
     sharing: Keys, other: OtherContainer, clock: Clock, *, age: float, is_remembered: bool
 ) -> None:
-    other.copy = Copy(clock() - age, 1, [ANNS_KEY.row()], clock() - age)
+    other.copy = KeyCopy(clock() - age, 1, [ANNS_KEY.row()], clock() - age)
     assert sharing.find(unknown(1)) is None
-    other.copy = Copy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()], clock() + 1)
+    other.copy = KeyCopy(clock() + 1, 1, [Key("new", digest_of(unknown(1)), "ann").row()], clock() + 1)
     clock.now += keys.KEYS_REREAD_SECONDS
     assert bool(sharing.find(unknown(1))) != is_remembered
 
@@ -306,9 +306,9 @@ def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
 def test_a_stopped_load_is_continued_for_five_minutes(
     clock: Clock, *, seconds: float, is_continued: bool
 ) -> None:
-    copies = UnsharedCopies(clock)
+    copies = UnsharedKeyCopies(clock)
     load = copies.begin_load(seconds=10, resume=300)
-    assert isinstance(load, Load)
+    assert isinstance(load, KeyLoad)
     clock.now += seconds - 1
     copies.stop_load(load, cooldown_seconds=1)
     assert copies.begin_load(seconds=10, resume=300) is None
@@ -323,7 +323,7 @@ def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_ag
     monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", 3.0)
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     parameters.is_silent, parameters.is_throttling = False, True
-    other.copy = Copy(clock() - 100, 1, [ANNS_KEY.row()], clock() - 100)
+    other.copy = KeyCopy(clock() - 100, 1, [ANNS_KEY.row()], clock() - 100)
     assert sharing.find(ANN)
     assert parameters.reads == 3
 
@@ -338,7 +338,7 @@ def test_only_a_key_that_is_too_old_waits_for_the_container_that_reads_the_keys(
 
     def sleep(pause: float) -> None:
         sleeps.append(pause)
-        other.copy = Copy(clock(), 1, [ANNS_KEY.row()], clock())
+        other.copy = KeyCopy(clock(), 1, [ANNS_KEY.row()], clock())
 
     container = Keys(parameters, "/k", other, clock=clock, sleep=sleep)  # type: ignore[arg-type]
     assert container.find(ANN)
@@ -356,7 +356,7 @@ def test_a_throttled_read_is_tried_again_if_there_is_time(
     parameters.is_throttling = True
     reader = KeyReader(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     with pytest.raises(KeysUnavailable, match="ThrottlingException"):
-        reader.read(Load(clock()), clock() + seconds)
+        reader.read(KeyLoad(clock()), clock() + seconds)
     assert parameters.reads == reads
 
 

@@ -21,7 +21,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import Copies, Load
+from a2a_lambda.store.key_copies import KeyCopies, KeyLoad
 from a2a_lambda.store.table import Table
 from tests.access.conftest import THROTTLED, Ssm, unknown
 from tests.conftest import BASE_URL, new_key
@@ -46,7 +46,7 @@ def test_more_keys_than_a_page(register: KeyRegister, made: Keys, ssm: Ssm, path
     secrets = [register.create(f"key-{number}") for number in range(23)]
     assert all(made.find(secret) for secret in secrets)
     assert len(register.list()) == 23
-    load = Load(clock(), holder="me")
+    load = KeyLoad(clock(), holder="me")
     reader = KeyReader(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     assert reader.read(load, clock() + 60)
     assert load.pages == 4, "three of keys, one of issuers: their number says how often they are read"
@@ -121,12 +121,12 @@ DAMAGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def copies(settings: Settings, path: str, clock: Clock) -> Copies:
-    return Copies(Table(clients.dynamodb(settings), settings.table, clock=clock), path)
+def copies(settings: Settings, path: str, clock: Clock) -> KeyCopies:
+    return KeyCopies(Table(clients.dynamodb(settings), settings.table, clock=clock), path)
 
 
 @pytest.fixture
-def make(ssm: Ssm, path: str, copies: Copies, clock: Clock) -> Callable[[], Keys]:
+def make(ssm: Ssm, path: str, copies: KeyCopies, clock: Clock) -> Callable[[], Keys]:
     """A new container, which shares a copy with the others."""
     return lambda: Keys(ssm, path, copies, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ def test_a_copy_that_cannot_be_read_is_no_copy(
 
 
 def test_a_load_that_cannot_be_continued_begins_again(
-    register: KeyRegister, make: Callable[[], Keys], copies: Copies
+    register: KeyRegister, make: Callable[[], Keys], copies: KeyCopies
 ) -> None:
     secret = register.create("alice")
     load = copies.begin_load(seconds=10, resume=300)
@@ -343,7 +343,7 @@ class TestOverHttp:
 
 
 def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_later(
-    register: KeyRegister, make: Callable[[], Keys], copies: Copies, ssm: Ssm, clock: Clock
+    register: KeyRegister, make: Callable[[], Keys], copies: KeyCopies, ssm: Ssm, clock: Clock
 ) -> None:
     """Not only when its time would have been over."""
     secret, failing = register.create("alice"), make()
@@ -357,7 +357,7 @@ def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_late
 
 
 def test_a_load_that_took_too_long_is_another_containers_at_once(
-    register: KeyRegister, make: Callable[[], Keys], copies: Copies, ssm: Ssm
+    register: KeyRegister, make: Callable[[], Keys], copies: KeyCopies, ssm: Ssm
 ) -> None:
     secrets = [register.create(f"key-{number}") for number in range(11)]  # more than a page has
     ssm.seconds = keys.KEYS_WAIT_SECONDS

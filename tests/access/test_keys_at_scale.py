@@ -19,12 +19,12 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.key_copies import Copies
+from a2a_lambda.store.key_copies import KeyCopies
 from a2a_lambda.store.table import Table
 from tests.access.conftest import unknown
 from tests.helpers.simulation import Simulation
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=105)
 
 
 QUOTA = 40.0
@@ -104,7 +104,7 @@ class Deployment:
 
     def cold(self) -> Keys:
         self.containers += 1
-        copies = Copies(self._table, self.path)
+        copies = KeyCopies(self._table, self.path)
         clock, sleep = self._simulation.clock, self._simulation.sleep
         return Keys(self._parameters, self.path, copies, clock=clock, sleep=sleep)
 
@@ -227,7 +227,7 @@ def test_a_copy_of_the_future_is_not_trusted(
     deployment = deployed(ParameterStore(simulation, secrets))
     client = clients.dynamodb(settings)
     ahead = Table(client, settings.table, clock=lambda: simulation.now + 600)
-    copies = Copies(ahead, deployment.path)
+    copies = KeyCopies(ahead, deployment.path)
 
     def act() -> None:
         load = copies.begin_load(seconds=1, resume=1)

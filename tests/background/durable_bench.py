@@ -32,7 +32,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.callback_token import CallbackToken
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from tests.conftest import AGENTS, DAY, ROOT
+from tests.conftest import AGENTS, DAY, table_properties
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.clock import wait_until
 from tests.helpers.rpc import intent
@@ -43,23 +43,28 @@ RUNS: list[object] = []
 """The runs of durable turns that have not ended."""
 
 
-@pytest.fixture(scope="module")
-def durable_settings() -> Iterator[Settings]:
-    """With an emulator in which a pause takes a fifth of a second at most."""
+@pytest.fixture(scope="session")
+def durable_emulator() -> Iterator[str]:
+    """The URL of an emulator in which a pause takes a fifth of a second at most."""
     with emulator.running(longest_pause="0.2") as url:
-        made = Settings(
-            table="durable",
-            agents=AGENTS,
-            base_url="https://agents.example.com",
-            durable_function="durable:live",
-            execution_timeout=30 * DAY,
-            local=True,
-            emulator=url,
-        )
-        template.create_table(clients.dynamodb(made), made.table, template.properties(ROOT / "template.yaml"))
-        yield made
-        # One that finds no emulator at its end would log that for a minute, during other modules' tests.
-        wait_until(lambda: not RUNS)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def durable_settings(durable_emulator: str) -> Iterator[Settings]:
+    """Of a deployment with durable turns, and a table of its own."""
+    made = Settings(
+        table=f"durable-{uuid.uuid4()}",
+        agents=AGENTS,
+        base_url="https://agents.example.com",
+        durable_function="durable:live",
+        execution_timeout=30 * DAY,
+        local=True,
+        emulator=durable_emulator,
+    )
+    template.create_table(clients.dynamodb(made), made.table, table_properties())
+    yield made
+    wait_until(lambda: not RUNS)  # a run that finds no table at its end would log that for a minute
 
 
 class DurableBench:

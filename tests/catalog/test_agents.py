@@ -274,7 +274,9 @@ def test_the_warm_up_leaves_late_imports_to_their_turns(
 ) -> None:
     for name, card in (("one", DEFAULT), ("two", CARD)):
         write(tmp_path, GOOD, card, name=name)
-    monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.0)
     catalog = build_agents(tmp_path)
+    code = tmp_path / "one" / "agent.py"
+    code.write_text(f"import time\ntime.sleep(0.3)\n{code.read_text()}")
+    monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.25)
     catalog.warm_up()
-    assert set(catalog._loading) <= {"one"}
+    assert set(catalog._loading) == {"one"}

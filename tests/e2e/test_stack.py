@@ -56,7 +56,7 @@ from tools.deployment.stack import FUNCTIONS
 from tools.playground import serve
 from tools.playground.app import Playground
 
-pytestmark = [pytest.mark.slow(seconds=100), pytest.mark.e2e]
+pytestmark = [pytest.mark.slow(seconds=240), pytest.mark.e2e]
 
 POLICIES = [
     f"arn:aws:iam::aws:policy/{name}" for name in ("AmazonS3ReadOnlyAccess", "AWSXRayDaemonWriteAccess")

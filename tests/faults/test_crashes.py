@@ -19,7 +19,7 @@ from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
 from tests.push.courier import Webhook
 
-pytestmark = pytest.mark.slow(seconds=80)
+pytestmark = pytest.mark.slow(seconds=225)
 
 
 POINTS = 8

@@ -22,7 +22,7 @@ from tests.helpers.rpc import intent
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
 
-pytestmark = pytest.mark.slow(seconds=30)
+pytestmark = pytest.mark.slow(seconds=50)
 
 
 CLIENTS = 200

@@ -17,7 +17,7 @@ from tests.background.durable_bench import DurableBench, parts_of, text_of, text
 from tests.faults import durable_node, forks
 from tests.faults.durable_node import PLACES
 
-pytestmark = pytest.mark.slow(seconds=80)
+pytestmark = pytest.mark.slow(seconds=165)
 
 
 ONCE = {"plan": 1, "hotel": 1, "train": 1, "table": 1}

@@ -25,12 +25,12 @@ from a2a_lambda.store.table import Table
 from tests.conftest import BASE_URL, DAY, new_key
 from tests.store.calls import Calls
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=30)
 
 
 Json = Any
 
-COUNT = int(os.environ.get("FUZZ", "3000"))
+COUNT = int(os.environ.get("FUZZ", "1500"))
 
 ODD: list[Json] = [
     *(None, True, False, 0, -1, 1.5, 10**30, "", " ", "x" * 600, "\u0000", "é", "../..", "#task#"),

@@ -28,7 +28,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks import head
-from a2a_lambda.turns import journal, lease
+from a2a_lambda.turns import journal, lease, recovery
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
@@ -83,6 +83,7 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn whose first write was made, and whose answer never came, is no one's for so long."""
     for module in (head, intake, lease):
         monkeypatch.setattr(module, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)  # the same for a message that was written ahead
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from a2a_lambda.files import writer
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.files.writer import PART_BYTES, Writer
-from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Role, TaskState, make_status
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from tests.files.fake_s3 import FakeS3
@@ -42,7 +42,7 @@ def head_of(turn_id: str = "turn", place: Place = Place.REQUEST) -> Head:
         generation="g",
         created=0,
         expires=1,
-        status=status(TaskState.WORKING, 0),
+        status=make_status(TaskState.WORKING, 0),
         turn_id=turn_id,
         place=place,
     )

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Event, Json, Task, TaskState, status
+from a2a_lambda.protocol.model import Event, Json, Task, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.tasks.event_log import apply
@@ -128,7 +128,7 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
 def shown(wire: Wire, seen: list[Any]) -> str:
     """Text a client has at the end, that does with events what the specification says."""
     events: list[Event] = [wire.decode_event(value) for value in seen]
-    blank = Task(id="t", contextId="c", status=status(TaskState.SUBMITTED, 0))
+    blank = Task(id="t", contextId="c", status=make_status(TaskState.SUBMITTED, 0))
     task: Task = events[0].get("task", blank)
     apply(task, events)
     return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])

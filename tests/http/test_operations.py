@@ -39,7 +39,7 @@ def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
     assert rpc.call("CancelTask", {"id": asked["id"]})["status"]["state"] == "TASK_STATE_CANCELED"
     stream = rpc.post(request("SubscribeToTask", {"id": asked["id"]}))
     assert stream.json()["error"]["code"] == UnsupportedOperation.code
-    assert rpc.error("GetExtendedAgentCard", {})["code"] < 0
+    assert rpc.error("GetExtendedAgentCard", {})["code"] == UnsupportedOperation.code
     assert rpc.error("SendMessages", {})["code"] == -32601
 
 

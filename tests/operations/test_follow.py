@@ -16,7 +16,7 @@ from a2a_lambda.protocol.model import (
     Part,
     TaskArtifactUpdateEvent,
     TaskState,
-    status,
+    make_status,
 )
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.execution import WaitState
@@ -34,7 +34,7 @@ def artifact_of(head: Head) -> TaskArtifactUpdateEvent:
 
 def create_asking(store: Store, scope: Scope) -> Head:
     """Head of a new task whose only event is its question."""
-    question = status(TaskState.INPUT_REQUIRED, store.clock())
+    question = make_status(TaskState.INPUT_REQUIRED, store.clock())
     head = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
     store.create_head(head)
     return head
@@ -44,7 +44,7 @@ def test_looks_at_a_silent_task_become_rarer(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task is silent for twelve looks, says something, is silent for one, and ends."""
-    working = status(TaskState.WORKING, store.clock())
+    working = make_status(TaskState.WORKING, store.clock())
     blank = store.new_head(scope, str(uuid.uuid4()), "context", working)
     head = replace(blank, holder="a run", lease=store.clock() + 600)
     store.create_head(head)
@@ -55,7 +55,7 @@ def test_looks_at_a_silent_task_become_rarer(
         if len(pauses) == 12:
             store.append(head, [Event(artifactUpdate=artifact_of(head))], after=0)
         if len(pauses) == 14:
-            store.update_head(head.with_closing_status(status(TaskState.COMPLETED, store.clock()), 1))
+            store.update_head(head.with_closing_status(make_status(TaskState.COMPLETED, store.clock()), 1))
 
     async def followed() -> list[Event]:
         return [event async for _, event in follow_from(store, head, 0, None)]
@@ -107,7 +107,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
         waits=(wait,) if case.is_waiting else (),
         wakes=("callback",) if case.is_woken else (),
     )
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
     head = replace(head, place=Place.EXECUTION, execution=execution)
 
     class Looked(Exception):
@@ -120,7 +120,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     deadline = None if case.deadline is None else time.monotonic() + case.deadline
 
     def is_looked_at(silence: float) -> bool:
-        suspended = replace(head, status=status(TaskState.WORKING, now - silence))
+        suspended = replace(head, status=make_status(TaskState.WORKING, now - silence))
         try:
             asyncio.run(follow.wait_until_stopped(store, suspended, deadline))
         except Looked:
@@ -137,7 +137,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
 def test_a_call_that_must_end_before_the_next_look_makes_none(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, seconds: float, looks: int
 ) -> None:
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, store.clock()))
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, store.clock()))
     head = replace(head, holder="a run", lease=store.clock() + 600)
     store.create_head(head)
     now, pauses = 1_000.0, list[float]()
@@ -165,7 +165,7 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
         now += pause
         pauses.append(pause)
         if len(pauses) == 1:
-            store.update_head(head.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
+            store.update_head(head.with_closing_status(make_status(TaskState.COMPLETED, store.clock()), 2))
 
     async def read() -> list[Event]:
         return [event async for _, event in follow.follow(store, head, answer_wait=60)]
@@ -182,7 +182,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
 ) -> None:
     """No one has answered, so the question is still the last event of the log."""
     asking = create_asking(store, scope)
-    working = status(TaskState.WORKING, store.clock())
+    working = make_status(TaskState.WORKING, store.clock())
     running = replace(asking.with_events_after(asking.log_end, [asking.closing_event()]), status=working)
     running = replace(running, holder="a run", lease=store.clock() + 600)
     assert running.sequence == asking.sequence
@@ -196,7 +196,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
         if len(pauses) == 2:
             store.append(running, [Event(artifactUpdate=artifact_of(running))], after=1)
         if len(pauses) == 6:
-            store.update_head(running.with_closing_status(status(TaskState.COMPLETED, store.clock()), 2))
+            store.update_head(running.with_closing_status(make_status(TaskState.COMPLETED, store.clock()), 2))
 
     async def read_looks() -> list[int]:
         return [

@@ -8,7 +8,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import Event, Part, TaskState, TaskStatusUpdateEvent, agent_message, status
+from a2a_lambda.protocol.model import (
+    Event,
+    Part,
+    TaskState,
+    TaskStatusUpdateEvent,
+    agent_message,
+    make_status,
+)
 from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -203,7 +210,7 @@ def test_a_task_whose_run_has_died_is_listed_as_it_ended(bench: RunBench) -> Non
 
 def test_a_task_that_ends_while_it_is_listed_is_left_out_of_its_old_state(bench: RunBench) -> None:
     claim = within(bench.messages.start(*bench.sent("echo")))
-    ended = replace(claim.head, status=status(TaskState.COMPLETED, time.time()), holder="", lease=0.0)
+    ended = replace(claim.head, status=make_status(TaskState.COMPLETED, time.time()), holder="", lease=0.0)
 
     def end(operation: str, _: object) -> None:
         """Between the read of the index and that of the heads."""
@@ -234,7 +241,7 @@ def test_a_task_that_runs_is_listed_by_the_time_that_it_shows(bench: RunBench) -
     """And not by that of its last progress text: the next page, and a filter, know only the other."""
     head = bench.run_elsewhere()
     text = agent_message(head.task_id, "c", [Part(text="…")])
-    newer = status(TaskState.WORKING, bench.store.clock() + 60, text)
+    newer = make_status(TaskState.WORKING, bench.store.clock() + 60, text)
     progress = TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=newer)
     bench.store.append(head, [Event(statusUpdate=progress)], after=0)
     [task] = within(bench.service.list(bench.scope, ListTasksRequest()))["tasks"]
@@ -245,7 +252,7 @@ def test_a_task_that_runs_is_listed_by_the_time_that_it_shows(bench: RunBench) -
 def test_a_page_is_in_the_order_of_what_it_shows(bench: RunBench) -> None:
     """A head may be newer than the index that lists it."""
     first, second = (within(bench.send("echo"))["id"] for _ in range(2))
-    newest = status(TaskState.COMPLETED, time.time() + 60)
+    newest = make_status(TaskState.COMPLETED, time.time() + 60)
 
     def touch(operation: str, _: object) -> None:
         if operation == "batch_get_item":

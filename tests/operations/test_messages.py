@@ -25,7 +25,7 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import Part, Published, TaskState, status
+from a2a_lambda.protocol.model import Part, Published, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply
@@ -44,27 +44,42 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
     return RunBench(kit, settings)
 
 
-def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings) -> None:
-    bench = RunBench(kit, settings, window=0.0)
+def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings, tmp_path: Path) -> None:
+    bench, gate = RunBench(kit, settings, window=0.0), tmp_path / "gate"
+    claims: list[str] = []
+
+    def note(operation: str, arguments: dict[str, Any]) -> None:
+        if "attribute_not_exists" in arguments.get("ConditionExpression", ""):
+            claims.append(arguments["Item"]["sk"]["S"])
+
+    bench.calls.before = note
 
     async def go() -> None:
-        first = asyncio.create_task(bench.send("pause", "same", slots={"seconds": "0.8"}))
-        await until(lambda: bool(bench.calls.count["put_item"]))
-        second = await bench.send("pause", "same", slots={"seconds": "0.8"})
-        assert second == await first
-        assert second["status"]["state"] == TaskState.COMPLETED
+        first = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
+        await until(lambda: claims == ["head"])
+        second = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
+        await until(lambda: claims.count("head") == 2)  # it finds the claim of the first
+        gate.touch()
+        assert await second == await first
+        assert (await second)["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
 
-def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench) -> None:
+def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
     async def go() -> None:
-        again = {"slots": {"seconds": "0.8"}, "contextId": "c"}
-        first = asyncio.create_task(bench.send("pause", "same", **again))
+        again = {"slots": {"gate": str(gate)}, "contextId": "c"}
+        first = asyncio.create_task(bench.send("gated", "same", **again))
         await until(lambda: bool(bench.calls.count["put_item"]))
         asked = await bench.send("question", contextId="c")
         assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
-        assert (await bench.send("pause", "same", **again))["id"] == (await first)["id"] != asked["id"]
+        retry = asyncio.create_task(bench.send("gated", "same", **again))
+        bench.calls.during()
+        await until(lambda: bench.calls.count["get_item"] > 2)  # the context, the question, its own task
+        gate.touch()
+        assert (await retry)["id"] == (await first)["id"] != asked["id"]
 
     within(go())
 
@@ -186,7 +201,7 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     raw = base64.b64encode(bytes(300_000)).decode()
     call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")])
     head = bench.store.new_head(
-        bench.scope, call.request.task_id(), "c", status(TaskState.WORKING, bench.store.clock())
+        bench.scope, call.request.task_id(), "c", make_status(TaskState.WORKING, bench.store.clock())
     )
     head = head.with_request(call.request, bench.store.clock())
     bench.store.create_head(replace(head, holder="another", lease=bench.store.clock() + 600))

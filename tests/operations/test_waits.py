@@ -14,7 +14,7 @@ from a2a_lambda.http import callbacks
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import waits
-from a2a_lambda.protocol.model import Json, TaskState, status
+from a2a_lambda.protocol.model import Json, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.callback_token import CallbackToken, callback_token
@@ -58,7 +58,7 @@ def head(store: Store, scope: Scope) -> Head:
     """Of a turn that waits for a payment."""
     wait = WaitState(key="payment", callback="callback-1")
     execution = replace(new_execution(BASE_URL), arn="arn", is_suspended=True, waits=(wait,))
-    working = status(TaskState.WORKING, store.clock())
+    working = make_status(TaskState.WORKING, store.clock())
     made = store.new_head(scope, "task-of-a-callback", "context", working)
     made = replace(made, turn_id="turn", place=Place.EXECUTION, execution=execution)
     store.create_head(made)

@@ -20,6 +20,7 @@ class Webhook:
         self.seen: list[tuple[dict[str, str], Json, bytes]] = []
         self.status = 200
         self.answers: list[int] = []
+        self.location = "http://127.0.0.1:1/"
         webhook = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,7 +29,7 @@ class Webhook:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 webhook.seen.append((headers, json.loads(body), body))
                 self.send_response(webhook.answers.pop(0) if webhook.answers else webhook.status)
-                self.send_header("Location", "http://127.0.0.1:1/")
+                self.send_header("Location", webhook.location)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

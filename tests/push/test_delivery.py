@@ -115,10 +115,12 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
-    for key in KeyRegister(hot_path.ssm(posting.settings), posting.settings.keys_path).list():
-        head = posting.store.get_head(Scope(key.owner, "probe"), asked["id"])
-        if head is not None:
-            posting.store.update_head(replace(head, lease=head.lease + 10))
+    owners = {
+        key.owner for key in KeyRegister(hot_path.ssm(posting.settings), posting.settings.keys_path).list()
+    }
+    heads = [posting.store.get_head(Scope(owner, "probe"), asked["id"]) for owner in owners]
+    [head] = filter(None, heads)
+    posting.store.update_head(replace(head, lease=head.lease + 10))
     courier.relay()
     assert courier.deliver() == []
 
@@ -132,18 +134,24 @@ def test_a_deleted_config_is_sent_nothing(rest: Rest, webhook: Webhook, courier:
     assert webhook.seen == []
 
 
-def test_redirects_are_not_followed(rest: Rest, webhook: Webhook, courier: Courier) -> None:
-    webhook.status = 302
+@pytest.mark.parametrize("status", [302, 307])
+def test_redirects_are_not_followed(rest: Rest, webhook: Webhook, courier: Courier, status: int) -> None:
+    other = Webhook()
+    webhook.status, webhook.location = status, other.url
     rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     assert courier.deliver() == [False]
-    webhook.status = 410
-    other = Webhook()
-    other.status = 410
-    rest.send(configuration={"taskPushNotificationConfig": {"url": other.url}})
-    courier.relay()
-    assert True in courier.deliver()  # gone is gone
+    assert len(webhook.seen) == 1
+    assert other.seen == []
     other.close()
+
+
+def test_what_is_gone_is_not_tried_again(rest: Rest, webhook: Webhook, courier: Courier) -> None:
+    webhook.status = 410
+    rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    courier.relay()
+    assert courier.deliver() == [True, True]
+    assert len(webhook.seen) == 1
 
 
 def test_what_a_backup_brings_back_is_no_news(rest: Rest, courier: Courier) -> None:

@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import (
     TaskArtifactUpdateEvent,
     TaskState,
     TaskStatusUpdateEvent,
-    status,
+    make_status,
 )
 from a2a_lambda.push.updates import Update, read_backlog
 from a2a_lambda.settings import Settings
@@ -40,11 +40,11 @@ def updates_of(store: Store, wire: Any, head: Head, push: PushRegistration) -> l
 
 def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) -> None:
     """A backlog of large tasks, one for each question, would not fit into the function's memory."""
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 1), "0.3")
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "0.3")
     store.create_head(head)
     number = 0
     for turn in range(3):
-        question = replace(head, status=status(TaskState.INPUT_REQUIRED, turn)).closing_event()
+        question = replace(head, status=make_status(TaskState.INPUT_REQUIRED, turn)).closing_event()
         number = store.append(head, [chunk(head, "x", "a"), question], after=number)
     made: list[int] = []
 
@@ -61,14 +61,14 @@ def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) ->
 
 def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:
     """A turn that could not begin ends its task with the number that the question had."""
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.INPUT_REQUIRED, 1), "1.0")
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.INPUT_REQUIRED, 1), "1.0")
     head = replace(head, sequence=3)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     for name in ("1.0", "0.3"):
         push = PushRegistration(config, name, Cursor(3, 0, TaskState.INPUT_REQUIRED))
         wire = negotiation.wire_named(name)
         assert updates_of(store, wire, head, push) == []
-        failed = replace(head, status=status(TaskState.FAILED, 2))
+        failed = replace(head, status=make_status(TaskState.FAILED, 2))
         [update] = updates_of(store, wire, failed, push)
         assert "failed" in str(update.body).lower()
         assert updates_of(store, wire, failed, push._replace(cursor=update.cursor)) == []
@@ -80,7 +80,7 @@ def store(settings: Settings, clock: Clock) -> Store:
 
 
 def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(store: Store, scope: Scope) -> None:
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 0))
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 0))
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/old"}
     cursor = Cursor(3, 1, TaskState.WORKING)
     push = PushRegistration(config, "1.0", cursor)
@@ -107,7 +107,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     """A task of three turns, two of them with a question. Whenever the webhook is called, 1.0 has each event
     once, in order; 0.3 has every question, and the task at last."""
     chance = random.Random(seed)
-    head = store.new_head(scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, 1), "1.0")
+    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "1.0")
     store.create_head(head)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     pushes = {
@@ -134,7 +134,9 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
         opening.append(Event(message=words(f"turn {turn}", Role.USER)))
         last = store.append(head, opening, after=last)
         if turn:
-            head = store.update_head(replace(head, status=status(TaskState.WORKING, turn), sequence=last))
+            head = store.update_head(
+                replace(head, status=make_status(TaskState.WORKING, turn), sequence=last)
+            )
         look(head)
         for _ in range(chance.randint(0, 4)):
             events = [
@@ -146,7 +148,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
             expected_texts += [text_of(event) for event in events]
             last = store.append(head, events, after=last)
             look(head)
-        closing = status(end, 10 + turn, message=words(f"{end} {turn}"))
+        closing = make_status(end, 10 + turn, message=words(f"{end} {turn}"))
         head = store.update_head(replace(head, status=closing, sequence=last + 1))
         expected_texts.append(text_of(head.closing_event()))
         look(head)
@@ -172,7 +174,7 @@ def words(text: str, role: Role = Role.AGENT) -> Message:
 
 
 def progress(head: Head, text: str, _: str) -> Event:
-    made = status(TaskState.WORKING, 5, message=words(text))
+    made = make_status(TaskState.WORKING, 5, message=words(text))
     return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=made))
 
 

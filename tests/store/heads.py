@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import replace
 
-from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState, status
+from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState, make_status
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -20,14 +20,14 @@ def head_with_configs(*ids: str) -> Head:
         generation="g",
         created=CREATED,
         expires=1_900_000_000,
-        status=status(TaskState.WORKING, CREATED),
+        status=make_status(TaskState.WORKING, CREATED),
         push_config_ids=ids,
     )
 
 
 def running(store: Store, scope: Scope, task_id: str) -> Head:
     event = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
-    blank = store.new_head(scope, task_id, "context", status(TaskState.WORKING, store.clock()))
+    blank = store.new_head(scope, task_id, "context", make_status(TaskState.WORKING, store.clock()))
     lease = store.clock() + 30
     return replace(
         blank, inline=((1, event),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease
@@ -46,4 +46,4 @@ def read(store: Store, head: Head) -> Head:
 
 
 def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:
-    return replace(head, status=status(state, 0), sequence=sequence, holder="", lease=0.0)
+    return replace(head, status=make_status(state, 0), sequence=sequence, holder="", lease=0.0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import indexes
 from a2a_lambda.store.indexes import TaskQuery
@@ -24,7 +24,7 @@ def store_with(settings: Settings, scope: Scope, list_shards: int) -> tuple[Stor
     now = store.clock()
     ids = [f"task-{number}" for number in range(TASKS)]
     for number, task_id in enumerate(ids):
-        done = status(TaskState.COMPLETED, now - number)
+        done = make_status(TaskState.COMPLETED, now - number)
         store.create_head(store.new_head(scope, task_id, "rare" if number % 5 == 4 else "usual", done))
     return store, ids
 
@@ -163,7 +163,7 @@ def test_a_place_that_is_none_is_refused(settings: Settings, scope: Scope) -> No
 
 def test_a_list_of_a_state_has_no_other_tasks(settings: Settings, scope: Scope) -> None:
     store, ids = store_with(settings, scope, 1)
-    working = store.new_head(scope, "working", "usual", status(TaskState.WORKING, store.clock() - 5.5))
+    working = store.new_head(scope, "working", "usual", make_status(TaskState.WORKING, store.clock() - 5.5))
     store.create_head(working)
     for state, expected in ((TaskState.WORKING, ["working"]), (TaskState.COMPLETED, ids)):
         assert walk(store, scope, TaskQuery(size=50, state=state))[0] == expected
@@ -174,7 +174,7 @@ def test_a_task_that_has_expired_is_not_listed(settings: Settings, scope: Scope)
     """DynamoDB deletes it days later."""
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=10)
-    store.create_head(store.new_head(scope, "task", "c", status(TaskState.COMPLETED, clock())))
+    store.create_head(store.new_head(scope, "task", "c", make_status(TaskState.COMPLETED, clock())))
     assert store.indexes.count_tasks(scope, TaskQuery(size=5)) == 1
     clock.now += 10
     assert store.indexes.list_tasks(scope, TaskQuery(size=5)).tasks == []
@@ -185,7 +185,7 @@ def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) 
     minute = int(store.clock() // 60)
     due = {f"due-{number}": minute - number % 3 for number in range(40)} | {"later": minute + 1}
     for task_id, when in due.items():
-        head = store.new_head(scope, task_id, "c", status(TaskState.SUBMITTED, store.clock()))
+        head = store.new_head(scope, task_id, "c", make_status(TaskState.SUBMITTED, store.clock()))
         store.create_head(replace(head, due=when))
     ids = [task_id for found, task_id in store.indexes.list_due(minute) if found == scope]
     assert sorted(ids) == sorted(due.keys() - {"later"})
@@ -194,7 +194,7 @@ def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) 
 def test_an_agent_may_be_called_task(store: Store, scope: Scope) -> None:
     scope = Scope(scope.owner, "task")
     minute = int(store.clock() // 60)
-    head = store.new_head(scope, "task#1", "c", status(TaskState.SUBMITTED, store.clock()))
+    head = store.new_head(scope, "task#1", "c", make_status(TaskState.SUBMITTED, store.clock()))
     store.create_head(replace(head, due=minute))
     stored_head = store.get_head(scope, "task#1")
     assert stored_head is not None

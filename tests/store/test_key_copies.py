@@ -8,7 +8,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, Copies, Copy, Load
+from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, KeyCopies, KeyCopy, KeyLoad
 from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock
 
@@ -21,11 +21,11 @@ def table(settings: Settings, clock: Clock) -> Table:
 
 
 @pytest.fixture
-def copies(table: Table) -> Copies:
-    return Copies(table, f"/path/{uuid.uuid4()}")
+def copies(table: Table) -> KeyCopies:
+    return KeyCopies(table, f"/path/{uuid.uuid4()}")
 
 
-def load_all(copies: Copies) -> float:
+def load_all(copies: KeyCopies) -> float:
     """Load the keys; returns when the load began."""
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
@@ -34,26 +34,26 @@ def load_all(copies: Copies) -> float:
     return load.started_at
 
 
-def item_of(table: Table, copies: Copies, what: str) -> dict[str, Any]:
+def item_of(table: Table, copies: KeyCopies, what: str) -> dict[str, Any]:
     item = table.get(items.keys_key(copies._path, what))
     assert item is not None
     return dict(item)
 
 
-def test_what_was_loaded_is_shared(copies: Copies, table: Table, clock: Clock) -> None:
+def test_what_was_loaded_is_shared(copies: KeyCopies, table: Table, clock: Clock) -> None:
     assert copies.read_copy() is None
-    load = Load(clock.now, pages=2, rows=[*ROWS], is_of_card=True)
-    assert load.as_copy() == Copy(clock.now, 2, ROWS, clock.now, is_of_card=True), (
+    load = KeyLoad(clock.now, pages=2, rows=[*ROWS], is_of_card=True)
+    assert load.as_copy() == KeyCopy(clock.now, 2, ROWS, clock.now, is_of_card=True), (
         "what its own container uses"
     )
     began = load_all(copies)
-    assert copies.read_copy() == Copy(began, 1, ROWS, began)
+    assert copies.read_copy() == KeyCopy(began, 1, ROWS, began)
     assert int(item_of(table, copies, "copy")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
     clock.now += COPY_KEPT_SECONDS + 1
     assert copies.read_copy() is None
 
 
-def test_one_container_loads_at_a_time(copies: Copies, table: Table, clock: Clock) -> None:
+def test_one_container_loads_at_a_time(copies: KeyCopies, table: Table, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     assert int(item_of(table, copies, "load")["expires"]["N"]) == int(clock.now) + COPY_KEPT_SECONDS
@@ -70,7 +70,9 @@ def test_one_container_loads_at_a_time(copies: Copies, table: Table, clock: Cloc
 
 
 @pytest.mark.parametrize("resume", [29, 30])
-def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock: Clock, resume: int) -> None:
+def test_a_load_that_was_stopped_is_continued_for_a_while(
+    copies: KeyCopies, clock: Clock, resume: int
+) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     load.token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
@@ -85,7 +87,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(copies: Copies, clock:
     assert continued.part == (1 if resume == 30 else 0)
 
 
-def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: Copies, clock: Clock) -> None:
+def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: KeyCopies, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     copies.stop_load(load, cooldown_seconds=1)
@@ -95,7 +97,7 @@ def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: Copi
     assert (again.started_at, again.token) == (clock.now, "")
 
 
-def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> None:
+def test_an_older_load_replaces_no_newer_copy(copies: KeyCopies, clock: Clock) -> None:
     """Its container was frozen for longer than its load may take."""
     slow = copies.begin_load(seconds=10, resume=30)
     assert slow is not None
@@ -104,10 +106,10 @@ def test_an_older_load_replaces_no_newer_copy(copies: Copies, clock: Clock) -> N
     slow.pages = 7
     copies.finish_load(slow)
     copy = copies.read_copy()
-    assert copy == Copy(began, 1, ROWS, began)
+    assert copy == KeyCopy(began, 1, ROWS, began)
 
 
-def test_a_load_without_issuers_says_how_old_they_are(copies: Copies, clock: Clock) -> None:
+def test_a_load_without_issuers_says_how_old_they_are(copies: KeyCopies, clock: Clock) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
     load.issuers_loaded_at = clock.now - 120
@@ -117,7 +119,7 @@ def test_a_load_without_issuers_says_how_old_they_are(copies: Copies, clock: Clo
     assert (copy.loaded_at, copy.issuers_loaded_at) == (clock.now, clock.now - 120)
 
 
-def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> None:
+def test_a_copy_from_the_future_is_replaced(copies: KeyCopies, clock: Clock) -> None:
     """A container's clock was wrong."""
     clock.now += 1_000
     load_all(copies)
@@ -132,7 +134,7 @@ def test_a_copy_from_the_future_is_replaced(copies: Copies, clock: Clock) -> Non
     "damage", [{"rows": {"B": b"no zlib"}}, {"version": {"N": "2"}}, {"loaded": {"S": "x"}}]
 )
 def test_a_copy_that_this_release_cannot_read_is_made_again(
-    copies: Copies, table: Table, damage: dict[str, Any]
+    copies: KeyCopies, table: Table, damage: dict[str, Any]
 ) -> None:
     load_all(copies)
     table.put({**item_of(table, copies, "copy"), **damage}, "attribute_exists(pk)")
@@ -140,7 +142,7 @@ def test_a_copy_that_this_release_cannot_read_is_made_again(
 
 
 def test_a_load_that_this_release_cannot_read_begins_again(
-    copies: Copies, table: Table, clock: Clock
+    copies: KeyCopies, table: Table, clock: Clock
 ) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
@@ -152,7 +154,7 @@ def test_a_load_that_this_release_cannot_read_begins_again(
     assert again.token == ""
 
 
-def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: Copies, table: Table) -> None:
+def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: KeyCopies, table: Table) -> None:
     load_all(copies)
     item = item_of(table, copies, "copy")
     del item["version"]

@@ -11,7 +11,7 @@ from a2a_lambda.protocol.model import (
     Event,
     TaskState,
     TaskStatusUpdateEvent,
-    status,
+    make_status,
     text_message,
 )
 from a2a_lambda.store.store import Conflict, Store
@@ -30,10 +30,12 @@ def test_a_task_at_work_shows_its_last_progress(store: Store, head: Head, *, is_
     """Unless its run has died: then the head says how the task is."""
     task, _ = store.get_task(head)
     assert task["status"] == head.status
-    progress = status(TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", "halfway"))
+    progress = make_status(
+        TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", "halfway")
+    )
     update = TaskStatusUpdateEvent(taskId=head.task_id, contextId="context", status=progress)
     store.append(head, [Event(statusUpdate=update)], after=1)
-    waiting = replace(head, status=status(TaskState.SUBMITTED, store.clock() + 9))
+    waiting = replace(head, status=make_status(TaskState.SUBMITTED, store.clock() + 9))
     task, sequence = store.get_task(head if is_taken else waiting)
     assert task["status"] == (progress if is_taken else waiting.status)
     assert sequence == 2
@@ -51,7 +53,7 @@ def test_a_task_is_read_without_its_artifacts(store: Store, head: Head) -> None:
         statusUpdate={
             "taskId": "t",
             "contextId": "context",
-            "status": status(TaskState.WORKING, store.clock()),
+            "status": make_status(TaskState.WORKING, store.clock()),
         }
     )
     store.append(head, [chunk("a"), progress, chunk("b")], after=1)
@@ -159,14 +161,14 @@ def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head
     with pytest.raises(Conflict):
         store.append(head, [chunk("later")], after=last)
     with pytest.raises(Conflict) as conflict:  # who has read the old head can end nothing
-        store.seal(head, status(TaskState.CANCELED, 0))
+        store.seal(head, make_status(TaskState.CANCELED, 0))
     assert conflict.value.head == new
     assert said(store, new) == "kept new"
 
 
 def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     store.append(head, [chunk("before ")], after=1)
-    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
     with pytest.raises(Conflict):
         store.append(head, [chunk("after ")], after=2)
     with pytest.raises(Conflict):
@@ -182,7 +184,7 @@ def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, 
             store.append(head, [chunk("just in time")], after=1)
 
     calls.after = append_once
-    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
     assert said(store, sealed) == "just in time"
 
 
@@ -202,7 +204,7 @@ def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
 
     calls.before = append_first
     calls.during()
-    sealed = store.seal(head, status(TaskState.CANCELED, 0))
+    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
     assert calls.during() == {"query": 1, "put_item": 3 + 3 + 2}, "of the run, and of the seal with its head"
     assert said(store, sealed) == "before meanwhile meanwhile meanwhile "
@@ -217,9 +219,9 @@ def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) 
 
     calls.before = die
     with pytest.raises(KeyboardInterrupt):
-        store.seal(head, status(TaskState.CANCELED, 0))
+        store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
-    sealed = store.seal(read(store, head), status(TaskState.FAILED, 0))
+    sealed = store.seal(read(store, head), make_status(TaskState.FAILED, 0))
     assert sealed.state == TaskState.FAILED
     assert store.get_task(sealed)[0]["status"]["state"] == TaskState.FAILED
 
@@ -233,7 +235,7 @@ def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls)
     with pytest.raises(KeyboardInterrupt):
         store.append(head, [chunk("x" * 500_000)], after=1)
     calls.before = lambda operation, arguments: None
-    sealed = store.seal(head, status(TaskState.FAILED, 0))
+    sealed = store.seal(head, make_status(TaskState.FAILED, 0))
     assert said(store, sealed) == ""
 
 
@@ -244,7 +246,7 @@ def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None
 
 
 def test_a_task_that_runs_and_has_said_nothing_is_working(store: Store, scope: Scope) -> None:
-    working = status(TaskState.WORKING, store.clock())
+    working = make_status(TaskState.WORKING, store.clock())
     head = replace(store.new_head(scope, "silent", "c", working), holder="a run")
     store.create_head(head)
     assert store.get_task(head)[0]["status"] == working
@@ -276,11 +278,11 @@ def test_what_is_written_ahead_counts_with_its_head(store: Store, head: Head) ->
     asked = asking(store, head)
     ahead = store.write_ahead(asked.with_new_epoch(), [chunk("a"), chunk("b" * 400_000)])
     assert said(store, read(store, head)) == ""
-    claimed = store.update_head(replace(ahead, status=status(TaskState.WORKING, 0), holder="next"))
+    claimed = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert said(store, claimed) == "a" + "b" * 400_000
     store.append(claimed, [chunk("c")], after=claimed.sequence)
     assert said(store, claimed).endswith("bc")
-    sealed = store.seal(claimed, status(TaskState.CANCELED, 0))
+    sealed = store.seal(claimed, make_status(TaskState.CANCELED, 0))
     assert said(store, sealed).endswith("bc")
 
 
@@ -289,12 +291,12 @@ def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: H
     asked = asking(store, head)
     store.write_ahead(asked.with_new_epoch(), [chunk("dead "), chunk("dead "), chunk("dead ")])
     base, overflow = asked.with_new_epoch().with_events([chunk("small ")])
-    claimed = store.update_head(replace(base, status=status(TaskState.WORKING, 0), holder="next"))
+    claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert overflow == []
     assert said(store, claimed) == "small "
     store.append(claimed, [chunk("reply")], after=claimed.sequence)
     assert said(store, claimed) == "small reply"
-    sealed = store.seal(claimed, status(TaskState.CANCELED, 0))
+    sealed = store.seal(claimed, make_status(TaskState.CANCELED, 0))
     assert said(store, sealed) == "small reply"
 
 
@@ -306,7 +308,7 @@ def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, he
     fenced = store.update_head(asked.with_new_epoch())
     assert (fenced.state, said(store, fenced)) == (TaskState.INPUT_REQUIRED, "")
     claimed = store.update_head(store.write_ahead(fenced.with_new_epoch(), [chunk("other ")]))
-    assert said(store, replace(claimed, status=status(TaskState.WORKING, 0))) == "other "
+    assert said(store, replace(claimed, status=make_status(TaskState.WORKING, 0))) == "other "
 
 
 def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
@@ -321,7 +323,7 @@ def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
 
     calls.before = end
     with pytest.raises(Conflict):
-        store.seal(head, status(TaskState.CANCELED, 0))
+        store.seal(head, make_status(TaskState.CANCELED, 0))
     asked = read(store, head)
     assert asked.state == TaskState.INPUT_REQUIRED
     assert store.write_ahead(asked.with_new_epoch(), [chunk("reply")]).sequence == 2
@@ -331,7 +333,7 @@ def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store
     """Another message has claimed the turn meanwhile, and its run is about to append."""
     asked = asking(store, head)
     base, _ = asked.with_new_epoch().with_events([chunk("small ")])
-    claimed = store.update_head(replace(base, status=status(TaskState.WORKING, 0), holder="next"))
+    claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     late = store.write_ahead(asked.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
     with pytest.raises(Conflict):
         store.update_head(late)
@@ -361,7 +363,7 @@ def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, repl
 def test_a_task_that_is_canceled_does_not_show_a_reply_that_was_not_stored_whole(
     store: Store, replying: Head
 ) -> None:
-    sealed = store.seal(replying, status(TaskState.CANCELED, 0))
+    sealed = store.seal(replying, make_status(TaskState.CANCELED, 0))
     assert (sealed.state, said(store, sealed)) == (TaskState.CANCELED, "")
     with pytest.raises(Conflict):
         store.update_head(replying)

@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import (
     Part,
     TaskPushNotificationConfig,
     TaskState,
-    status,
+    make_status,
     unix_time,
 )
 from a2a_lambda.settings import Settings
@@ -316,7 +316,9 @@ def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls:
     """DynamoDB reads a hundred items at once."""
     ids = [f"task-{number:03}" for number in range(101)]
     for task_id in ids:
-        store.create_head(store.new_head(scope, task_id, "c", status(TaskState.COMPLETED, store.clock())))
+        store.create_head(
+            store.new_head(scope, task_id, "c", make_status(TaskState.COMPLETED, store.clock()))
+        )
     calls.during()
     heads = store.get_heads(scope, [*ids, "absent"])
     assert sorted(heads) == ids

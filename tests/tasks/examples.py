@@ -8,7 +8,7 @@ from a2a_lambda.protocol.model import (
     Part,
     TaskArtifactUpdateEvent,
     TaskState,
-    status,
+    make_status,
     text_message,
 )
 from a2a_lambda.tasks.head import Head
@@ -29,7 +29,7 @@ def head(state: TaskState = TaskState.WORKING, says: str = "", **fields: Any) ->
         generation="g",
         created=NOW - 100,
         expires=int(NOW) + 1000,
-        status=status(state, NOW - 50, message),
+        status=make_status(state, NOW - 50, message),
         **fields,
     )
 

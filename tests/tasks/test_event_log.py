@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Event, Message, Part, Role, Task, TaskState, status, text_message
+from a2a_lambda.protocol.model import Event, Message, Part, Role, Task, TaskState, make_status, text_message
 from a2a_lambda.tasks.event_log import (
     ENTRY_BYTES,
     GROUPED_CHUNKS,
@@ -39,7 +39,7 @@ events = st.lists(
 
 
 def new_task() -> Task:
-    return Task(id="task", contextId="context", status=status(TaskState.SUBMITTED, NOW))
+    return Task(id="task", contextId="context", status=make_status(TaskState.SUBMITTED, NOW))
 
 
 def task_of(log: Json) -> Task:
@@ -213,10 +213,10 @@ def test_a_message_that_came_again_replaces_its_lost_copy_and_nothing_else() -> 
 
     lost, reply, again = message("book", "lost"), message("Oslo", "reply"), message("book", "again")
     for earlier, history in (([lost], [again]), ([lost, reply], [lost, reply, again]), ([], [again])):
-        task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+        task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
         apply(task, [*(Event(message=each) for each in earlier), Event(message=again, again=True)])
         assert task["history"] == history
-    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
     apply(task, [Event(message=lost), Event(message=again)])
     assert task["history"] == [lost, again]
 
@@ -243,7 +243,7 @@ def test_a_question_is_looked_up_in_the_history_and_not_searched_for() -> None:
 
 def test_a_question_leaves_a_status_without_it() -> None:
     task = task_of([status_event(ASKING, "Which?"), Event(message=text_message("task", "context", "Rome"))])
-    assert task["status"] == status(ASKING, NOW - 50)
+    assert task["status"] == make_status(ASKING, NOW - 50)
 
 
 def test_texts_in_a_row_are_joined() -> None:
@@ -289,7 +289,7 @@ def test_a_task_of_40_mb_is_read_in_two_seconds_of_the_processor(of: str) -> Non
         events = events[:1]
         events[0]["artifactUpdate"]["artifact"]["parts"] = [{"text": "x" * 40_000_000}]
     entries = split(events, after=0, epoch=1)
-    task = Task(id="t", contextId="c", status=status(TaskState.WORKING, 0))
+    task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
     assert cpu_seconds(lambda: apply(task, (event for _, event in join((), entries, after=0)))) < 2
     texts = [part["text"] for artifact in task["artifacts"] for part in artifact["parts"]]
     assert sum(map(len, texts)) == 40_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import LimitExceeded
-from a2a_lambda.protocol.model import Part, TaskState, status
+from a2a_lambda.protocol.model import Part, TaskState, make_status
 from a2a_lambda.tasks.event_log import Fence
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import (
@@ -34,7 +34,7 @@ WORKING, DONE, ASKING, FAILED = (
 
 def test_a_new_run_holds_its_task_for_a_lease() -> None:
     working = head(attempts=1).with_holder(NOW)
-    assert working.status == status(WORKING, NOW)
+    assert working.status == make_status(WORKING, NOW)
     assert (working.lease, working.attempts) == (NOW + LEASE_SECONDS, 2)
     assert working.due * 60 > working.lease, "by then the lease must have been renewed"
     assert working.is_running(working.lease - 1)
@@ -51,7 +51,7 @@ def test_only_a_turn_that_its_request_runs_dies_with_its_lease() -> None:
     assert working.has_died(working.lease)
     for place in (Place.WORKER, Place.EXECUTION):
         assert not replace(working, place=place).has_died(working.lease)
-    assert not replace(working, status=status(DONE, NOW)).has_died(working.lease)
+    assert not replace(working, status=make_status(DONE, NOW)).has_died(working.lease)
 
 
 def test_a_stopped_task_is_held_by_no_run() -> None:
@@ -60,7 +60,7 @@ def test_a_stopped_task_is_held_by_no_run() -> None:
     assert working.is_held_by(replace(working, version=9))
     assert not working.is_held_by(replace(working, epoch=9))
     assert not working.is_held_by(replace(working, holder="other"))
-    stopped = replace(working, status=status(DONE, NOW))
+    stopped = replace(working, status=make_status(DONE, NOW))
     assert not stopped.is_held_by(working)
     assert not stopped.is_running(NOW)
 
@@ -148,7 +148,7 @@ def test_a_new_epoch_keeps_what_the_log_has(state: TaskState, last: int) -> None
 
 def test_a_closing_status_ends_everything_but_the_task() -> None:
     running = replace(head(execution=Execution("u", "s"), place=Place.EXECUTION), sequence=2).with_holder(NOW)
-    closed = running.with_closing_status(status(DONE, NOW), 7)
+    closed = running.with_closing_status(make_status(DONE, NOW), 7)
     assert (closed.sequence, closed.holder, closed.lease) == (8, "", 0.0)
     assert (closed.place, closed.execution, closed.pending) == (Place.REQUEST, None, None)
     assert not closed.message_only
@@ -189,7 +189,11 @@ def test_a_message_ends_the_wait_that_asked_or_the_first_that_takes_messages() -
 
 def test_a_task_begins_as_submitted() -> None:
     task = head(DONE).empty_task()
-    assert task == {"id": "task", "contextId": "context", "status": status(TaskState.SUBMITTED, NOW - 100)}
+    assert task == {
+        "id": "task",
+        "contextId": "context",
+        "status": make_status(TaskState.SUBMITTED, NOW - 100),
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import RouteNotFound
-from a2a_lambda.protocol.model import Event, TaskState, status, text_message
+from a2a_lambda.protocol.model import Event, TaskState, make_status, text_message
 from a2a_lambda.tasks.callback_token import MAX_TOKEN_CHARACTERS, CallbackToken, callback_token
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
@@ -197,7 +197,7 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
     assert answered.execution is not None
     assert answered.execution.waits == (WaitState("c", "cb-1"),)
     assert answered.execution.wakes == ("cb-2",)
-    assert answered.status == status(TaskState.WORKING, NOW + 9)
+    assert answered.status == make_status(TaskState.WORKING, NOW + 9)
     assert answered.due == sweep_minute(NOW + 9 + LATE_SECONDS)
 
 

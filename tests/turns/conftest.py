@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
@@ -24,7 +24,7 @@ def store(settings: Settings, clock: Clock) -> Store:
 
 @pytest.fixture
 def head(store: Store, scope: Scope) -> Head:
-    submitted = status(TaskState.SUBMITTED, store.clock())
+    submitted = make_status(TaskState.SUBMITTED, store.clock())
     new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
     store.create_head(new_head)
     return new_head

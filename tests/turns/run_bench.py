@@ -12,7 +12,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -68,7 +68,7 @@ class RunBench:
     def run_elsewhere(self, **fields: Any) -> Head:
         """Head of a new task that another process runs."""
         now = self.store.clock()
-        head = self.store.new_head(self.scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, now))
+        head = self.store.new_head(self.scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
         head = replace(head, holder="another", lease=now + 600, **fields)
         self.store.create_head(head)
         return head
@@ -81,8 +81,8 @@ class RunBench:
         )
         return [published async for published in subscription.events]
 
-    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> None:
-        """Let the nth put of such a key fail, with the write made or not."""
+    def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> list[str]:
+        """Let the nth put of such a key fail, with the write made or not; returns the puts so far."""
         seen: list[str] = []
 
         def fail(operation: str, arguments: dict[str, Any]) -> None:
@@ -95,6 +95,7 @@ class RunBench:
             self.calls.after = fail
         else:
             self.calls.before = fail
+        return seen
 
 
 def within(what: Awaitable[Any]) -> Any:

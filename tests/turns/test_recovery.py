@@ -9,7 +9,7 @@ import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import TaskNotFound
-from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, status
+from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, make_status
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Pending, Place
 from a2a_lambda.turns.recovery import (
@@ -72,7 +72,7 @@ def test_a_follower_of_a_task_that_has_expired_is_told(store: Store, head: Head,
 def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store, head: Head) -> None:
     question = agent_message(head.task_id, "c", [{"text": "Which?"}])
     asked = store.update_head(
-        head.with_closing_status(status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
+        head.with_closing_status(make_status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
     )
     ended = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
     task, sequence = store.get_task(ended)
@@ -84,7 +84,7 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store,
 def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head, clock: Clock) -> None:
     """With what the task was about to do, and as the open question of its conversation."""
     pending = Pending(skill="book", slots={}, asks="city")
-    question = status(
+    question = make_status(
         TaskState.INPUT_REQUIRED, store.clock(), agent_message(head.task_id, "c", [{"text": "?"}])
     )
     asking = store.update_head(head.with_closing_status(question, 0, pending))
@@ -150,12 +150,12 @@ def test_a_turn_that_is_ended_from_outside_is_counted(
     def counts() -> list[Any]:
         return [dimensions for values, dimensions in measurements if values == {"Turns": 1}]
 
-    canceled = status(TaskState.CANCELED, store.clock())
+    canceled = make_status(TaskState.CANCELED, store.clock())
     asyncio.run(end_task(store, head, canceled))
     [dimensions] = counts()
     assert dimensions.items() >= {"agent": head.scope.agent, "outcome": "canceled"}.items()
     stopped = store.get_head(head.scope, head.task_id)
     assert stopped is not None
-    asking = store.update_head(replace(stopped, status=status(TaskState.INPUT_REQUIRED, store.clock())))
+    asking = store.update_head(replace(stopped, status=make_status(TaskState.INPUT_REQUIRED, store.clock())))
     asyncio.run(end_task(store, asking, canceled))
     assert len(counts()) == 1

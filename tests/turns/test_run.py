@@ -16,7 +16,7 @@ from a2a_lambda.agent.outputs import Batch, Command, File, Structured
 from a2a_lambda.catalog.agents import Loading
 from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
-from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, make_status
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import journal, run
@@ -31,7 +31,7 @@ def test_a_status_that_comes_back_has_no_command_of_the_turn() -> None:
     builder = EventBuilder("task", "context")
     builder.build(Batch((Command("beep"),), last=False))
     question = Message(messageId="q", role=Role.AGENT, parts=[Part(text="Which?")])
-    builder.restore(status(TaskState.INPUT_REQUIRED, 0, question))
+    builder.restore(make_status(TaskState.INPUT_REQUIRED, 0, question))
     assert builder.closing is not None
     assert "metadata" not in builder.closing["message"]
 

@@ -5,13 +5,14 @@ import json
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2a_lambda import telemetry
 from a2a_lambda.errors import StoreError
-from a2a_lambda.protocol.model import Published, Task, TaskState, status
+from a2a_lambda.protocol.model import Published, Task, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.tasks.event_log import Entry
@@ -55,7 +56,7 @@ def test_a_turn_that_is_canceled_while_its_end_is_stored_answers_as_canceled(ben
     def cancel(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and "COMPLETED" in str(arguments["Item"].get("state")):
             bench.calls.before = lambda operation, arguments: None
-            canceled_status = status(TaskState.CANCELED, bench.store.clock())
+            canceled_status = make_status(TaskState.CANCELED, bench.store.clock())
             bench.store.seal(bench.head(call.request.task_id()), canceled_status)
 
     bench.calls.before = cancel
@@ -100,13 +101,14 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
         other_loop.close()
 
 
-def test_a_lease_is_renewed(bench: RunBench, quick: None) -> None:
+def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> None:
     async def go() -> None:
-        call, sent = bench.sent("block", slots={"seconds": "1.5"})
+        call, sent = bench.sent("gated", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
+        (tmp_path / "gate").touch()
         assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
@@ -132,9 +134,18 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: 
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_a_renewal_whose_answer_is_lost_costs_nothing(bench: RunBench, quick: None, made: bool) -> None:
-    bench.fail_once("head", nth=2, made=made)
-    task = within(bench.send("block", slots={"seconds": "1.5"}))
+def test_a_renewal_whose_answer_is_lost_costs_nothing(
+    bench: RunBench, quick: None, tmp_path: Path, made: bool
+) -> None:
+    head_puts = bench.fail_once("head", nth=2, made=made)
+
+    async def go() -> Task:
+        sending = asyncio.create_task(bench.send("gated", slots={"gate": str(tmp_path / "gate")}))
+        await until(lambda: len(head_puts) >= 2)
+        (tmp_path / "gate").touch()
+        return await sending
+
+    task = within(go())
     assert task["status"]["state"] == TaskState.COMPLETED
     assert bench.head(task["id"]).state == TaskState.COMPLETED
 
@@ -223,21 +234,23 @@ def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(
 
 
 def test_a_run_whose_lease_is_over_stores_nothing_more(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its own clock stops it: someone else may hold the task. The message is run anew."""
 
     async def go() -> None:
         monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
-        call, sent = bench.sent("pause", slots={"seconds": "0.6"})
+        call, sent = bench.sent("gated", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
         real = bench.store.clock
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
+        await until(lambda: bench.head(call.request.task_id()).is_lost)
+        (tmp_path / "gate").touch()
         task = (await sending)["task"]
         first = bench.head(call.request.task_id())
         assert (first.state, first.is_lost) == (TaskState.FAILED, True)
-        assert "done" not in json.dumps(bench.store.get_events(first))
+        assert "second" not in json.dumps(bench.store.get_events(first))
         assert task["id"] != first.task_id
         assert task["status"]["state"] == TaskState.COMPLETED
 

@@ -14,7 +14,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatusUpdateEvent,
     agent_message,
-    status,
+    make_status,
 )
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import alibaba
@@ -33,7 +33,7 @@ def chunk(*parts: Part) -> Event:
 
 def change(state: TaskState, *parts: Part, **fields: Any) -> Event:
     message = agent_message("t", "c", list(parts)) if parts else None
-    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0, message))
+    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0, message))
     update.update(fields)  # type: ignore[typeddict-item]
     return Event(statusUpdate=update)
 
@@ -87,7 +87,7 @@ def test_a_state_is_one_that_the_suite_knows(state: TaskState, shown: str) -> No
     [encoded] = alibaba.encode_event(change(state), RECIPIENT)
     assert encoded["status"]["state"] == shown
     assert "message" not in encoded["status"]
-    task = Task(id="t", contextId="c", status=status(state, 0))
+    task = Task(id="t", contextId="c", status=make_status(state, 0))
     assert alibaba.encode_task(task)["status"]["state"] == shown
     assert "artifacts" not in alibaba.encode_task(task)
 
@@ -101,7 +101,9 @@ def test_progress_is_not_part_of_the_answer() -> None:
 
 def test_a_task_ends_with_its_message() -> None:
     task = Task(
-        id="t", contextId="c", status=status(TaskState.FAILED, 0, agent_message("t", "c", [Part(text="why")]))
+        id="t",
+        contextId="c",
+        status=make_status(TaskState.FAILED, 0, agent_message("t", "c", [Part(text="why")])),
     )
     task["artifacts"] = [Artifact(artifactId="a", parts=[Part(text="said")])]
     encoded: Any = alibaba.encode_task(task)
@@ -110,7 +112,9 @@ def test_a_task_ends_with_its_message() -> None:
         "why",
     ]
     working = Task(
-        id="t", contextId="c", status=status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
+        id="t",
+        contextId="c",
+        status=make_status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")])),
     )
     assert "artifacts" not in alibaba.encode_task(working)
 
@@ -120,7 +124,7 @@ def test_a_stream_that_comes_after_its_turn_has_each_text_once() -> None:
     question = agent_message("t", "c", [Part(text="Which?")])
     artifact = Artifact(artifactId="a", parts=[Part(text="Hello.")])
     task = Task(
-        id="t", contextId="c", status=status(TaskState.INPUT_REQUIRED, 0, question), artifacts=[artifact]
+        id="t", contextId="c", status=make_status(TaskState.INPUT_REQUIRED, 0, question), artifacts=[artifact]
     )
     snapshot, reply = alibaba.encode_event(Event(task=task), RECIPIENT)
     assert "artifacts" not in snapshot

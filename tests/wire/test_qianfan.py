@@ -14,7 +14,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatusUpdateEvent,
     agent_message,
-    status,
+    make_status,
 )
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import qianfan
@@ -73,11 +73,13 @@ def test_a_file_has_its_type_under_both_names() -> None:
 def test_a_step_with_a_stage_is_an_artifact() -> None:
     message = agent_message("t", "c", [Part(text="planning")])
     message["metadata"] = {STAGE: "/thought/plan"}
-    update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(TaskState.WORKING, 0, message))
+    update = TaskStatusUpdateEvent(
+        taskId="t", contextId="c", status=make_status(TaskState.WORKING, 0, message)
+    )
     step = encode(Event(statusUpdate=update))
     assert (step["kind"], step["artifact"]["name"]) == ("artifact-update", "/thought/plan")
     assert (step["append"], step["lastChunk"]) == (True, False)
-    working = status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
+    working = make_status(TaskState.WORKING, 0, agent_message("t", "c", [Part(text="x")]))
     update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=working)
     assert encode(Event(statusUpdate=update))["kind"] == "status-update"
     assert qianfan.encode_event(Event(statusUpdate=update, past=True), RECIPIENT) == []
@@ -129,7 +131,7 @@ def test_what_has_no_form_in_the_dialect_is_left_out() -> None:
     message = agent_message("t", "c", [Part(text="a")])
     assert qianfan.encode_event(Event(message=message), RECIPIENT) == []
     asking = TaskStatusUpdateEvent(
-        taskId="t", contextId="c", status=status(TaskState.INPUT_REQUIRED, 0, message)
+        taskId="t", contextId="c", status=make_status(TaskState.INPUT_REQUIRED, 0, message)
     )
     assert qianfan.encode_event(Event(statusUpdate=asking, past=True), RECIPIENT) == []
     assert len(qianfan.encode_event(Event(statusUpdate=asking), RECIPIENT)) == 1

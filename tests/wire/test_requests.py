@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Task, TaskState, status
+from a2a_lambda.protocol.model import Task, TaskState, make_status
 from a2a_lambda.wire import negotiation, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import fields, json_0x, protojson
@@ -157,7 +157,9 @@ def test_a_request_for_push_configs_that_is_refused(
 
 
 def task(number: int) -> Task:
-    return Task(id=f"t{number}", contextId="c", status=status(TaskState.WORKING, 1_800_000_000.0 + number))
+    return Task(
+        id=f"t{number}", contextId="c", status=make_status(TaskState.WORKING, 1_800_000_000.0 + number)
+    )
 
 
 def test_a_page_of_tasks_is_read_as_it_is_written() -> None:
@@ -302,7 +304,7 @@ def test_the_configuration_of_a_send_of_0_3(configuration: Json, decoded: Json) 
 
 def test_the_time_of_a_status_of_0_x_is_read() -> None:
     answer = {"state": "working", "timestamp": "2026-01-02T03:04:05+01:00"}
-    assert json_0x.decode_status(answer, "status") == status(TaskState.WORKING, 1767319445)
+    assert json_0x.decode_status(answer, "status") == make_status(TaskState.WORKING, 1767319445)
     assert json_0x.decode_status({"state": "working"}, "status") == {"state": TaskState.WORKING}
 
 
@@ -348,7 +350,7 @@ def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, othe
 
 @pytest.mark.parametrize("wire", [v0_1.WIRE, v0_3.WIRE, v1_0.WIRE], ids=lambda wire: wire.name)
 def test_a_notification_is_the_task_and_in_1_0_within_a_stream_response(wire: Wire) -> None:
-    body = wire.encode_notification(Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0)))
+    body = wire.encode_notification(Task(id="t", contextId="c", status=make_status(TaskState.COMPLETED, 0)))
     assert (body["task"] if wire is v1_0.WIRE else body)["id"] == "t"
 
 

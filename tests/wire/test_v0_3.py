@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatusUpdateEvent,
     agent_message,
-    status,
+    make_status,
 )
 from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
 from a2a_lambda.wire import alibaba, negotiation, v0_3
@@ -158,7 +158,7 @@ def test_what_a_client_leaves_out_is_understood() -> None:
 
 def test_every_state_has_its_word() -> None:
     for state in TaskState:
-        task = Task(id="t", contextId="c", status=status(state, 0))
+        task = Task(id="t", contextId="c", status=make_status(state, 0))
         told = json_0x.encode_task(task)["status"]
         assert told == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
         assert alibaba.encode_task(task)["status"]["state"] in {
@@ -173,7 +173,7 @@ def test_every_state_has_its_word() -> None:
 
 def test_final_says_that_the_stream_ends() -> None:
     for state in set(TaskState) - {TaskState.UNSPECIFIED}:
-        update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=status(state, 0))
+        update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0))
         [told] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
         assert told["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
 
@@ -183,7 +183,7 @@ def test_a_version_answers_with_a_message_if_its_clients_take_one(name: str) -> 
     """Its tasks are in no list only then, because the client has not heard of them."""
     wire = negotiation.wire_named(name)
     message = agent_message("t", "c", [Part(text="hello")])
-    task = Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0, message))
+    task = Task(id="t", contextId="c", status=make_status(TaskState.COMPLETED, 0, message))
     encoded = wire.results["send"].encode(SendMessageResponse(task=task, message=message))
     text = strictjson.dumps(encoded)
     assert (b"COMPLETED" not in text.upper()) == wire.answers_with_messages

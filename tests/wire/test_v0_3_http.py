@@ -3,7 +3,7 @@
 import pytest
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, status
+from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, make_status
 from a2a_lambda.protocol.requests import SendMessageResponse
 from a2a_lambda.wire import v0_3_http
 from a2a_lambda.wire.shared import json_0x
@@ -126,7 +126,7 @@ def test_a_config_has_no_field_that_its_clients_do_not_know() -> None:
 
 def test_answers_are_messages_or_tasks() -> None:
     message = agent_message("t", "c", [Part(text="hi")])
-    task = Task(id="t", contextId="c", status=status(TaskState.COMPLETED, 0, message))
+    task = Task(id="t", contextId="c", status=make_status(TaskState.COMPLETED, 0, message))
     encoded = v0_3_http.encode_outcome(SendMessageResponse(task=task, message=message))
     assert encoded["message"]["content"] == [{"text": "hi"}]
     assert v0_3_http.encode_outcome(SendMessageResponse(task=task))["task"]["id"] == "t"

@@ -210,10 +210,10 @@ class Kit:
     def keys(self) -> "Keys":
         from a2a_lambda.access.keys import Keys
         from a2a_lambda.aws import hot_path
-        from a2a_lambda.store.key_copies import Copies
+        from a2a_lambda.store.key_copies import KeyCopies
 
         path = self.settings.keys_path
-        copies = Copies(self.table, path) if self.settings.table else None
+        copies = KeyCopies(self.table, path) if self.settings.table else None
         return Keys(hot_path.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property

@@ -16,7 +16,7 @@ from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.protocol.model import TaskState, status
+from a2a_lambda.protocol.model import TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, STATELESS, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
@@ -199,7 +199,7 @@ def test_who_looks_at_a_task_or_at_progress_holds_a_slot(settings: Settings) -> 
         mcp = Mcp(client, key)
         scope = Scope("slots", "probe")
         working_head = kit.store.new_head(
-            scope, str(uuid.uuid4()), "c", status(TaskState.WORKING, time.time())
+            scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, time.time())
         )
         kit.store.create_head(working_head.with_holder(time.time()))
         assert kit.store.slots.take("slots", 0, "another call", int(time.time()) + 600)

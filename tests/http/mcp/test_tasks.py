@@ -73,7 +73,7 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
 def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
     mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.3)
+    monkeypatch.setattr("a2a_lambda.http.mcp.mcp_call.CLIENT_SECONDS", 0.3)
     caller = Mcp(mcp.client, mcp.key, "/mcp")
     with_progress = caller.body(
         "tools/call", {"name": "chat", "arguments": {"message": "hi"}}, meta={"progressToken": 1}
@@ -92,7 +92,7 @@ def test_without_a_queue_or_in_the_foreground_a_turn_has_all_of_its_request(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: bool
 ) -> None:
     """It runs in the request, so the client's patience would be its deadline."""
-    monkeypatch.setattr("a2a_lambda.http.mcp.call.CLIENT_SECONDS", 0.0)
+    monkeypatch.setattr("a2a_lambda.http.mcp.mcp_call.CLIENT_SECONDS", 0.0)
     kit = kit_in(tmp_path / "alone", settings, background=background)
     if not background:
         kit.__dict__["queue"] = FakeQueue()

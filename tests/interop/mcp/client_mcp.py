@@ -1,4 +1,7 @@
-"""The Python SDK of MCP, run in its own environment: client_mcp.py URL KEY MODE. MODE: auto, or legacy."""
+"""The Python SDK of MCP, run in its own environment: client_mcp.py URL KEY MODE SECONDS.
+
+MODE: auto, or legacy. SECONDS: how long the call takes that the client leaves after one.
+"""
 
 import asyncio
 import json
@@ -10,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
 
-async def main(url, key, mode):
+async def main(url, key, mode, seconds):
     shown, progress = {}, []
 
     async def ask(context, params):
@@ -41,7 +44,9 @@ async def main(url, key, mode):
             shown["pieces"], shown["progress"] = pieces.content[0].text, "".join(progress)
             shown["boom"] = (await client.call_tool("boom", {"message": "x"})).is_error
             try:
-                await asyncio.wait_for(client.call_tool("pause", {"seconds": 60}, progress_callback=tell), 1)
+                await asyncio.wait_for(
+                    client.call_tool("pause", {"seconds": float(seconds)}, progress_callback=tell), 1
+                )
             except TimeoutError:
                 shown["left"] = True
     print(json.dumps(shown))

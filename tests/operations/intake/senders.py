@@ -11,7 +11,7 @@ import pytest
 
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head, Place
@@ -63,7 +63,7 @@ class Once:
     def create_head_elsewhere(self) -> Head:
         """Head of a task whose turn the worker has."""
         store = self.messages.store
-        submitted_status = status(TaskState.SUBMITTED, store.clock())
+        submitted_status = make_status(TaskState.SUBMITTED, store.clock())
         head = store.new_head(self.scope, str(uuid.uuid4()), "c", submitted_status)
         head = replace(head, place=Place.WORKER)
         store.create_head(head)

@@ -14,7 +14,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations import intake
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.protocol.model import Message, Part, Role, TaskState, status
+from a2a_lambda.protocol.model import Message, Part, Role, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -210,7 +210,7 @@ def test_a_message_to_a_turn_that_ends_meanwhile_is_refused(
     store, head = once.messages.store, once.create_head_elsewhere()
 
     async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
-        completed_status = status(TaskState.COMPLETED, store.clock())
+        completed_status = make_status(TaskState.COMPLETED, store.clock())
         return store.update_head(head.with_closing_status(completed_status, head.sequence))
 
     monkeypatch.setattr(intake, "wait_until_stopped", wait)

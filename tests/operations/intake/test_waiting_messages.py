@@ -14,13 +14,14 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.operations import intake
-from a2a_lambda.protocol.model import Part, TaskState, status
+from a2a_lambda.protocol.model import Part, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.context import Context, Utterance
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.suspension import new_execution, resumed_head
+from a2a_lambda.turns import recovery
 from a2a_lambda.turns.claim import Claim
 from tests.agent.folders import write
 from tests.background.worker_bench import WorkerBench
@@ -98,11 +99,11 @@ def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
     """The turn asks or ends soon."""
     store, head = once.messages.store, once.create_head_elsewhere()
     execution = replace(new_execution("u"), is_suspended=True, wakes=("callback",))
-    working = status(TaskState.WORKING, store.clock())
+    working = make_status(TaskState.WORKING, store.clock())
     store.update_head(replace(head, place=Place.EXECUTION, execution=execution, status=working))
 
     async def wait(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
-        return replace(head, status=status(TaskState.COMPLETED, store.clock()), execution=None)
+        return replace(head, status=make_status(TaskState.COMPLETED, store.clock()), execution=None)
 
     monkeypatch.setattr(intake, "wait_until_stopped", wait)
     monkeypatch.setattr(Placement, "may_suspend", lambda *_: True)
@@ -121,7 +122,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     store, head = once.messages.store, once.create_head_elsewhere()
     wait, next_wait = (WaitState(key, f"callback-{key}", is_question=True) for key in ("city", "nights"))
     execution = replace(new_execution("u"), is_suspended=True, waits=(wait,))
-    asking_status = status(TaskState.INPUT_REQUIRED, store.clock())
+    asking_status = make_status(TaskState.INPUT_REQUIRED, store.clock())
     head = replace(head, place=Place.EXECUTION, execution=execution, status=asking_status)
     asking = store.update_head(head)
     update = store.update_head
@@ -155,7 +156,7 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
     question = WaitState("city", "callback", is_question=True)
     execution = replace(new_execution("u"), is_suspended=True, waits=(question,))
     head = replace(head, place=Place.EXECUTION, execution=execution)
-    head = replace(head, status=status(TaskState.INPUT_REQUIRED, store.clock()))
+    head = replace(head, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))
     running = store.update_head(resumed_head("arn", store.update_head(head), store.clock())[0])
     store.update_context(once.scope, "c", Context(), lambda context: replace(context, waiting=head.task_id))
 
@@ -163,7 +164,7 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
         context = store.get_context(once.scope, "c")
         reply = Utterance("agent", [Part(text="booked")], head.task_id)
         store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(reply,)))
-        completed = status(TaskState.COMPLETED, store.clock())
+        completed = make_status(TaskState.COMPLETED, store.clock())
         return store.update_head(running.with_closing_status(completed, running.sequence))
 
     monkeypatch.setattr(intake, "wait_until_stopped", end)
@@ -178,6 +179,7 @@ def test_an_answer_counts_though_the_turn_of_another_one_was_stopped_meanwhile(
     once: Once, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The same question is open again."""
+    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)
     store = once.messages.store
     task = once.send("question", key="ASK", contextId=str(uuid.uuid4()))
     place: dict[str, Any] = {name: {"taskId": task["id"], "contextId": task["contextId"]}[name]}

@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.agent.trial import Answer
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.protocol.model import Artifact, Json, Part, Task, TaskState, status
+from a2a_lambda.protocol.model import Artifact, Json, Part, Task, TaskState, make_status
 from a2a_lambda.tasks.context import Context
 from tools.evals.cases import Expectation, read_evals
 from tools.evals.runs import find_problems
@@ -17,7 +17,7 @@ def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answe
     task = Task(
         id="t",
         contextId="c",
-        status=status(TaskState(f"TASK_STATE_{state.upper()}"), 0),
+        status=make_status(TaskState(f"TASK_STATE_{state.upper()}"), 0),
         artifacts=[Artifact(artifactId="artifact-1", parts=parts)],
     )
     return Answer(task, [], Context(), None, skill=skill)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from a2a_lambda.protocol.card import Card, CardSkill
-from a2a_lambda.protocol.model import Artifact, Part, Task, TaskState, agent_message, status
+from a2a_lambda.protocol.model import Artifact, Part, Task, TaskState, agent_message, make_status
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
@@ -31,7 +31,7 @@ def tool(properties: Json = None, *, reads_text: bool = False) -> Tool:
 
 def task(state: TaskState = TaskState.COMPLETED, *parts: Part, says: str = "", metadata: Json = None) -> Task:
     """A task with an artifact of these parts. says: text of the message of its status."""
-    result = Task(id="t-1", contextId="c-1", status=status(state, 0))
+    result = Task(id="t-1", contextId="c-1", status=make_status(state, 0))
     if parts:
         result["artifacts"] = [Artifact(artifactId="artifact-1", parts=[*parts])]
     if says:

@@ -6,8 +6,8 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.model import Task, TaskState, status, text_message
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, message_of, only_asks, task_of
+from a2a_lambda.protocol.model import Task, TaskState, make_status, text_message
+from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, message_of, only_asks, task_of
 from tests.wire.mcp.examples import NUMBER, tool
 
 Json = Any
@@ -109,7 +109,7 @@ def test_a_very_long_name_is_quoted_in_part() -> None:
 def waiting(state: TaskState, fills: str | None = None) -> Task:
     """A task with a question. fills: parameter that the answer fills."""
     message = text_message("t-1", "c", "How many?", (), fills)
-    return Task(id="t-1", contextId="c", status=status(state, 0, message))
+    return Task(id="t-1", contextId="c", status=make_status(state, 0, message))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
 from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.store.key_copies import Load
+from a2a_lambda.store.key_copies import KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -47,7 +47,7 @@ class KeyReader:
         self._clock = clock
         self._sleep = sleep
 
-    def read(self, load: Load, give_up_at: float, *, retries: bool = True) -> bool:
+    def read(self, load: KeyLoad, give_up_at: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
 
         give_up_at: Unix time at which to stop; math.inf = never. retries: try again if Parameter Store
@@ -85,7 +85,7 @@ class KeyReader:
             if load.token:  # the first page of the issuers follows at once
                 self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
-    def _read_page(self, load: Load) -> bool:
+    def _read_page(self, load: KeyLoad) -> bool:
         """Read a page into a load; returns whether there are more. Raises ParameterRefused,
         KeysUnavailable."""
         path, parse, command = self._parts[load.part]

@@ -12,7 +12,7 @@ from a2a_lambda.access.key import LABEL, OWNER_FORM, Key, ParameterRefused, para
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import is_issuer_row
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
-from a2a_lambda.store.key_copies import Load
+from a2a_lambda.store.key_copies import KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -74,7 +74,7 @@ class KeyRegister:
 
     def list(self) -> list[Key]:
         """All keys, without their secrets. Raises KeysUnavailable."""
-        load = Load(self._clock())
+        load = KeyLoad(self._clock())
         with operator_errors():
             self._reader.read(load, math.inf)
         return [Key.of_row(row) for row in load.rows if not is_issuer_row(row)]

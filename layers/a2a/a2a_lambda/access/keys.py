@@ -30,7 +30,7 @@ from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
-from a2a_lambda.store.key_copies import Copies, Copy, Load
+from a2a_lambda.store.key_copies import KeyCopies, KeyCopy, KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -66,7 +66,7 @@ CLOCK_SKEW_SECONDS = 1.0
 REFUSED_KEYS = 10_000
 """Unknown keys that a container remembers."""
 
-NO_KEYS = Copy(float("-inf"), 0, [], 0.0)
+NO_KEYS = KeyCopy(float("-inf"), 0, [], 0.0)
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Keys:
         self,
         client: "SSMClient",
         path: str,
-        copies: Copies | None = None,
+        copies: KeyCopies | None = None,
         *,
         local: bool = False,
         clock: Callable[[], float] = time.time,
@@ -91,7 +91,7 @@ class Keys:
     ) -> None:
         self._path = path.rstrip("/")
         self._reader = KeyReader(client, path, clock=clock, sleep=sleep)
-        self._copies: Copies | UnsharedCopies = copies or UnsharedCopies(clock)
+        self._copies: KeyCopies | UnsharedKeyCopies = copies or UnsharedKeyCopies(clock)
         self._local = local
         self._clock = clock
         self._sleep = sleep
@@ -172,7 +172,7 @@ class Keys:
             return None
         return key
 
-    def _try_to_use(self, copy: Copy) -> bool:
+    def _try_to_use(self, copy: KeyCopy) -> bool:
         """Use the keys of a copy. False if its rows are no keys of this release; then nothing changes."""
         try:
             keys = [Key.of_row(row) for row in copy.rows if not is_issuer_row(row)]
@@ -254,7 +254,7 @@ class Keys:
             load.rows += [issuer.row() for issuer in self._issuers]
         # Another release may have read the first pages.
         if not self._try_to_use(load.as_copy()):
-            self._copies.stop_load(Load(self._clock(), holder=load.holder), cooldown_seconds=0)
+            self._copies.stop_load(KeyLoad(self._clock(), holder=load.holder), cooldown_seconds=0)
             return False
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
@@ -263,28 +263,28 @@ class Keys:
         return True
 
 
-class UnsharedCopies:
+class UnsharedKeyCopies:
     """Copies of a process that shares them with no other."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._copy: Copy | None = None
-        self._stopped: tuple[float, Load] | None = None
+        self._copy: KeyCopy | None = None
+        self._stopped: tuple[float, KeyLoad] | None = None
 
-    def read_copy(self) -> Copy | None:
+    def read_copy(self) -> KeyCopy | None:
         return self._copy
 
-    def begin_load(self, *, seconds: float, resume: float) -> Load | None:
+    def begin_load(self, *, seconds: float, resume: float) -> KeyLoad | None:
         if self._stopped is None:
-            return Load(self._clock())
+            return KeyLoad(self._clock())
         free_at, load = self._stopped
         if self._clock() < free_at:
             return None
         self._stopped = None
-        return load if self._clock() - load.started_at <= resume else Load(self._clock())
+        return load if self._clock() - load.started_at <= resume else KeyLoad(self._clock())
 
-    def finish_load(self, load: Load) -> None:
+    def finish_load(self, load: KeyLoad) -> None:
         self._copy = load.as_copy()
 
-    def stop_load(self, load: Load, *, cooldown_seconds: float) -> None:
+    def stop_load(self, load: KeyLoad, *, cooldown_seconds: float) -> None:
         self._stopped = (self._clock() + cooldown_seconds, load)

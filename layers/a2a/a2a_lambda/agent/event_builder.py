@@ -37,7 +37,7 @@ from a2a_lambda.protocol.model import (
     TaskStatusUpdateEvent,
     agent_message,
     artifact_id,
-    status,
+    make_status,
     text_message,
     timestamp,
 )
@@ -172,7 +172,7 @@ class EventBuilder:
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
                     parts = [part_of(content) for content in contents]
-                    self.closing = status(
+                    self.closing = make_status(
                         TaskState.COMPLETED, self._clock(), agent_message(*self._ids, parts)
                     )
                     self.message_only = self._is_plain and not events
@@ -186,7 +186,7 @@ class EventBuilder:
             if self.closing is not None:
                 break
         if batch.last and self.closing is None:
-            self.closing = status(TaskState.COMPLETED, self._clock())
+            self.closing = make_status(TaskState.COMPLETED, self._clock())
         self._is_plain = self._is_plain and not events
         if self.closing is not None:
             self._close(events)
@@ -222,7 +222,7 @@ class EventBuilder:
         self, state: TaskState, text: str, choices: Sequence[str] = (), fills: str | None = None
     ) -> TaskStatus:
         check_status_text(text, choices)
-        return status(state, self._clock(), text_message(*self._ids, text, choices, fills))
+        return make_status(state, self._clock(), text_message(*self._ids, text, choices, fills))
 
     def _status(self, status: TaskStatus) -> Event:
         task_id, context_id = self._ids
@@ -237,7 +237,7 @@ class EventBuilder:
         operation = {"kind": output.kind, "name": output.name, "state": output.state}
         if output.until:
             operation["until"] = timestamp(output.until)
-        event = self._status(status(TaskState.WORKING, self._clock()))
+        event = self._status(make_status(TaskState.WORKING, self._clock()))
         event["statusUpdate"]["metadata"] = {OPERATION: operation}
         return event
 

@@ -30,8 +30,8 @@ from a2a_lambda.protocol.model import (
     Role,
     Task,
     TaskState,
+    make_status,
     state_word,
-    status,
     text_of,
 )
 from a2a_lambda.tasks.context import Context, TurnRecord
@@ -270,7 +270,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             raise ValueError(
                 f"no wait has taken the reply {unused_names[0]!r}{hint} The turn's waits: {names}"
             )
-        task = Task(id=turn.task_id, contextId=turn.context_id, status=status(TaskState.WORKING, 0))
+        task = Task(id=turn.task_id, contextId=turn.context_id, status=make_status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
             if wait := next((wait for wait in record.open if wait.question is not None), None):
@@ -280,7 +280,7 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
         record_of_turn = TurnRecord(
             turn_id=turn.id,
             task_id=turn.task_id,
-            message=turn.said,
+            message=turn.sent_parts,
             reply=builder.parts,
             exchanges=builder.exchanges,
             changes=turn.memory.changes,

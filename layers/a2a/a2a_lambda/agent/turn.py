@@ -30,9 +30,9 @@ from a2a_lambda.tasks.head import Head, Pending
 from a2a_lambda.tasks.identity import Caller
 
 if TYPE_CHECKING:
+    from a2a_lambda.agent.files.interface import FileStore
     from a2a_lambda.agent.files.model_blocks import Api
     from a2a_lambda.agent.files.received import ReceivedFile
-    from a2a_lambda.agent.files.store import FileStore
 
 
 class Memory:
@@ -147,7 +147,7 @@ class Turn(Steps):
 
     def __post_init__(self) -> None:
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
-        self.said = self.message["parts"]
+        self.sent_parts = self.message["parts"]
         self.message = copy.deepcopy(self.message)
         self._answer: list[Part] = []
         self._history: Sequence[Utterance] | None = None
@@ -264,12 +264,12 @@ class Turn(Steps):
         """Parts of the message that calls the skill. If this message answers the kit's question for a missing
         parameter, they are those of the message that lacked it, with the files and the data of this one."""
         if self.pending is None or self.pending["skill"] != self.skill or "call" not in self.pending:
-            return self.said
-        return [*self.pending["call"], *(part for part in self.said if "text" not in part)]
+            return self.sent_parts
+        return [*self.pending["call"], *(part for part in self.sent_parts if "text" not in part)]
 
     def take_call(self) -> None:
         """Make the message that the skill sees the one that called it. `messages` ends with this one."""
-        if (call := self.call) is not self.said:
+        if (call := self.call) is not self.sent_parts:
             self._answer = self.message["parts"]
             self.message["parts"] = copy.deepcopy(call)
 

@@ -16,7 +16,7 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.takeover import GIVEN_UP, give_up, load_head_of_execution
 from a2a_lambda.background.worker import TURN_ATTEMPTS
-from a2a_lambda.protocol.model import TaskState, status, unix_time
+from a2a_lambda.protocol.model import TaskState, make_status, unix_time
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import Scope
@@ -109,7 +109,7 @@ class Sweep:
             return
         # The first write keeps away a sweep that runs beside this one, which would queue the turn, too. If
         # this one dies before the queue has the turn, the task is due again soon.
-        new_status = status(TaskState.SUBMITTED, now) if is_dead else head.status
+        new_status = make_status(TaskState.SUBMITTED, now) if is_dead else head.status
         head = await threads.run(
             self._store.update_head, replace(head, due=minute + QUEUE_MINUTES, status=new_status)
         )

@@ -98,7 +98,7 @@ def _exporter(settings: Settings) -> "SpanExporter":
         change. They are kept for five minutes."""
 
         _headers: Mapping[str, str] | None = None
-        _made: OTLPSpanExporter
+        _exporter: OTLPSpanExporter
 
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
             stack, _, _ = settings.keys_path.rpartition("/")
@@ -106,8 +106,8 @@ def _exporter(settings: Settings) -> "SpanExporter":
             headers = dict(parse_env_headers(text, liberal=True))
             if headers != self._headers:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
-                self._made = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
+                self._exporter = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
                 self._headers = headers
-            return self._made.export(spans)
+            return self._exporter.export(spans)
 
     return Exporter()

@@ -24,7 +24,7 @@ from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, Unsupport
 from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.own_tasks import OwnTasks, next_task_id
 from a2a_lambda.operations.push_configs import with_push_config
-from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, status
+from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Conflict, Store
@@ -165,7 +165,7 @@ class Intake:
         last_head: Head | None = None
         task_id = chosen_id or call.request.task_id()
         while True:
-            submitted_status = status(TaskState.SUBMITTED, self._store.clock())
+            submitted_status = make_status(TaskState.SUBMITTED, self._store.clock())
             blank = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
             if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
                 blank = replace(blank, expires=blank.expires + self._execution_seconds)
@@ -326,7 +326,7 @@ class Intake:
         if place is Place.REQUEST:
             new_head = new_head.with_holder(now)
         else:  # no run holds it yet
-            submitted_status, due = status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
+            submitted_status, due = make_status(TaskState.SUBMITTED, now), sweep_minute(now + LEASE_SECONDS)
             new_head = replace(new_head, status=submitted_status, holder="", lease=0.0, due=due)
         return new_head.with_events(events)
 
@@ -344,7 +344,7 @@ class Intake:
         context as the turn sees it. old_head: head of the task before this turn; None = the first turn."""
         if head.place is not Place.REQUEST:
             return Handover(head)
-        task["status"] = status(TaskState.SUBMITTED, self._store.clock())
+        task["status"] = make_status(TaskState.SUBMITTED, self._store.clock())
         turn = make_turn(
             head,
             task["history"][-1],

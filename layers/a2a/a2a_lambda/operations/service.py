@@ -15,7 +15,7 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.operations import list_tasks
 from a2a_lambda.operations.follow import follow
 from a2a_lambda.operations.push_configs import PushConfigs
-from a2a_lambda.protocol.model import TERMINAL, Published, Task, TaskState, status
+from a2a_lambda.protocol.model import TERMINAL, Published, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
@@ -85,7 +85,9 @@ class Service:
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
-                new_head = await end_task(self._store, head, status(TaskState.CANCELED, self._store.clock()))
+                new_head = await end_task(
+                    self._store, head, make_status(TaskState.CANCELED, self._store.clock())
+                )
             except Conflict:
                 continue
             with suppress(StoreError):  # an execution ends by itself when it continues

@@ -230,7 +230,7 @@ def state_word(state: str) -> str:
     return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
-def status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
+def make_status(state: TaskState, seconds: float, message: Message | None = None) -> TaskStatus:
     """Status with a timestamp. seconds: Unix time."""
     result = TaskStatus(state=state, timestamp=timestamp(seconds))
     if message is not None:

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class KeyCopy:
     """Every key in Parameter Store.
 
     loaded_at: Unix time at which the first one was read. issuers_loaded_at: the same for the issuers, which
@@ -53,11 +53,11 @@ class Copy:
 
 
 @dataclass(slots=True)
-class Load:
+class KeyLoad:
     """A load of the keys. One container at a time may load them.
 
     started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see Copy; None = at started_at.
+    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see KeyCopy; None = at started_at.
     refusal: why the issuers could not be read; None = they were read, or have not been asked for.
     """
 
@@ -71,12 +71,12 @@ class Load:
     holder: str = field(default_factory=lambda: str(uuid.uuid4()))
     refusal: Exception | None = None
 
-    def as_copy(self) -> Copy:
+    def as_copy(self) -> KeyCopy:
         issuers_loaded_at = self.started_at if self.issuers_loaded_at is None else self.issuers_loaded_at
-        return Copy(self.started_at, self.pages, self.rows, issuers_loaded_at, self.is_of_card)
+        return KeyCopy(self.started_at, self.pages, self.rows, issuers_loaded_at, self.is_of_card)
 
 
-class Copies:
+class KeyCopies:
     """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit an
     item of 400 KB: more than about 5,000.
 
@@ -87,13 +87,13 @@ class Copies:
         self._table = table
         self._path = path
 
-    def read_copy(self) -> Copy | None:
+    def read_copy(self) -> KeyCopy | None:
         """The newest copy. None if there is none that this release can read."""
         item = self._table.get(items.keys_key(self._path, "copy"))
         if item is None:
             return None
         try:
-            return Copy(
+            return KeyCopy(
                 float(item["loaded"]["N"]),
                 int(item["pages"]["N"]),
                 _rows_of(item),
@@ -104,13 +104,13 @@ class Copies:
             logger.warning("the copy of the keys cannot be read, and is made again: %r", error)
             return None
 
-    def begin_load(self, *, seconds: float, resume: float) -> Load | None:
+    def begin_load(self, *, seconds: float, resume: float) -> KeyLoad | None:
         """A load for this container, for at most so many seconds; None while another container loads.
 
         resume: seconds from its first page for which a stopped load is continued.
         """
         now = self._table.clock()
-        load = Load(started_at=now)
+        load = KeyLoad(started_at=now)
         item = {
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},
@@ -124,12 +124,14 @@ class Copies:
         try:
             if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
                 token, pages, part = str(old["token"]["S"]), int(old["pages"]["N"]), int(old["part"]["N"])
-                return Load(float(old["begun"]["N"]), pages, token, part, _rows_of(old), holder=load.holder)
+                return KeyLoad(
+                    float(old["begun"]["N"]), pages, token, part, _rows_of(old), holder=load.holder
+                )
         except UNREADABLE as error:
             logger.warning("a load of the keys cannot be continued, and begins again: %r", error)
         return load
 
-    def finish_load(self, load: Load) -> None:
+    def finish_load(self, load: KeyLoad) -> None:
         """Share what was loaded, unless there is a newer copy. Others may load again."""
         now, copy = self._table.clock(), load.as_copy()
         item = {
@@ -149,7 +151,7 @@ class Copies:
         finally:
             self._end(load, {"until": {"N": "0"}})
 
-    def stop_load(self, load: Load, *, cooldown_seconds: float) -> None:
+    def stop_load(self, load: KeyLoad, *, cooldown_seconds: float) -> None:
         """Leave a load for another container to continue, after `cooldown_seconds` at the earliest."""
         fields: dict[str, Any] = {"until": {"N": str(self._table.clock() + cooldown_seconds)}}
         if load.pages:
@@ -163,7 +165,7 @@ class Copies:
             }
         self._end(load, fields)
 
-    def _end(self, load: Load, fields: dict[str, Any]) -> None:
+    def _end(self, load: KeyLoad, fields: dict[str, Any]) -> None:
         item = {
             **items.keys_key(self._path, "load"),
             "holder": {"S": load.holder},

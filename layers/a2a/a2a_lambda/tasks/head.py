@@ -29,7 +29,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
-    status,
+    make_status,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
 from a2a_lambda.tasks.execution import Execution, WaitState
@@ -254,7 +254,7 @@ class Head:
         """The head of a turn that a new run holds: WORKING, with a lease, one attempt more."""
         return replace(
             self,
-            status=status(TaskState.WORKING, now),
+            status=make_status(TaskState.WORKING, now),
             holder=str(uuid.uuid4()),
             lease=now + LEASE_SECONDS,
             due=sweep_minute(now + LEASE_SECONDS),
@@ -333,7 +333,7 @@ class Head:
 
     def empty_task(self) -> Task:
         """The task before its first event."""
-        submitted_status = status(TaskState.SUBMITTED, self.created)
+        submitted_status = make_status(TaskState.SUBMITTED, self.created)
         return Task(id=self.task_id, contextId=self.context_id, status=submitted_status)
 
     def closing_event(self) -> Event:

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import replace
 
 from a2a_lambda.durable.engine import Suspended, Wait
-from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, status, text_message
+from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, make_status, text_message
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import question_id
@@ -53,7 +53,7 @@ def question_status(turn_id: str, task_id: str, context_id: str, wait: Wait, now
     """Status of a task whose client is asked the question of a turn's wait."""
     message = text_message(task_id, context_id, wait.question or "", wait.choices)
     message["messageId"] = question_id(turn_id, wait.key, wait.question or "")
-    return status(TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED, now, message)
+    return make_status(TaskState.AUTH_REQUIRED if wait.is_sign_in else TaskState.INPUT_REQUIRED, now, message)
 
 
 def suspended_head(
@@ -83,7 +83,7 @@ def suspended_head(
     # A turn that asks is stopped for its client, as after `Ask`. One that pauses, or waits for another
     # system, is still working.
     if question is None:
-        working_status = status(TaskState.WORKING, now)
+        working_status = make_status(TaskState.WORKING, now)
         new_head = replace(head, status=working_status, sequence=sequence, holder="", lease=0.0)
     else:
         asking_status = question_status(head.turn_id, head.task_id, head.context_id, question, now)
@@ -140,7 +140,7 @@ def answered_head(head: Head, wait: WaitState, now: float) -> Head:
     waits = tuple(other for other in execution.waits if other != wait)
     return replace(
         head,
-        status=status(TaskState.WORKING, now),
+        status=make_status(TaskState.WORKING, now),
         due=sweep_minute(now + LATE_SECONDS),
         holder="",
         lease=0.0,

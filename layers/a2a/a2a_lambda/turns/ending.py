@@ -172,7 +172,7 @@ class Ending:
         record = TurnRecord(
             turn_id=turn.id,
             task_id=head.task_id,
-            message=turn.said,
+            message=turn.sent_parts,
             reply=self._builder.parts,
             exchanges=self._builder.exchanges,
             changes=turn.memory.changes,

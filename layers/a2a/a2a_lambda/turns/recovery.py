@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import TaskNotFound
-from a2a_lambda.protocol.model import INTERRUPTED, TaskState, TaskStatus, status, text_message, timestamp
+from a2a_lambda.protocol.model import INTERRUPTED, TaskState, TaskStatus, make_status, text_message, timestamp
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
@@ -122,4 +122,4 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
 
 def lost_status(store: Store, head: Head, text: str = LOST) -> TaskStatus:
     """The status of a task that ends without its run."""
-    return status(TaskState.FAILED, store.clock(), text_message(head.task_id, head.context_id, text))
+    return make_status(TaskState.FAILED, store.clock(), text_message(head.task_id, head.context_id, text))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from a2a_lambda.access.key_reader import ISSUERS_PART, KeyReader, issuers_path
 from a2a_lambda.access.key_register import operator_errors
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.store.key_copies import Load
+from a2a_lambda.store.key_copies import KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -32,7 +32,7 @@ class IssuerRegister:
             )
 
     def list(self) -> list[Issuer]:
-        load = Load(time.time(), part=ISSUERS_PART)
+        load = KeyLoad(time.time(), part=ISSUERS_PART)
         self._reader.read(load, math.inf)
         if load.refusal is not None:
             with operator_errors():

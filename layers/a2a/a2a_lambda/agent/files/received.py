@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from a2a_lambda.agent.files.store import FileStore
+from a2a_lambda.agent.files.interface import FileStore
 from a2a_lambda.errors import FileAbsent, SkillError
 from a2a_lambda.protocol.model import Part, decode_raw
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES, is_reference

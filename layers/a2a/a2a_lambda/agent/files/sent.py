@@ -17,7 +17,7 @@ from a2a_lambda.errors import AgentMistake, SkillError
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from a2a_lambda.agent.files.store import FileWriter
+    from a2a_lambda.agent.files.interface import FileWriter
 
 
 class NoWriter:

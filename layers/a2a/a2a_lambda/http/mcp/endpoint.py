@@ -1,7 +1,7 @@
 """MCP over HTTP: one URL for each agent, `/mcp/<agent>`, and `/mcp` for the default one.
 
 POST ── key or token ── envelope ── method ─┬─ initialize, server/discover, tools/list, ping
-                                            ├─ tools/call ── calls
+                                            ├─ tools/call ── tool_calls
                                             └─ tasks/get, tasks/update, tasks/cancel ── tasks
 """
 
@@ -16,8 +16,8 @@ from a2a_lambda.errors import Forbidden, MethodNotFound, excerpt
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
-from a2a_lambda.http.mcp import calls, tasks
-from a2a_lambda.http.mcp.call import McpCall
+from a2a_lambda.http.mcp import tasks, tool_calls
+from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.request import base_url, check_media_type
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
@@ -56,7 +56,7 @@ async def handle(request: Request, agent: str | None) -> Response:
             request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message
         )
         if message.method == "tools/call":
-            return await calls.answer(mcp_call)
+            return await tool_calls.answer(mcp_call)
         methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
         if message.method not in methods:
             names = ", ".join(["tools/call", *methods])

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 
 from a2a_lambda.errors import TaskNotCancelable
-from a2a_lambda.http.mcp.call import McpCall
+from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import STOPPED, TERMINAL, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.calls import reply
 from a2a_lambda.wire.mcp.questions import ANSWER_FIELD, answer_of, filled_parameter, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
+from a2a_lambda.wire.mcp.tool_calls import reply
 from a2a_lambda.wire.mcp.tools import Tool, tools_of
 from a2a_lambda.wire.shared import fields
 

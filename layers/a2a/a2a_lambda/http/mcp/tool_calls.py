@@ -16,13 +16,13 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
-from a2a_lambda.http.mcp.call import McpCall
+from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.questions import elicitation, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
+from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
