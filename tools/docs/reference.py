@@ -203,9 +203,14 @@ def _fields(schema: Mapping[str, Any]) -> str:
 
 
 def _signature(function: Any, name: str = "") -> str:
-    signature = inspect.signature(function)
-    parameters = [parameter for name, parameter in signature.parameters.items() if name != "self"]
-    return f"{name or function.__name__}({', '.join(map(_parameter, parameters))})"
+    parameters = [
+        parameter for name, parameter in inspect.signature(function).parameters.items() if name != "self"
+    ]
+    words = [_parameter(parameter) for parameter in parameters]
+    kinds = [parameter.kind.name for parameter in parameters]
+    if "KEYWORD_ONLY" in kinds and "VAR_POSITIONAL" not in kinds:
+        words.insert(kinds.index("KEYWORD_ONLY"), "*")
+    return f"{name or function.__name__}({', '.join(words)})"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -219,7 +224,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 def _type(annotation: Any) -> str:
     """A type, without the modules of its names."""
-    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", inspect.formatannotation(annotation))
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "None")
 
 
 def _text(subject: Any) -> str:

@@ -11,7 +11,7 @@ import yaml
 from tests.conftest import ROOT
 from tests.helpers.pages import PAGES, RECIPES
 from tools.commands import COMMANDS
-from tools.docs import site
+from tools.docs import reference, site
 
 pytestmark = pytest.mark.slow
 
@@ -105,3 +105,11 @@ def test_parameters_and_commands_are_complete(built: Path) -> None:
 def test_the_configuration_is_yaml_for_other_tools() -> None:
     text = re.sub(r"!!python/name:\S+", "x", (ROOT / "mkdocs.yml").read_text())
     assert yaml.safe_load(text)["site_name"] == "A2A Lambda Kit"
+
+
+def test_the_reference_shows_how_a_method_is_called() -> None:
+    page = reference.turn_page()
+    assert "turn.sleep(duration: timedelta | float = 0, *, days: float = 0" in page
+    assert "turn.files: list[ReceivedFile]" in page
+    undescribed = re.findall(r"(?m)^## (turn\.\S+)\n\n```python\n.*\n```\n\n(?=## )", page)
+    assert undescribed == [], "each has a sentence"
