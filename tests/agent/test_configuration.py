@@ -155,5 +155,5 @@ def test_no_value_reaches_a_log(agent: Agent, caplog: pytest.LogCaptureFixture) 
     from a2a_lambda import Turn
 
     turn = Turn(message={"messageId": "m", "role": "ROLE_USER", "parts": []})  # type: ignore[typeddict-item]
-    turn.configuration = Configuration(given={"SECRET_A": "sk-hidden"})
+    turn.configuration = Configuration(overrides={"SECRET_A": "sk-hidden"})
     assert "sk-hidden" not in caplog.text + repr(turn) + repr(turn.configuration)

@@ -35,14 +35,14 @@ ValueKind = Literal["secret", "setting"]
 
 class Configuration:
     """path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file:
-    file with a developer's variables, as in .env. given: variables that a test gives. They count first."""
+    file with a developer's variables, as in .env. overrides: variables that a test sets. They count first."""
 
     def __init__(
         self,
         path: str = "",
         environment: Mapping[str, str] = MappingProxyType({}),
         file: Path | None = None,
-        given: Mapping[str, str] = MappingProxyType({}),
+        overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._path = path
         # The end of a command that sets a value: a deployment's has the stack's name.
@@ -50,7 +50,7 @@ class Configuration:
         self._test_advice = "" if path else '; in a test, write agent.run(…, {}={{"{}": "…"}})'
         self._environment = environment
         self._file = file
-        self._given = given
+        self._overrides = overrides
 
     def secret(self, name: str) -> str:
         """A secret. Raises ConfigurationError if it is not set, and says how to set it. Raises
@@ -88,7 +88,7 @@ class Configuration:
 
     def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)
-        for values in (self._given, self._environment):
+        for values in (self._overrides, self._environment):
             if variable in values:
                 return values[variable]
         if self._file is not None and self._file.exists():

@@ -54,7 +54,7 @@ class Performer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension:
+class Continuation:
     """How a turn that waits continues: what makes the turn, its record, and the replies so far."""
 
     make_turn: Callable[[], Turn]
@@ -67,8 +67,8 @@ class Answer:
     """Result of a turn.
 
     events: the events as a client gets them. context: the context as it would be stored.
-    steps: names of the steps, pauses and waits of a durable skill, those of branches last. suspension: how to
-    continue, if the skill waits. skill: id of the skill that has answered.
+    steps: names of the steps, pauses and waits of a durable skill, those of branches last. continuation: how
+    to continue, if the skill waits. skill: id of the skill that has answered.
     """
 
     task: Task
@@ -76,7 +76,7 @@ class Answer:
     context: Context
     pending: Pending | None
     steps: list[str] = field(default_factory=list)
-    suspension: Suspension | None = None
+    continuation: Continuation | None = None
     skill: str = ""
 
     @property
@@ -197,9 +197,9 @@ async def run(
     and nothing ends one of its waits; TypeError if `after` is no answer."""
     if not isinstance(after, Answer | None):
         raise TypeError(f"after must be the answer of an earlier agent.run, not a {type(after).__name__}")
-    if after is not None and (suspension := after.suspension) is not None:
-        record = suspension.record.copy()  # a test may continue from the same answer in several ways
-        replies = {**suspension.replies, **replies}
+    if after is not None and (continuation := after.continuation) is not None:
+        record = continuation.record.copy()  # a test may continue from the same answer in several ways
+        replies = {**continuation.replies, **replies}
         # The question comes first, as in `Head.message_wait`.
         waits = sorted(record.open, key=lambda wait: wait.question is None)
         if wait := next((wait for wait in waits if wait.takes_messages), None):
@@ -210,7 +210,7 @@ async def run(
                 f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
                 f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
             )
-        return await _run_until_suspended(agent, Suspension(suspension.make_turn, record, replies))
+        return await _run_until_suspended(agent, Continuation(continuation.make_turn, record, replies))
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
         Turn,
@@ -223,10 +223,10 @@ async def run(
         id=str(uuid.uuid4()),
         configuration=configuration,
     )
-    return await _run_until_suspended(agent, Suspension(make_turn, KeptResults(), dict(replies)))
+    return await _run_until_suspended(agent, Continuation(make_turn, KeptResults(), dict(replies)))
 
 
-async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
+async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
     """Run a turn until it ends, or waits for a reply that is not known. Pauses end at once: the turn is
     replayed after each, as in a deployment."""
     replay, record = Replay(), start.record
@@ -291,6 +291,6 @@ async def _run_until_suspended(agent: Performer, start: Suspension) -> Answer:
             context=turn.context if is_suspended else turn.context.after(record_of_turn),
             pending=agent.pending_after(turn, builder.question) if builder.question else None,
             steps=record.names,
-            suspension=start if is_suspended else None,
+            continuation=start if is_suspended else None,
             skill=turn.skill,
         )

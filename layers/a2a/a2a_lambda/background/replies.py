@@ -42,6 +42,6 @@ async def store_reply(
     if new_head.fits:
         return await threads.run(store.update_head, new_head)
     held_head = await threads.run(store.update_head, replying_head(head, now))
-    last = await threads.run(store.append, held_head, events, after=held_head.committed)
-    head = change(replace(held_head, sequence=last, committed=last))
+    last_sequence = await threads.run(store.append, held_head, events, after=held_head.committed)
+    head = change(replace(held_head, sequence=last_sequence, committed=last_sequence))
     return await threads.run(store.update_head, answered_head(head, wait, store.clock()))

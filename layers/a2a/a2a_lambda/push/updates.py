@@ -76,12 +76,15 @@ def _with_cursors(pairs: Iterable[Published], cursor: Cursor) -> Iterator[_WithC
 def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_WithCursor]:
     """The news, with the head's status where it belongs, unless the webhook has it already. The log does not
     have it: the closing status comes last, and that of a running turn before the turn's events."""
-    last = news[-1][0] if news else cursor
+    last_cursor = news[-1][0] if news else cursor
     if head.is_stopped:
-        if head.sequence <= last.sequence and head.state == last.state:
+        if head.sequence <= last_cursor.sequence and head.state == last_cursor.state:
             return news
-        return [*news, (Cursor(max(head.sequence, last.sequence), 0, head.state), head.closing_event())]
-    if head.state == last.state:
+        return [
+            *news,
+            (Cursor(max(head.sequence, last_cursor.sequence), 0, head.state), head.closing_event()),
+        ]
+    if head.state == last_cursor.state:
         return news
     # A running turn's status was set when the turn began, so it belongs before the turn's events and after
     # the question that it answers.
@@ -89,11 +92,11 @@ def _with_status(head: Head, news: list[_WithCursor], cursor: Cursor) -> list[_W
     if head.state == TaskState.WORKING:
         index = max((number for number, (_, event) in enumerate(news, 1) if "past" in event), default=0)
     status_cursor = news[index - 1][0] if index else cursor
-    rest = [
+    later_news = [
         (position if "statusUpdate" in event else position._replace(state=head.state), event)
         for position, event in news[index:]
     ]
-    return [*news[:index], (status_cursor._replace(state=head.state), head.closing_event()), *rest]
+    return [*news[:index], (status_cursor._replace(state=head.state), head.closing_event()), *later_news]
 
 
 class _Encoder(NamedTuple):

@@ -118,14 +118,18 @@ class KeyCopies:
             "expires": number(int(now + COPY_KEPT_SECONDS)),
         }
         try:
-            old = self._table.take(item, now)
+            old_item = self._table.take(item, now)
         except ConditionFailed:
             return None
         try:
-            if old and "token" in old and now - float(old["begun"]["N"]) <= resume:
-                token, pages, part = str(old["token"]["S"]), int(old["pages"]["N"]), int(old["part"]["N"])
+            if old_item and "token" in old_item and now - float(old_item["begun"]["N"]) <= resume:
+                token, pages, part = (
+                    str(old_item["token"]["S"]),
+                    int(old_item["pages"]["N"]),
+                    int(old_item["part"]["N"]),
+                )
                 return KeyLoad(
-                    float(old["begun"]["N"]), pages, token, part, _rows_of(old), holder=load.holder
+                    float(old_item["begun"]["N"]), pages, token, part, _rows_of(old_item), holder=load.holder
                 )
         except UNREADABLE as error:
             logger.warning("a load of the keys cannot be continued, and begins again: %r", error)

@@ -139,10 +139,10 @@ class Store:
 
     def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
-        newer = replace(head, version=head.version + 1)
-        item = items.from_head(newer, self._list_shards)
+        new_head = replace(head, version=head.version + 1)
+        item = items.from_head(new_head, self._list_shards)
         self._put(item, "version = :version", {":version": number(head.version)}, head.scope)
-        return newer
+        return new_head
 
     def get_head(self, scope: Scope, task_id: str) -> Head | None:
         """Head of a task, or None. The read is strongly consistent."""
@@ -174,8 +174,8 @@ class Store:
         """
         # No stored head has this epoch, so an entry of it counts only when a head commits it. An entry of a
         # later epoch replaces it. A stopped task has no run that could append meanwhile.
-        last = self.append(replace(head, epoch=head.epoch - 1), events, after=head.committed)
-        return replace(head, sequence=last, committed=last)
+        last_sequence = self.append(replace(head, epoch=head.epoch - 1), events, after=head.committed)
+        return replace(head, sequence=last_sequence, committed=last_sequence)
 
     def get_events(self, head: Head, *, after: int = 0, include_artifacts: bool = True) -> list[Numbered]:
         """Events of a task after the sequence number `after`, in order, those that count under its head.
@@ -199,12 +199,12 @@ class Store:
         # The head sorts after its entries (`e#…` < `head`), so one query returns both, and the head last.
         if not rows or rows[-1]["sk"]["S"] != "head" or items.has_expired(rows[-1], self.clock()):
             return None, []
-        newer = items.to_head(head.scope, rows.pop())
-        if newer.version != head.version:
+        new_head = items.to_head(head.scope, rows.pop())
+        if new_head.version != head.version:
             # A query does not read its items at one moment: the head may close while the entries are read.
-            return newer, self.get_events(newer, after=after)
-        entries = filter(newer.fence.admits, map(items.to_entry, rows))
-        return newer, list(join(newer.inline, entries, after=after))
+            return new_head, self.get_events(new_head, after=after)
+        entries = filter(new_head.fence.admits, map(items.to_entry, rows))
+        return new_head, list(join(new_head.inline, entries, after=after))
 
     def get_task(self, head: Head, *, include_artifacts: bool = True) -> tuple[Task, int]:
         """The task as stored, with or without its artifacts, and the last sequence number in it."""
@@ -234,9 +234,11 @@ class Store:
         #
         # After 1, the run cannot append: a higher epoch has its number. It finds the closed head when it
         # looks at the task, or when it renews its lease. If this process dies after 1, the lease runs out.
-        last = self._put_seal(head)
+        last_sequence = self._put_seal(head)
         return self.update_head(
-            replace(head, epoch=head.epoch + 1, committed=last).with_closing_status(status, last, pending)
+            replace(head, epoch=head.epoch + 1, committed=last_sequence).with_closing_status(
+                status, last_sequence, pending
+            )
         )
 
     def take_over(self, head: Head) -> Head:
@@ -245,27 +247,27 @@ class Store:
         what `seal` raises."""
         if head.is_replying:
             return head.with_new_epoch()
-        last = self._put_seal(head)
-        return replace(head, epoch=head.epoch + 2, committed=last, sequence=last)
+        last_sequence = self._put_seal(head)
+        return replace(head, epoch=head.epoch + 2, committed=last_sequence, sequence=last_sequence)
 
     def _put_seal(self, head: Head) -> int:
         """Put an empty entry of the next epoch after the log; returns the log's last number. Raises
         Conflict, with the head that is there, if another process has changed it."""
-        last = head.sequence
-        for entry in self._entries(head, last):
+        last_sequence = head.sequence
+        for entry in self._entries(head, last_sequence):
             if head.fence.admits(entry):
-                last = entry.sequence
+                last_sequence = entry.sequence
         while True:
-            seal = items.from_entry(head, Entry(last + 1, head.epoch + 1, b"{}"))
+            seal = items.from_entry(head, Entry(last_sequence + 1, head.epoch + 1, b"{}"))
             try:
                 self._table.put(seal, OVER_OLD_EPOCH, {":over": number(head.epoch)})
-                return last
+                return last_sequence
             except ConditionFailed as conflict:
                 # The run has appended this entry since. Nothing else is read: a run that appends without a
                 # pause would be faster.
                 winner = items.to_entry(conflict.item) if conflict.item else None
                 if winner is not None and head.fence.admits(winner):
-                    last = winner.sequence
+                    last_sequence = winner.sequence
                     continue
             current = self.get_head(head.scope, head.task_id)
             if current is None or current.version != head.version:
@@ -283,12 +285,14 @@ class Store:
         argument if there is nothing to change. Blocks."""
         pause = MERGE_PAUSE_SECONDS
         for _ in range(CONTEXT_MERGES):
-            newer = change(context)
-            if newer is context:
+            new_context = change(context)
+            if new_context is context:
                 return
             now = int(self.clock())
-            newer = replace(newer, revision=context.revision + 1)
-            item = items.from_context(scope, context_id, newer, now + self._ttl + self._longest_turn_seconds)
+            new_context = replace(new_context, revision=context.revision + 1)
+            item = items.from_context(
+                scope, context_id, new_context, now + self._ttl + self._longest_turn_seconds
+            )
             try:
                 if context.revision:
                     self._put(item, "revision = :revision", {":revision": number(context.revision)})

@@ -135,7 +135,7 @@ class Ending:
         ):
             await self._journal.flush()
             pairs = ()
-        last = self._journal.sequence + len(pairs)
+        last_sequence = self._journal.sequence + len(pairs)
         # A client that knows the task, because it continues it, gets the task, and finds it in its list.
         is_first_turn = self._claim.old_status is None
         is_message_only = self._builder.message_only and self._claim.takes_message and is_first_turn
@@ -146,7 +146,9 @@ class Ending:
             new_head = replace(head, inline=(*head.inline, *pairs))
             if self._was_stopped:
                 new_head = new_head.without_last_request()
-            return new_head.with_closing_status(closing_status, last, pending, message_only=is_message_only)
+            return new_head.with_closing_status(
+                closing_status, last_sequence, pending, message_only=is_message_only
+            )
 
         if call is None:
             await self._lease.update(end)
