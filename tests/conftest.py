@@ -42,10 +42,10 @@ SLOW_SECONDS = 10
 """What a file takes, about, that is marked slow and does not say how long."""
 
 SHARED: list[Settings] = []
+"""The settings of this test run, if a test has asked for them."""
 
 USE_TABLE: set[Path] = set()
 """Modules with a test that uses the emulated table."""
-"""The settings of this test run, if a test has asked for them."""
 
 NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""

@@ -43,28 +43,23 @@ RUNS: list[object] = []
 """The runs of durable turns that have not ended."""
 
 
-@pytest.fixture(scope="session")
-def durable_emulator() -> Iterator[str]:
-    """The URL of an emulator in which a pause takes a fifth of a second at most."""
-    with emulator.running(longest_pause="0.2") as url:
-        yield url
-
-
 @pytest.fixture(scope="module")
-def durable_settings(durable_emulator: str) -> Iterator[Settings]:
-    """Of a deployment with durable turns, and a table of its own."""
-    made = Settings(
-        table=f"durable-{uuid.uuid4()}",
-        agents=AGENTS,
-        base_url="https://agents.example.com",
-        durable_function="durable:live",
-        execution_timeout=30 * DAY,
-        local=True,
-        emulator=durable_emulator,
-    )
-    template.create_table(clients.dynamodb(made), made.table, table_properties())
-    yield made
-    wait_until(lambda: not RUNS)  # a run that finds no table at its end would log that for a minute
+def durable_settings() -> Iterator[Settings]:
+    """With an emulator in which a pause takes a fifth of a second at most."""
+    with emulator.running(longest_pause="0.2") as url:
+        made = Settings(
+            table="durable",
+            agents=AGENTS,
+            base_url="https://agents.example.com",
+            durable_function="durable:live",
+            execution_timeout=30 * DAY,
+            local=True,
+            emulator=url,
+        )
+        template.create_table(clients.dynamodb(made), made.table, table_properties())
+        yield made
+        # One that finds no emulator at its end would log that for a minute, during other modules' tests.
+        wait_until(lambda: not RUNS)
 
 
 class DurableBench:

@@ -131,7 +131,7 @@ def test_an_opaque_token_until_it_is_revoked(
     assert send(url, provider.token_of_program()["access_token"]).status_code == 401
     login = ("program", provider.secret)
     httpx2.post(f"{provider.url}/token/revocation", data={"token": token}, auth=login).raise_for_status()
-    # A process knows for a minute what it has checked, so another one is asked.
+    # A process knows for a minute what it has checked (test_introspection.py), so another one is asked.
     assert send(servers(**variables), token).status_code == 401
 
 

@@ -103,7 +103,7 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
 
 def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> None:
     async def go() -> None:
-        call, sent = bench.sent("gated", slots={"gate": str(tmp_path / "gate")})
+        call, sent = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, sent))
         await until(lambda: bool(bench.calls.count["put_item"]))
         lease = bench.head(call.request.task_id()).lease
@@ -140,7 +140,7 @@ def test_a_renewal_whose_answer_is_lost_costs_nothing(
     head_puts = bench.fail_once("head", nth=2, made=made)
 
     async def go() -> Task:
-        sending = asyncio.create_task(bench.send("gated", slots={"gate": str(tmp_path / "gate")}))
+        sending = asyncio.create_task(bench.send("block", slots={"gate": str(tmp_path / "gate")}))
         await until(lambda: len(head_puts) >= 2)
         (tmp_path / "gate").touch()
         return await sending

@@ -170,7 +170,9 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
             raise ConfigurationError(f"{text!r}: write a parameter as NAME=value")
         if name not in declarations:
             hint = did_you_mean(name, declarations)
-            raise ConfigurationError(f"template.yaml has no parameter {name}{hint}")
+            raise ConfigurationError(
+                f"template.yaml has no parameter {name}{hint} docs/settings.md lists them"
+            )
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(
                 f"parameter {name}: sam cannot pass the value {value!r}: write it without a quotation mark,"

@@ -94,7 +94,8 @@ def turn_page() -> str:
                 signature = f"{name}.{member}: {_type(inspect.signature(value.fget).return_annotation)}"
             else:
                 result = inspect.signature(value).return_annotation
-                signature = f"{name}.{_signature(value)} -> {_type(result)}"
+                prefix = "await " if inspect.iscoroutinefunction(value) else ""
+                signature = f"{prefix}{name}.{_signature(value)} -> {_type(result)}"
             parts += [f"## {name}.{member}", _code(signature), _text(value)]
     for kind in (a2a_lambda.Retry, a2a_lambda.Reply):
         parts += [f"## {kind.__name__}", _code(_signature(kind, kind.__name__)), _text(kind)]
@@ -210,6 +211,8 @@ def _signature(function: Any, name: str = "") -> str:
     kinds = [parameter.kind.name for parameter in parameters]
     if "KEYWORD_ONLY" in kinds and "VAR_POSITIONAL" not in kinds:
         words.insert(kinds.index("KEYWORD_ONLY"), "*")
+    if count := kinds.count("POSITIONAL_ONLY"):
+        words.insert(count, "/")
     return f"{name or function.__name__}({', '.join(words)})"
 
 

@@ -109,12 +109,11 @@ def copy_recipe(
     todo += [
         f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
-    if Agent.load(agents / name).card.durable_skills:
-        todo.append(
-            'for AWS: add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'
-        )
     if todo:
         report += ["Before you run it:", *(f"  {command}" for command in todo)]
+    if Agent.load(agents / name).card.durable_skills:
+        line = '"ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'
+        report.append(f"Before you deploy it: add {line}")
     return [*report, f"{recipe}/README.md explains the code."]
 
 

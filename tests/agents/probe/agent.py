@@ -58,10 +58,11 @@ async def pause(turn: Turn, seconds: float = 60.0) -> AsyncIterator[str]:
 
 
 @skill
-def block(turn: Turn, seconds: float = 60.0) -> Iterator[str]:
+def block(turn: Turn, seconds: float = 60.0, gate: str = "") -> Iterator[str]:
+    """It ends before that if there is a file at `gate`."""
     yield "waiting "
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not turn.cancelled:
+    while time.monotonic() < until and not turn.cancelled and not (gate and os.path.exists(gate)):
         time.sleep(0.01)
     yield "done"
 

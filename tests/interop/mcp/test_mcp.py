@@ -33,7 +33,7 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
     """Its last call is one that it leaves. That cancels the call in the newest revision alone."""
     python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_mcp.py")
     earlier_ids = set(states_of_tasks(url))
-    seconds = {"auto": 60, "legacy": 2}[mode]
+    seconds = {"auto": 60, "legacy": 5}[mode]
     shown = run_client(python, script, url, KEY, mode, str(seconds))
     assert (shown["version"], shown["tools"], shown["sum"]) == (version, TOOLS, "40 plus 2 is 42.")
     if mode == "auto":

@@ -7,8 +7,14 @@ from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
 from tools.build import lint
+from tools.deployment.account import REGIONS
 
 pytestmark = pytest.mark.slow(seconds=40)
+
+
+def test_a_forks_lines_fit_into_the_template(source: str) -> None:
+    faults = lint.faults(json.dumps(lint.translate(source)), REGIONS[:1])
+    assert list(faults) == []
 
 
 def test_only_iam_is_looked_at_in_one_region() -> None:

@@ -40,6 +40,17 @@ def test_two_that_race_for_a_port(folder: Path) -> None:
     serving.interrupt()
 
 
+def test_the_agents_that_are_named_are_served_and_shown(folder: Path) -> None:
+    made = DevServer(folder, A2A_AGENT_NAMES="noisy")
+    made.until(lambda: made.serves() and made.serves("noisy"))
+    assert not made.serves("assistant")
+    shown = made.output.read_text()
+    assert f"Serving noisy on {made.url}" in shown
+    assert f"curl -sN {made.url}/message:stream" in shown
+    assert "assistant" not in shown
+    made.interrupt()
+
+
 def test_ctrl_c_ends_everything(folder: Path) -> None:
     made = DevServer(folder, LOCAL_KEY="another")
     made.until(made.serves)

@@ -189,8 +189,8 @@ def check_status_text(text: str, choices: Sequence[str] = ()) -> None:
     """Raises SkillError if a text is too large for a status of the task."""
     if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
         raise SkillError(
-            f"A question, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,} bytes. Yield"
-            " longer content as text, a File or an Artifact."
+            f"A question with its choices, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,}"
+            " bytes. Yield longer content as text, a File or an Artifact."
         )
 
 

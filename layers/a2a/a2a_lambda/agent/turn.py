@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """The conversation's memory, a map that is kept across turns. Values are JSON, 256,000 bytes in all.
+    """The conversation's memory, kept across turns. Values are JSON, at most 256,000 bytes in all.
 
     Changes are stored when the turn ends, all or none. `add` adds to the number that is stored then, so turns
     that run at the same time lose nothing.
@@ -280,7 +280,7 @@ class Turn(Steps):
 
     @property
     def user(self) -> alibaba_metadata.User:
-        """The user, as Alibaba's suite names it."""
+        """The user, as Alibaba's suite identifies them."""
         return alibaba_metadata.user(self.metadata)
 
     @property

@@ -20,7 +20,7 @@ class OwnTasks:
         self._repeat_seconds = repeat_seconds
 
     def repeats(self, request: RequestIdentity, requests: Sequence[KnownRequest]) -> bool:
-        """Whether a head or a context knows a request, which is no new one of the same bytes."""
+        """Whether a head or a context knows this request; see `RequestIdentity.repeats`."""
         return request.repeats(requests, since=self._store.clock() - self._repeat_seconds)
 
     def is_answer(self, head: Head, request: RequestIdentity) -> bool:

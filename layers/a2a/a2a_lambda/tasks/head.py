@@ -310,7 +310,8 @@ class Head:
         return replace(self, epoch=self.epoch + 3, committed=self.log_end)
 
     def with_events_after(self, last: int, events: list[Event]) -> "Head":
-        """The head with events after the number `last`, whether they fit or not."""
+        """The head with events numbered after `last`, whether they fit or not. For a stopped task that is
+        `log_end`, and the first event is its closing status."""
         inline_events = (*self.inline, *enumerate(events, last + 1))
         return replace(self, inline=inline_events, sequence=last + len(events), committed=last + len(events))
 

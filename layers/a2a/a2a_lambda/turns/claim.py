@@ -1,5 +1,5 @@
-"""What a message starts: a claim, for a run in this process; a handover, for one elsewhere; or nothing, if it
-was made before."""
+"""What a message starts: a claim, for a run in this process; a handover, for one elsewhere; or nothing, if
+the message was sent before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A request that was made before. head: the task that it started then."""
+    """A request that was sent before. head: head of the task that answers it."""
 
     head: Head
 
