@@ -16,7 +16,8 @@ class Default(str):
 class MakeCommand(NamedTuple):
     """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
-    variables: an example of each variable; one whose only value is 1 is a flag.
+    variables: an example of each variable; one whose only value is 1 is a flag, and one without an example is
+    not listed.
     folder: the command is listed only if this folder exists. builds: no other build may run meanwhile."""
 
     summary: str
@@ -31,6 +32,7 @@ class MakeCommand(NamedTuple):
         shown = (
             f"[{name}={example}]" if isinstance(example, Default) else f"{name}={example}"
             for name, example in self.variables.items()
+            if example
         )
         return " ".join(shown)
 
@@ -105,7 +107,7 @@ EVERY_DAY = {
     "secret": MakeCommand(
         "set or list your agents' secrets",
         ["tools.deployment.secret secret"],
-        {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": "(asked for)"},
+        {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": ""},
     ),
     "setting": MakeCommand(
         "set or list your agents' settings",

@@ -308,8 +308,8 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
     [
         (["test", "ARGS=-k don't"], "ARGS: No closing quotation"),
         (["add", "PACKAGE='x"], "PACKAGE: No closing quotation"),
-        (["test", "ARGS=functions/agents/nothing"], "there is no functions/agents/nothing. Agents are"),
-        (["test", "ARGS=hello"], "there is no hello. Agents are"),
+        (["test", "ARGS=functions/agents/nothing"], "there is no functions/agents/nothing. Agents:"),
+        (["test", "ARGS=hello"], "there is no hello. Agents:"),
         (["chat", "URL=http://["], "write the whole URL"),
         (["chat", "URL=http://127.0.0.1:99999"], "write the whole URL"),
         (["doctor", "URL=http://127.0.0.1:1", "KEY=…"], "a character that a header cannot carry"),

@@ -75,10 +75,10 @@ def main(argv: list[str] = sys.argv) -> int:
     match command:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
-        case "add":
-            add(packages, list_of(agent))
-        case "remove":
-            remove(packages, list_of(agent))
+        case "add" | "remove":
+            path = list_of(agent)
+            (add if command == "add" else remove)(packages, path)
+            print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
         case "sync":
             sync()
     return 0
@@ -127,7 +127,6 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     architecture = architectures_of_stages(os.environ)[0]
     sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
-    print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
 
 def remove(packages: Sequence[str], path: Path = LIST) -> None:
@@ -144,7 +143,6 @@ def remove(packages: Sequence[str], path: Path = LIST) -> None:
         raise ConfigurationError(f"{unknown_names[0]} is not in {path.as_posix()}, which has {entries}{hint}")
     _replace(path, [line for line in lines if _name(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
-    print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
 
 def is_locked() -> bool:

@@ -96,7 +96,7 @@ def test(arguments: list[str]) -> int:
     for path in paths:
         if not Path(path).exists():
             agents = ", ".join(map(str, agent_folders().values()))
-            raise ConfigurationError(f"there is no {path}. Agents are {agents}")
+            raise ConfigurationError(f"there is no {path}. Agents: {agents}")
     folders = [Path(path).parts for path in paths]
     names = {parts[2] for parts in folders if parts[:2] == AGENTS.parts and len(parts) > 2}
     if sentences := imports.find_missing(AGENTS, names if paths else None):
@@ -105,7 +105,7 @@ def test(arguments: list[str]) -> int:
         _install_all()
     elif paths:
         status = _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
-        if status == NO_TESTS:
+        if status == NO_TESTS and not [*Path(paths[0]).glob("**/test_*.py")]:
             place = f"{paths[0].rstrip('/')}/tests/test_{Path(paths[0]).name.replace('-', '_')}.py"
             print(f"there is no test: write {place}, as make agent does", file=sys.stderr)
         return status

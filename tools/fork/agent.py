@@ -15,6 +15,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 from a2a_lambda.protocol.card import check_name
 from a2a_lambda.settings import Settings
+from tools.agents.locks import LOCK
 from tools.build import packages
 from tools.command import agent_folders, reports_errors
 
@@ -64,7 +65,8 @@ DEFAULT = "default: true # answers at the root of the API; the others answer at 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     name, recipe = environ.get("NAME", ""), environ.get("FROM", "")
     if not name:
-        raise ConfigurationError("name the agent: make agent NAME=weather")
+        words = f"NAME=weather FROM={recipe}" if recipe else "NAME=weather"
+        raise ConfigurationError(f"name the agent: make agent {words}")
     agents = Settings.of(environ).agents
     lines = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
     for line in lines:
@@ -109,11 +111,20 @@ def copy_recipe(
     todo += [
         f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
+    calls_aws = re.search(r"import boto3|BedrockModel", code)
+    if calls_aws:
+        todo.append("set AWS_PROFILE and AWS_REGION: it calls the real AWS, also under make run")
     if todo:
-        report += ["Before you run it:", *(f"  {command}" for command in todo)]
+        report += ["Before you run it:", *(f"  {line}" for line in todo)]
+    todo = []
+    if calls_aws:
+        todo.append("allow its calls in AgentPolicy, at the top of template.yaml")
     if Agent.load(agents / name).card.durable_skills:
-        line = '"ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'
-        report.append(f"Before you deploy it: add {line}")
+        todo.append('add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml')
+    if todo:
+        report += ["Before you deploy it:", *(f"  {line}" for line in todo)]
+    if requirements.exists():
+        report.append(f"Commit these files, and {LOCK.as_posix()}.")
     return [*report, f"{recipe}/README.md explains the code."]
 
 

@@ -38,6 +38,8 @@ the pages in [`docs`](docs), are about the kit. Where they name the stack `a2a-d
 @reports_errors
 def main(environ: Mapping[str, str] = os.environ) -> int:
     name = environ.get("NAME", "")
+    if not name:
+        raise ConfigurationError("name the project: make rename NAME=acme-agents")
     if not NAME.fullmatch(name) or name.startswith(("aws", "ssm")):
         raise ConfigurationError(
             f"{name!r} cannot be the name. Use up to 24 lower-case letters, digits and hyphens, starting with"

@@ -200,9 +200,16 @@ def agents(fork: Path) -> None:
         (folder / "card.yaml").write_text("")
 
 
-def test_an_agent_has_packages_of_its_own(agents: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_has_packages_of_its_own(
+    agents: None,
+    run_main: Callable[[str], int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     smith = packages.list_of("smith")
-    packages.add(["anvil"], smith)
+    monkeypatch.setenv("AGENT", "smith")
+    monkeypatch.setenv("PACKAGE", "anvil")
+    assert run_main("add") == 0
     assert smith.read_text().splitlines()[1:] == ["anvil"]
     assert "anvil" not in LISTED.read_text()
     assert "anvil==1.0" in LOCK.read_text()

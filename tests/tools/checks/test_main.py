@@ -39,6 +39,11 @@ def test_an_agent_without_a_test_is_told_where_one_belongs(
     monkeypatch.setattr(checks, "_run", lambda *_: checks.NO_TESTS)
     assert checks.test(["functions/agents/my-shop/"]) == checks.NO_TESTS
     assert "write functions/agents/my-shop/tests/test_my_shop.py" in capsys.readouterr().err
+    test = tmp_path / "functions/agents/my-shop/tests/test_my_shop.py"
+    test.parent.mkdir()
+    test.touch()
+    assert checks.test(["functions/agents/my-shop/", "-k", "nothing"]) == checks.NO_TESTS
+    assert capsys.readouterr().err == "", "pytest says that no test has such a name"
 
 
 def test_an_agent_is_tested_by_its_name(

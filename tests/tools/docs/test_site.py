@@ -109,7 +109,7 @@ def test_the_configuration_is_yaml_for_other_tools() -> None:
 
 def test_the_reference_shows_how_a_method_is_called() -> None:
     page = reference.turn_page()
-    assert "turn.sleep(duration: timedelta | float = 0, *, days: float = 0" in page
+    assert "turn.sleep(duration: timedelta | float = 0, /, *, days: float = 0" in page
     assert "turn.files: list[ReceivedFile]" in page
     undescribed = re.findall(r"(?m)^## (turn\.\S+)\n\n```python\n.*\n```\n\n(?=## )", page)
     assert undescribed == [], "each has a sentence"

@@ -132,6 +132,20 @@ def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
     assert set(Agents.of_folder(tmp_path / "agents")) == {"mine"}
 
 
+@pytest.mark.parametrize(
+    ("recipe", "line"),
+    [
+        ("bedrock", "  set AWS_PROFILE and AWS_REGION: it calls the real AWS, also under make run"),
+        ("bedrock", "  allow its calls in AgentPolicy, at the top of template.yaml"),
+        ("trip", '  add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'),
+    ],
+)
+def test_what_a_recipe_needs_is_said(tmp_path: Path, recipe: str, line: str) -> None:
+    report = copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / recipe, lambda *_: None)
+    heading = "Before you run it:" if "AWS_PROFILE" in line else "Before you deploy it:"
+    assert report.index(heading) < report.index(line)
+
+
 def test_an_unknown_recipe_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no recipe 'nope'.* Recipes: .*bedrock.*strands"):
         copy_recipe(tmp_path / "agents", "mine", ROOT / "recipes" / "nope")

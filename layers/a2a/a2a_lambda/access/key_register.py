@@ -66,7 +66,8 @@ class KeyRegister:
         secret = secret or f"{KEY_PREFIX}{secrets.token_urlsafe(32)}"
         expires = None if days is None else self._clock() + days * 86_400
         key = Key(label, digest_of(secret), owner, expires, agents, local)
-        with operator_errors(ParameterAlreadyExists=f"there is already a key {label!r}; revoke it first"):
+        problem = f"there is already a key {label!r}: revoke it first, with REVOKE=1"
+        with operator_errors(ParameterAlreadyExists=problem):
             self._client.put_parameter(
                 Name=f"{self._path}/{label}", Value=key.parameter(), Type="String", Overwrite=overwrite
             )
