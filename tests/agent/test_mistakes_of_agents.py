@@ -19,6 +19,7 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.agent import folders
 from tests.agent.folders import CARD, run, write
+from tests.helpers.clock import PATIENCE
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import ConsoleFormatter
 
@@ -255,13 +256,13 @@ def test_agents_that_are_imported_at_once_leave_the_log_as_it_was(tmp_path: Path
     vars(folders).update(STARTED=started, ENDED=ended)
     changing = "import logging; import tests.agent.folders as f\n"
     changing += "logging.basicConfig(force=True); logging.disable(logging.CRITICAL)\n"
-    changing += "f.STARTED.set(); f.ENDED.wait(10)\n@skill\ndef hello(turn): return 'hi'"
+    changing += "f.STARTED.set(); f.ENDED.wait(120)\n@skill\ndef hello(turn): return 'hi'"
     waiting = "import tests.agent.folders as f\nf.ENDED.set()\n@skill\ndef hello(turn): return 'hi'"
     places = [write(tmp_path, changing, name="a"), write(tmp_path, waiting, name="b")]
     with the_log_stays():
         first = threading.Thread(target=Agent.load, args=(places[0],))
         first.start()
-        assert started.wait(10)
+        assert started.wait(PATIENCE)
         Agent.load(places[1])
         first.join()
 

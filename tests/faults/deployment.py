@@ -20,11 +20,10 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import AGENTS
 from tests.faults import forks, node
+from tests.helpers.clock import PATIENCE
 from tests.processes.servers import answers
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
-
-PATIENCE = 120.0
 
 VISIBILITY_SECONDS = "2"
 

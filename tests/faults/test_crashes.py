@@ -14,7 +14,8 @@ from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
 from tests.agents.probe.drawings import drawing
 from tests.faults import node
-from tests.faults.deployment import PATIENCE, Deployment, send
+from tests.faults.deployment import Deployment, send
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import intent
 from tests.push.courier import Webhook

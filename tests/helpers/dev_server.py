@@ -12,11 +12,9 @@ from typing import Any
 
 import httpx2
 
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rpc import Rpc, message, request
 from tools.build.built_functions import free_port
-
-PATIENCE = 120.0
-"""Seconds that a server has for anything."""
 
 
 class DevServer:

@@ -24,15 +24,13 @@ from a2a_lambda.turns.run import wait_for_turns
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.conftest import new_key
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent, message, request
 from tests.http.mcp.client import Mcp
 from tests.wire import v0_3_http_reader
 
 pytestmark = pytest.mark.slow(seconds=30)
-
-
-PATIENCE = 120.0
 
 SLOTS = {"count": "100000", "every": "0.01"}
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers.dev_server import PATIENCE, DevServer
+from tests.helpers.clock import PATIENCE
+from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
 

@@ -19,8 +19,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, service
 from a2a_lambda.protocol.model import Published, TaskState
 from a2a_lambda.settings import Settings
-from tests.helpers.clock import until
-from tests.turns.run_bench import PATIENCE, RunBench, states, within
+from tests.helpers.clock import PATIENCE, until
+from tests.turns.run_bench import RunBench, states, within
 
 
 @pytest.fixture

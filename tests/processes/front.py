@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from tests.processes.servers import PATIENCE
+from tests.helpers.clock import PATIENCE
 
 HOP_BY_HOP = ("content-length", "transfer-encoding", "connection")
 

@@ -15,14 +15,13 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, ROOT
+from tests.helpers.clock import PATIENCE
 from tools import template
 from tools.build.built_functions import free_port
 
 MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
 KEYS_PATH = "/processes/keys"
 KEY = "local-key"
-PATIENCE = 120.0
-"""Seconds a process has to answer."""
 
 
 LAMBDA_PATH = Path(__file__).parent / "lambda_path"

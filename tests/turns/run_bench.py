@@ -20,10 +20,9 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
-
-PATIENCE = 120.0
 
 
 class RunBench:

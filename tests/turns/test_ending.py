@@ -22,9 +22,9 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import Clock
+from tests.helpers.clock import PATIENCE, Clock
 from tests.processes.death import die_after_context
-from tests.turns.run_bench import PATIENCE, RunBench, within
+from tests.turns.run_bench import RunBench, within
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import journal, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import until
-from tests.turns.run_bench import PATIENCE, RunBench, states, within
+from tests.helpers.clock import PATIENCE, until
+from tests.turns.run_bench import RunBench, states, within
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import lease, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import until
-from tests.turns.run_bench import PATIENCE, RunBench, states, within
+from tests.helpers.clock import PATIENCE, until
+from tests.turns.run_bench import RunBench, states, within
 
 pytestmark = pytest.mark.slow
 

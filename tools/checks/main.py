@@ -24,6 +24,12 @@ RECIPES = ("-m", "pytest", "-o", "addopts=-q --import-mode=importlib", "recipes"
 COSTS = ("tests/lambda_/test_costs.py", "tests/files/test_costs.py")
 """Tests that print the figures of docs/costs.md and docs/files.md."""
 
+CLIENTS = "tests/interop"
+"""Tests with the official clients, which give up after 5 s: only one other program may run beside them."""
+
+BESIDE_CLIENTS = ("tests/tasks", "tests/wire")
+"""Tests that start no other program, and so can run beside the official clients."""
+
 NO_TESTS = 5
 """Exit status of pytest if it has found no test."""
 
@@ -120,13 +126,13 @@ def check() -> int:
     status = _run("-m", "ruff", "check", "--quiet") or _run("-m", "ruff", "format", "--check", "--quiet")
     if not status:
         with ThreadPoolExecutor() as pool:
-            # The official clients run with one other program: they give up after 5 s.
-            clients = pool.submit(_run, "-m", "pytest", "-n", "0", "tests/interop")
-            others = _check_all_but_tests()
+            clients = pool.submit(_run, "-m", "pytest", "-n", "0", CLIENTS)
+            others = _check_all_but_tests() or _run("-m", "pytest", "-n", "0", *BESIDE_CLIENTS)
             status = others or clients.result()
     # One process more than there are cores, because many of these tests wait for other processes.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    status = status or _run("-m", "pytest", "-n", str(cores + 1), "--ignore=tests/interop")
+    ignored_tests = [f"--ignore={folder}" for folder in (CLIENTS, *BESIDE_CLIENTS)]
+    status = status or _run("-m", "pytest", "-n", str(cores + 1), *ignored_tests)
     if not status:
         print("checked")
     return status

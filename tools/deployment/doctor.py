@@ -19,7 +19,8 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.client.keys import card_headers, check_key
-from a2a_lambda.errors import KitError
+from a2a_lambda.errors import ConfigurationError, KitError
+from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, TaskState, state_word
 from a2a_lambda.wire import v0_3, v1_0
@@ -249,9 +250,18 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 
 
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
-    """Print a table for each client; returns the number of failed checks."""
+    """Print a table for each client; returns the number of failed checks. Raises ConfigurationError if
+    nothing answers at the URL."""
     failures = 0
     transport = transport or GuardedTransport(private=is_loopback(url))
+    async with httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False) as http:
+        try:
+            await http.get(url)
+        except (httpx2.ConnectError, Unresolved) as error:
+            hint = ". Start the server in another terminal: make run" if is_loopback(url) else ""
+            raise ConfigurationError(f"{url} does not answer: {error}{hint}") from None
+        except httpx2.HTTPError:
+            pass  # the checks say what is wrong
     for name, call in CLIENTS.items():
         visit = Visit(transport, key, text)
         await call(visit, url.rstrip("/"))

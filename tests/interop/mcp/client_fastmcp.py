@@ -59,7 +59,7 @@ async def use_tasks(client):
     answered = await client.call_tool("confirm_delete", {"filename": "a"})
     canceled = await call_tool_task(client, "slow_compute", {"seconds": 600})
     await canceled.cancel()
-    await canceled.wait(timeout=20)
+    await canceled.wait(timeout=60)
     return {
         "done": done.content[0].text,
         "failed": await error_of(client.call_tool("failing_job", {})),

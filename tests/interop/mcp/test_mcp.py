@@ -12,9 +12,9 @@ import pytest
 
 from tests.conformance import mcp as conformance
 from tests.conftest import ROOT
-from tests.helpers.clock import wait_until
+from tests.helpers.clock import PATIENCE, wait_until
 from tests.interop.provider import NODE_MODULES, run_client
-from tests.processes.servers import KEY, PATIENCE, Server
+from tests.processes.servers import KEY, Server
 
 Json = Any
 

@@ -8,8 +8,9 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
+from tests.helpers.clock import PATIENCE
 from tests.interop.provider import run_client
-from tests.processes.servers import KEY, PATIENCE, Server
+from tests.processes.servers import KEY, Server
 
 PROGRAMS = ROOT / ".venvs/openapi/bin"
 

@@ -56,7 +56,7 @@ def function(built: Built, api: RuntimeApi, tmp_path_factory: pytest.TempPathFac
             "rpc", output=output, variables={"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
         ) as process,
     ):
-        assert api.polled.wait(30), log.read_text()
+        assert api.polled.wait(PATIENCE), log.read_text()
         yield Function(api, log)
         assert process.poll() is None, log.read_text()
 
@@ -210,7 +210,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
         last = [line[4:] for line in followed.body.decode().splitlines() if line.startswith("id: ")][-1]
         headers = {"Last-Event-ID": last, "X-API-Key": "local-key", "Content-Type": "application/json"}
         rest = function.api.invoke(follow | {"headers": headers, "multiValueHeaders": {}})
-        assert running.done.wait(30)
+        assert running.done.wait(PATIENCE)
     other.close()
     said = "".join(texts({"artifacts": [e["artifact"]]}) for e in streamed(rest) if "artifact" in e)
     seen = "".join(
@@ -254,7 +254,7 @@ def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_pat
     with built.running(
         "rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": str(tmp_path)}
     ) as process:
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE) == 1
     api.close()
     assert api.init_error["errorType"] == "ConfigurationError"
     assert "no agent" in api.init_error["errorMessage"]
@@ -273,7 +273,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         running.__enter__()
         named = intent("pieces", count="15", every="0.1")
         sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
-        assert api.polled.wait(30)
+        assert api.polled.wait(PATIENCE)
         invocation = api.start(sent, deadline=time.time() + 8)
         invocation.wait_for(b"artifact-update", 2)
     try:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.agents.probe.drawings import drawing
 from tests.conftest import ROOT
-from tests.helpers.dev_server import PATIENCE, DevServer
+from tests.helpers.clock import PATIENCE
+from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tools.callers.a2a import VERSIONS
 

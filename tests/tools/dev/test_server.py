@@ -17,7 +17,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.helpers.dev_server import PATIENCE, DevServer, refusal
+from tests.helpers.clock import PATIENCE
+from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
 from tests.push.courier import Webhook

@@ -71,7 +71,7 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
     assert 'name = "acme"' in (fork.folder / "uv.lock").read_text()
     assert not (fork.folder / EXAMPLE).exists(), "the example does not come back"
     fork.run("git", "tag", "v9.0.0")
-    assert "has v0.0.2 already" in fork.run("make", "upgrade"), (
+    assert "already contains v0.0.2" in fork.run("make", "upgrade"), (
         "the fork's own tags are not releases of the kit"
     )
 
@@ -141,7 +141,7 @@ def test_a_kit_without_tags_has_its_releases(fork: Repository, upstream: Reposit
     version = re.search(r'(?m)^version = "(.+)"', (upstream.folder / "pyproject.toml").read_text())
     assert version is not None
     assert f"merged v{version[1]}" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
-    assert f"has v{version[1]} already" in fork.run("make", "upgrade", f"TO=v{version[1]}")
+    assert f"already contains v{version[1]}" in fork.run("make", "upgrade", f"TO=v{version[1]}")
     assert "no release, tag" in fork.run("make", "upgrade", "TO=v9.9.9", fails=True)
 
 

@@ -62,7 +62,7 @@ class Intake:
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
         """Claim the turn that a message starts, or store it for another process. A request that was made
-        before gets the head of its task.
+        before starts nothing: it is a Repeat.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids
         that do not belong together, Unavailable if the turn cannot run in its place, StoreError.
@@ -158,8 +158,8 @@ class Intake:
         *,
         chosen_id: str | None = None,
     ) -> Started:
-        """The first turn of a new task; or the head of the task that answers the request already: see
-        `own_tasks`. chosen_id: the id that the client chose for it; None = it chose none."""
+        """The first turn of a new task; or a Repeat, if a task of the request answers it: see `own_tasks`.
+        chosen_id: the id that the client chose for it; None = it chose none."""
         place = await self._placement.choose(call, request, None)
         first_head: Head | None = None
         last_head: Head | None = None
