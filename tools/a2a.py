@@ -112,7 +112,8 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
         if example == "1":
             parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
         else:
-            parser.add_argument(_option(variable), dest=variable, metavar=example)
+            help_text = None if example else argparse.SUPPRESS
+            parser.add_argument(_option(variable), dest=variable, metavar=example or "VALUE", help=help_text)
     options = [
         f"{_option(match[1])}={word[match.end() :]}" if match else word
         for match, word in zip(assignments, joined_words, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 120.0
-"""Seconds after which a test fails that waits for something. A busy machine is not there yet."""
+"""Seconds that a test waits for something before it fails: more than any busy machine needs."""
 
 
 class Clock:

@@ -24,6 +24,7 @@ from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
+from a2a_lambda.operations.follow import wait_until_stopped
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Published, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageConfiguration
@@ -44,33 +45,32 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
     return RunBench(kit, settings)
 
 
-def test_a_running_task_is_joined_whatever_its_age(kit: Kit, settings: Settings, tmp_path: Path) -> None:
-    bench, gate, claims = RunBench(kit, settings, window=0.0), tmp_path / "gate", list[str]()
+def test_a_running_task_is_joined_whatever_its_age(
+    kit: Kit, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, gate, joined = RunBench(kit, settings, window=0.0), tmp_path / "gate", asyncio.Event()
 
-    def note(operation: str, arguments: dict[str, Any]) -> None:
-        if "attribute_not_exists" in arguments.get("ConditionExpression", ""):
-            claims.append(arguments["Item"]["sk"]["S"])
+    async def wait(*args: Any) -> Head:
+        joined.set()
+        return await wait_until_stopped(*args)
 
-    bench.calls.before = note
+    monkeypatch.setattr(messages, "wait_until_stopped", wait)
 
     async def go() -> None:
         first = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
-        await until(lambda: "head" in claims)
+        await until(lambda: bool(bench.calls.count["put_item"]))
         second = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
-        await until(lambda: claims.count("head") == 2)
-        looks = bench.calls.count["get_item"]
-        await until(lambda: bench.calls.count["get_item"] > looks)  # it follows the first one's task
+        await joined.wait()
         gate.touch()
         assert await second == await first
+        assert (await second)["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
 
 def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-
     async def go() -> None:
-        again = {"slots": {"gate": str(gate)}, "contextId": "c"}
+        again = {"slots": {"gate": str(tmp_path / "gate")}, "contextId": "c"}
         first = asyncio.create_task(bench.send("gated", "same", **again))
         await until(lambda: bool(bench.calls.count["put_item"]))
         asked = await bench.send("question", contextId="c")
@@ -78,7 +78,7 @@ def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench, tmp_pat
         retry = asyncio.create_task(bench.send("gated", "same", **again))
         bench.calls.during()
         await until(lambda: bench.calls.count["get_item"] > 2)  # the context, the question, its own task
-        gate.touch()
+        (tmp_path / "gate").touch()
         assert (await retry)["id"] == (await first)["id"] != asked["id"]
 
     within(go())

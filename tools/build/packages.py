@@ -75,13 +75,19 @@ def main(argv: list[str] = sys.argv) -> int:
     match command:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
-        case "add" | "remove":
-            path = list_of(agent)
-            (add if command == "add" else remove)(packages, path)
-            print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
+        case "add":
+            if add(packages, list_of(agent)):
+                _print_next(list_of(agent))
+        case "remove":
+            remove(packages, list_of(agent))
+            _print_next(list_of(agent))
         case "sync":
             sync()
     return 0
+
+
+def _print_next(path: Path) -> None:
+    print(f"Commit {path.as_posix()} and {LOCK.as_posix()}. Next: make test")
 
 
 def list_of(agent: str) -> Path:
@@ -95,9 +101,9 @@ def lists(folder: Path = Path()) -> list[Path]:
     return [LIST, *own]
 
 
-def add(packages: Sequence[str], path: Path = LIST) -> None:
-    """Add packages to a list, or change their entries, and lock. Raises ConfigurationError; then nothing has
-    changed."""
+def add(packages: Sequence[str], path: Path = LIST) -> bool:
+    """Add packages to a list, or change their entries, and lock; returns whether there were any to add.
+    Raises ConfigurationError; then nothing has changed."""
     requirements = [_requirement(package) for package in packages]
     kits = versions_of(DEPENDENCIES)
     for requirement in list(requirements):
@@ -107,7 +113,7 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
             requirements.remove(requirement)
     names = {canonicalize_name(requirement.name) for requirement in requirements}
     if not names:
-        return
+        return False
     lines = [line for line in _lines(path) if _name(line) not in names]
     old_versions = versions_of(LOCK)
     _replace(path, [*lines, *map(str, requirements)], upgrade=sorted(names))
@@ -127,6 +133,7 @@ def add(packages: Sequence[str], path: Path = LIST) -> None:
     architecture = architectures_of_stages(os.environ)[0]
     sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
+    return True
 
 
 def remove(packages: Sequence[str], path: Path = LIST) -> None:

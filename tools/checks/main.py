@@ -111,7 +111,8 @@ def test(arguments: list[str]) -> int:
         _install_all()
     elif paths:
         status = _run("-m", "pytest", "-n", "0", *arguments)  # so few tests need one process
-        if status == NO_TESTS and not [*Path(paths[0]).glob("**/test_*.py")]:
+        folder = Path(paths[0])
+        if status == NO_TESTS and folder.is_dir() and not any(folder.glob("**/test_*.py")):
             place = f"{paths[0].rstrip('/')}/tests/test_{Path(paths[0]).name.replace('-', '_')}.py"
             print(f"there is no test: write {place}, as make agent does", file=sys.stderr)
         return status

@@ -251,16 +251,18 @@ CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
 
 async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTransport | None = None) -> int:
     """Print a table for each client; returns the number of failed checks. Raises ConfigurationError if
-    nothing answers at the URL."""
+    the URL cannot be reached."""
     failures = 0
     transport = transport or GuardedTransport(private=is_loopback(url))
     async with httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False) as http:
         try:
-            await http.get(url)
-        except (httpx2.ConnectError, Unresolved) as error:
+            async with http.stream("GET", url):
+                pass  # the body may be endless
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, Unresolved) as error:
             hint = ". Start the server in another terminal: make run" if is_loopback(url) else ""
-            raise ConfigurationError(f"{url} does not answer: {error}{hint}") from None
-        except httpx2.HTTPError:
+            reason = str(error) or type(error).__name__
+            raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, KitError):
             pass  # the checks say what is wrong
     for name, call in CLIENTS.items():
         visit = Visit(transport, key, text)

@@ -85,7 +85,7 @@ def create(agents: Path, name: str) -> list[str]:
 
 
 def copy_recipe(
-    agents: Path, name: str, recipe: Path, add: Callable[[Sequence[str], Path], None] = packages.add
+    agents: Path, name: str, recipe: Path, add: Callable[[Sequence[str], Path], object] = packages.add
 ) -> list[str]:
     """Copy a recipe, and add its packages to the agent's own list; returns what to print. Raises
     ConfigurationError: then there is no new agent."""
@@ -106,6 +106,8 @@ def copy_recipe(
     [test] = (recipe / "tests").glob("test_*.py")
     files = {file: (recipe / file).read_text("utf-8") for file in ("card.yaml", "agent.py")}
     report = _write(agents, name, files, test.read_text("utf-8"))
+    if requirements.exists():
+        report.append(f"Commit {agents / name}, and {LOCK.as_posix()}.")
     code = files["agent.py"]
     todo = [f"make secret NAME={secret}" for secret in _names_in(r'turn\.secret\("([^"]+)"\)', code)]
     todo += [
@@ -123,8 +125,6 @@ def copy_recipe(
         todo.append('add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml')
     if todo:
         report += ["Before you deploy it:", *(f"  {line}" for line in todo)]
-    if requirements.exists():
-        report.append(f"Commit these files, and {LOCK.as_posix()}.")
     return [*report, f"{recipe}/README.md explains the code."]
 
 

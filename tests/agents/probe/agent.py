@@ -59,7 +59,7 @@ async def pause(turn: Turn, seconds: float = 60.0) -> AsyncIterator[str]:
 
 @skill
 def block(turn: Turn, seconds: float = 60.0, gate: str = "") -> Iterator[str]:
-    """It ends before that if there is a file at `gate`."""
+    """The second piece comes after `seconds`, or as soon as there is a file at `gate`."""
     yield "waiting "
     until = time.monotonic() + seconds
     while time.monotonic() < until and not turn.cancelled and not (gate and os.path.exists(gate)):

@@ -42,8 +42,9 @@ def test_an_agent_without_a_test_is_told_where_one_belongs(
     test = tmp_path / "functions/agents/my-shop/tests/test_my_shop.py"
     test.parent.mkdir()
     test.touch()
-    assert checks.test(["functions/agents/my-shop/", "-k", "nothing"]) == checks.NO_TESTS
-    assert capsys.readouterr().err == "", "pytest says that no test has such a name"
+    for path in ("functions/agents/my-shop/", "functions/agents/my-shop/tests/test_my_shop.py"):
+        assert checks.test([path, "-k", "nothing"]) == checks.NO_TESTS
+        assert capsys.readouterr().err == "", "pytest says that no test has such a name"
 
 
 def test_an_agent_is_tested_by_its_name(

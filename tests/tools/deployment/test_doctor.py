@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.net.addresses import Unresolved
+from a2a_lambda.net.addresses import Refused, Unresolved
 from tests.conftest import BASE_URL
 from tools.deployment import doctor
 
@@ -129,7 +129,7 @@ def test_one_whose_card_and_answers_are_hostile(examine: Examine, capsys: pytest
 
 
 def test_one_that_is_not_there() -> None:
-    with pytest.raises(ConfigurationError, match=r"http://127\.0\.0\.1:9 does not answer: .* make run"):
+    with pytest.raises(ConfigurationError, match=r"http://127\.0\.0\.1:9 cannot be reached: .* make run"):
         asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello"))
 
 
@@ -137,8 +137,18 @@ def test_one_whose_host_has_no_address(examine: Examine) -> None:
     def find_no_address(request: httpx2.Request) -> None:
         raise Unresolved(f"{request.url.host}: no address found")
 
-    with pytest.raises(ConfigurationError, match=r"does not answer: agents\.example\.com: no address found$"):
+    with pytest.raises(
+        ConfigurationError, match=r"cannot be reached: agents\.example\.com: no address found$"
+    ):
         examine(find_no_address)
+
+
+def test_one_that_may_not_be_called(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(request: httpx2.Request) -> None:
+        raise Refused("is a private address")
+
+    assert examine(refuse) == 4
+    assert capsys.readouterr().out.count("is a private address") == 4
 
 
 def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:

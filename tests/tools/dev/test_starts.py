@@ -44,11 +44,12 @@ def test_the_agents_that_are_named_are_served_and_shown(folder: Path) -> None:
     made = DevServer(folder, A2A_AGENT_NAMES="noisy")
     made.until(lambda: made.serves() and made.serves("noisy"))
     shown = made.output.read_text()
+    serves_others = made.serves("assistant")
+    made.interrupt()
+    assert not serves_others
     assert f"Serving noisy on {made.url}" in shown
     assert f"curl -sN {made.url}/message:stream" in shown
     assert "assistant" not in shown
-    assert not made.serves("assistant")
-    made.interrupt()
 
 
 def test_ctrl_c_ends_everything(folder: Path) -> None:

@@ -128,6 +128,7 @@ def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
     said = copy_recipe(tmp_path / "agents", "mine", recipe, lambda *what: added.append(what))
     assert added == [(["anvil"], tmp_path / "agents/mine/packages.txt")]
     assert "  make secret NAME=x" in said
+    assert f"Commit {tmp_path / 'agents/mine'}, and layers/agents/requirements.txt." in said
     assert (tmp_path / "agents/mine/tests/test_mine.py").exists()
     assert set(Agents.of_folder(tmp_path / "agents")) == {"mine"}
 

@@ -55,7 +55,7 @@ class Performer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a turn that waits continues: what makes the turn, its record, and the replies so far."""
+    """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far."""
 
     make_turn: Callable[[], Turn]
     record: KeptResults

@@ -61,7 +61,7 @@ class Intake:
         self._execution_seconds = execution_seconds
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
-        """Claim the turn that a message starts, or store it for another process. A request that was made
+        """Claim the turn that a message starts, or store it for another process. A request that was sent
         before starts nothing: it is a Repeat.
 
         Raises TaskNotFound, UnsupportedOperation for a task that takes no message, InvalidParams for ids

@@ -54,11 +54,11 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
             if task_page.after
             else len(task_page.tasks)
         )
-    tasks, read_count = await _read(store, scope, task_page.tasks, request)
+    tasks, covered_count = await _read(store, scope, task_page.tasks, request)
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
-    is_whole = read_count == len(task_page.tasks)
-    position = task_page.after if is_whole else task_page.tasks[read_count - 1][1]
+    covers_all = covered_count == len(task_page.tasks)
+    position = task_page.after if covers_all else task_page.tasks[covered_count - 1][1]
     token = ""
     if position:
         fields = strictjson.dumps([position, total, _digest(query, position, total)])

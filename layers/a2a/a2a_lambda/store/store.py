@@ -199,12 +199,12 @@ class Store:
         # The head sorts after its entries (`e#…` < `head`), so one query returns both, and the head last.
         if not rows or rows[-1]["sk"]["S"] != "head" or items.has_expired(rows[-1], self.clock()):
             return None, []
-        new_head = items.to_head(head.scope, rows.pop())
-        if new_head.version != head.version:
+        current_head = items.to_head(head.scope, rows.pop())
+        if current_head.version != head.version:
             # A query does not read its items at one moment: the head may close while the entries are read.
-            return new_head, self.get_events(new_head, after=after)
-        entries = filter(new_head.fence.admits, map(items.to_entry, rows))
-        return new_head, list(join(new_head.inline, entries, after=after))
+            return current_head, self.get_events(current_head, after=after)
+        entries = filter(current_head.fence.admits, map(items.to_entry, rows))
+        return current_head, list(join(current_head.inline, entries, after=after))
 
     def get_task(self, head: Head, *, include_artifacts: bool = True) -> tuple[Task, int]:
         """The task as stored, with or without its artifacts, and the last sequence number in it."""

@@ -309,11 +309,12 @@ class Head:
         """
         return replace(self, epoch=self.epoch + 3, committed=self.log_end)
 
-    def with_events_after(self, last: int, events: list[Event]) -> "Head":
-        """The head with events numbered after `last`, whether they fit or not. For a stopped task that is
-        `log_end`, and the first event is its closing status."""
-        inline_events = (*self.inline, *enumerate(events, last + 1))
-        return replace(self, inline=inline_events, sequence=last + len(events), committed=last + len(events))
+    def with_events_after(self, after: int, events: list[Event]) -> "Head":
+        """The head with events numbered after `after`, whether they fit or not. If that is the `log_end` of a
+        stopped task, the first event is its closing status."""
+        last_sequence = after + len(events)
+        inline_events = (*self.inline, *enumerate(events, after + 1))
+        return replace(self, inline=inline_events, sequence=last_sequence, committed=last_sequence)
 
     def with_closing_status(
         self, status: TaskStatus, sequence: int, pending: Pending | None = None, *, message_only: bool = False

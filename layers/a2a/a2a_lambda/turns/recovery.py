@@ -43,12 +43,12 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
 
     head: the task's head when it was last read. Raises what `load_live_head` raises.
     """
-    new_head, events = await threads.run(store.get_progress, head, after=after)
+    current_head, events = await threads.run(store.get_progress, head, after=after)
     # Both are rare, and need more than this read: a task that has expired, or a run that has died.
-    if new_head is None or new_head.has_died(store.clock()):
-        new_head = await load_live_head(store, head.scope, head.task_id)
-        events = await threads.run(store.get_events, new_head, after=after)
-    return new_head, events
+    if current_head is None or current_head.has_died(store.clock()):
+        current_head = await load_live_head(store, head.scope, head.task_id)
+        events = await threads.run(store.get_events, current_head, after=after)
+    return current_head, events
 
 
 async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> Head:
@@ -63,9 +63,9 @@ async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> He
         if deadline is not None and time.monotonic() + REPLY_POLL_SECONDS >= deadline:
             raise Conflict(head)
         await asyncio.sleep(REPLY_POLL_SECONDS)
-        new_head = await load_live_head(store, head.scope, head.task_id)
-        if new_head.version != head.version:
-            return new_head
+        current_head = await load_live_head(store, head.scope, head.task_id)
+        if current_head.version != head.version:
+            return current_head
     with suppress(Conflict):
         head = await threads.run(store.update_head, head.with_new_epoch())
     return head

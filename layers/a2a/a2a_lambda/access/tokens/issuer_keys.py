@@ -138,10 +138,10 @@ class IssuerKeys:
             keyring = self._keyring_with(issuer, kid)
             if _has_signed(keyring.find(kid), token, algorithm):
                 return
-            new_keyring = self._check_again(issuer, keyring)
+            current_keyring = self._check_again(issuer, keyring)
         except StoreError as error:
             raise KeysUnavailable(f"keys of issuer {issuer.name} cannot be read: {error}") from error
-        if new_keyring is keyring or not _has_signed(new_keyring.find(kid), token, algorithm):
+        if current_keyring is keyring or not _has_signed(current_keyring.find(kid), token, algorithm):
             raise TokenRefused("signature", "no key of its issuer has signed it with this alg")
 
     def knows(self, issuer: Issuer, kid: str) -> bool:
@@ -176,13 +176,13 @@ class IssuerKeys:
         if now - self._checked_again.get(issuer, float("-inf")) < RELOOK_SECONDS:
             return self._keyrings[issuer]
         self._checked_again[issuer] = now
-        new_keyring = self._read(issuer)
-        if new_keyring is keyring and now - keyring.copy.fetched_at >= FETCH_COOLDOWN_SECONDS:
+        current_keyring = self._read(issuer)
+        if current_keyring is keyring and now - keyring.copy.fetched_at >= FETCH_COOLDOWN_SECONDS:
             fetch = self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)
             if fetch is not None:
                 self._renew(issuer, fetch)
-                new_keyring = self._read(issuer)
-        return new_keyring
+                current_keyring = self._read(issuer)
+        return current_keyring
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
         """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
