@@ -76,11 +76,13 @@ def main(argv: list[str] = sys.argv) -> int:
         case "add" | "remove" if not packages:
             raise ConfigurationError(f'name a package: make {command} PACKAGE="openai"')
         case "add":
-            if add(packages, list_of(agent)):
-                _print_next(list_of(agent))
+            path = list_of(agent)
+            if add(packages, path):
+                _print_next(path)
         case "remove":
-            remove(packages, list_of(agent))
-            _print_next(list_of(agent))
+            path = list_of(agent)
+            remove(packages, path)
+            _print_next(path)
         case "sync":
             sync()
     return 0

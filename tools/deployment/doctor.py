@@ -104,7 +104,7 @@ class Visit:
         if url.endswith(".json"):
             return
         base, _, name = url.partition("/a2a/")
-        async with self._http() as http:
+        async with _http_client(self._transport) as http:
             *_, tools = [record async for record in McpCaller(http, base, key=self._key, name=name).card()]
             if tools["kind"] == "error":
                 is_absent = tools.get("status") in (404, 405)
@@ -129,7 +129,7 @@ class Visit:
         """The agent that a card describes. What the card lacks becomes a row."""
         add = self.report.add
         credentials = card_headers(self._key) if self._key else {}
-        async with self._errors_as_rows("the card"), self._http() as http:
+        async with self._errors_as_rows("the card"), _http_client(self._transport) as http:
             answer = await http.get(url, headers=dict(headers or {}))
             if answer.status_code in (401, 403) and credentials:
                 answer = await http.get(url, headers={**credentials, **(headers or {})})
@@ -224,9 +224,6 @@ class Visit:
         except (httpx2.HTTPError, httpx2.InvalidURL, KitError) as error:
             self.report.add(what, False, f"{type(error).__name__}: {error}")
 
-    def _http(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(transport=_Shared(self._transport), timeout=60, trust_env=False)
-
     def _client(self, agent: discovery.DiscoveredAgent) -> Client:
         return Client(agent.url, transport=_Shared(self._transport), agent=agent)
 
@@ -254,7 +251,19 @@ async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTran
     the URL cannot be reached."""
     failures = 0
     transport = transport or GuardedTransport(private=is_loopback(url))
-    async with httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False) as http:
+    await _check_reachable(url, transport)
+    for name, call in CLIENTS.items():
+        visit = Visit(transport, key, text)
+        await call(visit, url.rstrip("/"))
+        failures += visit.report.failed
+        print(f"{name}\n{visit.report.table()}\n")
+    await transport.aclose()
+    return failures
+
+
+async def _check_reachable(url: str, transport: httpx2.AsyncBaseTransport) -> None:
+    """Raises ConfigurationError if nothing answers. The checks of each client say what else is wrong."""
+    async with _http_client(transport) as http:
         try:
             async with http.stream("GET", url):
                 pass  # the body may be endless
@@ -263,14 +272,11 @@ async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTran
             reason = str(error) or type(error).__name__
             raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, KitError):
-            pass  # the checks say what is wrong
-    for name, call in CLIENTS.items():
-        visit = Visit(transport, key, text)
-        await call(visit, url.rstrip("/"))
-        failures += visit.report.failed
-        print(f"{name}\n{visit.report.table()}\n")
-    await transport.aclose()
-    return failures
+            pass
+
+
+def _http_client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False)
 
 
 def _card_url(url: str, path: str) -> str:

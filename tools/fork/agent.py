@@ -109,22 +109,20 @@ def copy_recipe(
     if requirements.exists():
         report.append(f"Commit {agents / name}, and {LOCK.as_posix()}.")
     code = files["agent.py"]
-    todo = [f"make secret NAME={secret}" for secret in _names_in(r'turn\.secret\("([^"]+)"\)', code)]
-    todo += [
+    needs_to_run = [f"make secret NAME={secret}" for secret in _names_in(r'turn\.secret\("([^"]+)"\)', code)]
+    needs_to_run += [
         f"make setting NAME={setting} VALUE=…" for setting in _names_in(r'turn\.setting\("([^"]+)"\)', code)
     ]
-    calls_aws = re.search(r"import boto3|BedrockModel", code)
-    if calls_aws:
-        todo.append("set AWS_PROFILE and AWS_REGION: it calls the real AWS, also under make run")
-    if todo:
-        report += ["Before you run it:", *(f"  {line}" for line in todo)]
-    todo = []
-    if calls_aws:
-        todo.append("allow its calls in AgentPolicy, at the top of template.yaml")
+    needs_to_deploy = []
+    if re.search(r"import boto3|BedrockModel", code):
+        needs_to_run.append("set AWS_PROFILE and AWS_REGION: it calls the real AWS, also under make run")
+        needs_to_deploy.append("allow its calls in AgentPolicy, at the top of template.yaml")
     if Agent.load(agents / name).card.durable_skills:
-        todo.append('add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml')
-    if todo:
-        report += ["Before you deploy it:", *(f"  {line}" for line in todo)]
+        line = 'add "ExecutionTimeout=2592000" to parameter_overrides of each stage in samconfig.toml'
+        needs_to_deploy.append(line)
+    for heading, needs in (("Before you run it:", needs_to_run), ("Before you deploy it:", needs_to_deploy)):
+        if needs:
+            report += [heading, *(f"  {line}" for line in needs)]
     return [*report, f"{recipe}/README.md explains the code."]
 
 

@@ -47,8 +47,8 @@ RUN_ATTEMPTS = 5
 class EarlierRuns:
     """What the runs of a turn before this one have left.
 
-    replies: to its waits, by the key of the wait. notices: those that the log has. timeouts: Unix times at
-    which its open waits time out, by the key of the wait.
+    replies: replies to the turn's waits, by the key of the wait. notices: notices that the log has. timeouts:
+    Unix times at which the open waits time out, by the key of the wait.
     """
 
     replies: Mapping[str, Reply] = field(default_factory=dict)

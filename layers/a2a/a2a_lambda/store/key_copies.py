@@ -123,13 +123,13 @@ class KeyCopies:
             return None
         try:
             if old_item and "token" in old_item and now - float(old_item["begun"]["N"]) <= resume:
-                token, pages, part = (
-                    str(old_item["token"]["S"]),
-                    int(old_item["pages"]["N"]),
-                    int(old_item["part"]["N"]),
-                )
                 return KeyLoad(
-                    float(old_item["begun"]["N"]), pages, token, part, _rows_of(old_item), holder=load.holder
+                    started_at=float(old_item["begun"]["N"]),
+                    pages=int(old_item["pages"]["N"]),
+                    token=str(old_item["token"]["S"]),
+                    part=int(old_item["part"]["N"]),
+                    rows=_rows_of(old_item),
+                    holder=load.holder,
                 )
         except UNREADABLE as error:
             logger.warning("a load of the keys cannot be continued, and begins again: %r", error)
