@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -132,7 +131,7 @@ def test_an_identity_provider_that_is_away_is_named() -> None:
 
 def test_it_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(client_auth, "time", SimpleNamespace(monotonic=lambda: now))
     elsewhere = Elsewhere(
         {"access_token": "one", "expires_in": 600}, {"access_token": "two", "expires_in": 60}
     )

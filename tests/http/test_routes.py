@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -272,7 +273,7 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
 
 
 def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("a2a_lambda.http.request.time", SimpleNamespace(monotonic=lambda: 100.0))
 
     class Context:
         def get_remaining_time_in_millis(self) -> int:

@@ -2,7 +2,8 @@
 
 python -m tests.processes.looks FOLDER EMULATOR START MINUTES
 
-It prints each minute after its look. The clock is the tests': a minute takes no time.
+It reads a line before each look, as its permission, and prints the minute after it. The clock is the tests':
+a minute takes no time.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ def main(folder: str, emulator: str, start: str, minutes: str) -> None:
     messages = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60)
     triggers = Triggers(store, ScheduleMarks(Table(client, settings.table, clock=clock)), agents, messages)
     for minute in range(int(minutes)):
+        sys.stdin.readline()
         clock.now = float(start) + 60 * minute + 20
         asyncio.run(triggers.run_schedules())
         print(minute, flush=True)

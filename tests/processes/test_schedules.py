@@ -29,28 +29,36 @@ NOON = 1_772_452_800.0
 MINUTES = 12
 
 
-def container(folder: Path, settings: Settings) -> "subprocess.Popen[str]":
+def container(folder: Path, settings: Settings, looks: int = MINUTES) -> "subprocess.Popen[str]":
+    """A container that waits after so many looks, if they are not all."""
     command = [sys.executable, "-m", "tests.processes.looks", str(folder), settings.emulator]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command, str(NOON), str(MINUTES)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert process.stdin is not None
+    process.stdin.write("\n" * looks)
+    process.stdin.flush()
+    return process
 
 
 def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path) -> None:
     owner = f"owner-{uuid.uuid4()}"
     schedule = f'schedules:\n  - id: tick\n    cron: "* * * * *"\n    message: hi\n    owner: "{owner}"\n'
     folder = write(tmp_path, "@skill\ndef hello(turn): return 'hi'", CARD + schedule)
-    containers = [container(folder, ministack) for _ in range(3)]
-    for number, process in enumerate(containers[:2]):  # both die in the middle, wherever they are then
+    last_minutes = (3, 6)
+    dying = [container(folder, ministack, minute + 1) for minute in last_minutes]
+    containers = [container(folder, ministack)]
+    for minute, process in zip(last_minutes, dying, strict=True):  # both die in their last look, anywhere
         assert process.stdout is not None
-        while process.stdout.readline().strip() != str(3 * number + 2):
+        while process.stdout.readline().strip() != str(minute - 1):
             assert process.poll() is None
         process.kill()
     containers.append(container(folder, ministack))  # as after a restart: it begins with the first minute
-    assert [process.wait() for process in containers[2:]] == [0, 0]
+    assert [process.wait() for process in containers] == [0, 0]
     clock = Clock()
     clock.now = NOON + 60 * MINUTES
     store = Store(Table(clients.dynamodb(ministack), ministack.table, clock=clock), ttl=30 * 86_400)

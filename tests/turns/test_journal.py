@@ -118,7 +118,10 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("a2a_lambda.turns.journal.asyncio.sleep", sleep)
+    # The module's own name: a thread that another test has left may call asyncio.sleep, too.
+    monkeypatch.setattr(
+        "a2a_lambda.turns.journal.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": sleep})
+    )
 
     def append(head: Any, events: list[Event], *, after: int) -> int:
         tries.append(len(events))

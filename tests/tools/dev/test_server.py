@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -226,7 +227,7 @@ def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest
 
     async def go() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(asyncio, "sleep", pause)
+            patch.setattr(server_module, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": pause}))
             ending = asyncio.create_task(server_module._stop_all_turns())
             while steps.count((ENDING, 0.0)) < 3:
                 await sleep(0)
