@@ -142,9 +142,16 @@ class DurableBench:
         return head
 
     def wait(self, task_id: str, condition: Callable[[Head], bool]) -> Task:
-        """The task, after its head is as wanted."""
-        wait_until(lambda: condition(self.head(task_id)))
-        return self.get(task_id)
+        """The task, as it was when its head was as wanted."""
+
+        def task_at_condition() -> Task | None:
+            head = self.head(task_id)
+            task = self.get(task_id)
+            # A timer may have woken the turn between the two.
+            return task if condition(head) and self.head(task_id) == head else None
+
+        task: Task = wait_until(task_at_condition)
+        return task
 
     def wait_for(self, task_id: str, state: TaskState) -> Task:
         return self.wait(task_id, lambda head: head.state == state)
