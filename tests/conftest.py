@@ -19,12 +19,14 @@ from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations import messages
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
-from tests.helpers.clock import Clock
+from a2a_lambda.turns import journal, lease
+from tests.helpers.clock import PATIENCE, Clock
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 from tools import template
@@ -46,6 +48,15 @@ SHARED: list[Settings] = []
 
 USE_TABLE: set[Path] = set()
 """Modules with a test that uses the emulated table."""
+
+LIMITS = (
+    "a2a_lambda.access.keys.KEYS_WAIT_SECONDS",
+    "a2a_lambda.access.tokens.documents.DOCUMENTS_SECONDS",
+    "a2a_lambda.background.placement.IMPORT_WAIT_SECONDS",
+    "a2a_lambda.net.addresses.LOOKUP_SECONDS",
+    "a2a_lambda.net.transport.CONNECT_SECONDS",
+)
+"""How long the kit waits for another. On a busy machine, one that is well may take longer."""
 
 NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""
@@ -191,6 +202,24 @@ def no_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test begins as a server does. On Lambda an invocation lasts until the next one begins, so that a
     test which invokes a handler would leave its ids to the tests after it."""
     monkeypatch.setattr(telemetry, "_invocation", None)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kit waits as long as a test does. Tests of a limit set their own."""
+    for limit in LIMITS:
+        monkeypatch.setattr(limit, PATIENCE)
+
+
+@pytest.fixture
+def no_timed_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a turn may last so long that it stores its events before its end, or checks its
+    lease, and a send that it takes a slot. Here none of them does, so that calls can be counted."""
+    for name in ("FLUSH_SECONDS", "SILENT_FLUSH_SECONDS"):
+        monkeypatch.setattr(journal, name, 600.0)
+    for name in ("CANCEL_POLL_SECONDS", "LEASE_LOOK_SECONDS", "LEASE_RENEWAL_SECONDS"):
+        monkeypatch.setattr(lease, name, 600.0)
+    monkeypatch.setattr(messages, "SLOTLESS_SEND_SECONDS", 600.0)
 
 
 @pytest.fixture(autouse=True)

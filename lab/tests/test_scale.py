@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda.turns import lease
 from lab.scale import fleet, lists, meter, scale, scenarios
 from lab.scale.cloud import Deployment
 from tools import template
@@ -19,6 +20,7 @@ Calls = dict[str, list[TableCall]]
 def calls() -> Calls:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(meter, "STREAM_SECONDS", 2)
+        patched.setattr(lease, "LEASE_LOOK_SECONDS", 600.0)  # a send may last a second
         return asyncio.run(meter.measure())
 
 

@@ -5,13 +5,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda.access import keys
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.access.keys import Keys
+from a2a_lambda.access.keys import KEYS_WAIT_SECONDS, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.helpers.clock import Clock
 
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
+
+
+@pytest.fixture(autouse=True)
+def limit_of_keys(patience: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about it, on a clock of their own."""
+    monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", KEYS_WAIT_SECONDS)
 
 
 def unknown(number: int) -> str:

@@ -38,6 +38,7 @@ from tests.aws.fake_service import (
     answer,
     refusal,
 )
+from tests.helpers.clock import wait_until
 
 READ_SECONDS = 60.0
 
@@ -166,12 +167,16 @@ def outcome(call: Callable[..., Any]) -> Any:
 def test_it_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: list[float]) -> None:
     mine, theirs = serve(*FAULTS[fault]), serve(*FAULTS[fault])
     waited: list[float] = []
-    read = SILENT_SECONDS if SILENCE in FAULTS[fault] else READ_SECONDS
+    read = READ_SECONDS
+    if FAULTS[fault].count(SILENCE) == ATTEMPTS:
+        read = SILENT_SECONDS
+    elif SILENCE in FAULTS[fault]:
+        read = 6 * SILENT_SECONDS  # the answer after it must come in time, also on a busy machine
     found = outcome(ours(mine.url, waited.append, read=read).put_item)
     assert found == outcome(botocores(theirs.url, read=read).put_item)
-    assert len(mine.requests) == len(theirs.requests)
     assert waited == pauses
-    assert len(pauses) == len(mine.requests) - 1
+    # The service may read its last request after a client that waited in vain has given up.
+    wait_until(lambda: len(mine.requests) == len(theirs.requests) == len(pauses) + 1)
     (headers, body), (their_headers, their_body) = mine.requests[0], theirs.requests[0]
     assert json.loads(body) == json.loads(their_body)
     for name in ("x-amz-target", "content-type", "x-amz-security-token"):

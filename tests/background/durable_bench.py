@@ -145,10 +145,10 @@ class DurableBench:
         """The task, as it was when its head was as wanted."""
 
         def task_at_condition() -> Task | None:
-            head = self.head(task_id)
+            if not condition(head := self.head(task_id)):
+                return None
             task = self.get(task_id)
-            # A timer may have woken the turn between the two.
-            return task if condition(head) and self.head(task_id) == head else None
+            return task if self.head(task_id) == head else None  # a timer may have woken the turn meanwhile
 
         task: Task = wait_until(task_at_condition)
         return task

@@ -43,7 +43,8 @@ def points() -> list[tuple[str, str]]:
 
 def get_task(url: str, key: str, task_id: str) -> Json:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
-    return httpx2.get(f"{url}/a2a/probe/tasks/{task_id}", headers=headers).json()
+    url = f"{url}/a2a/probe/tasks/{task_id}"
+    return httpx2.get(url, headers=headers, timeout=PATIENCE).json()
 
 
 def every_point(flow: Callable[[str, str], bool]) -> int:

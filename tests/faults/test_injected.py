@@ -3,10 +3,12 @@ half-written."""
 
 import asyncio
 import contextlib
+import itertools
 import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,19 +24,19 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import intake
+from a2a_lambda.operations import intake, stream_limit
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks import head
-from a2a_lambda.turns import journal, lease, recovery
+from a2a_lambda.turns import lease, recovery
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
 
-pytestmark = pytest.mark.slow(seconds=60)
+pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.usefixtures("no_timed_calls")]
 
 
 OPERATIONS = ("get_item", "put_item", "delete_item", "query")
@@ -87,11 +89,12 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_timed_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timers would add calls on a slow machine: events are stored only at the end of a turn, and a turn does
-    not check whether it was canceled."""
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", 600.0)
-    monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 600.0)
+def new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream takes no slot that another has not released, because the call that releases it failed."""
+    numbers = itertools.count()
+    monkeypatch.setattr(
+        stream_limit, "random", SimpleNamespace(randrange=lambda limit: next(numbers) % limit)
+    )
 
 
 @pytest.fixture

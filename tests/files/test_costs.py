@@ -23,13 +23,15 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from a2a_lambda.turns import journal
 from tests.conftest import AGENTS
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
 from tools.costs import units
 from tools.costs.aws import MILLION, READ_UNIT, S3_GET, S3_PUT, WRITE_UNIT
+
+pytestmark = pytest.mark.usefixtures("no_timed_calls")
+
 
 MEGABYTE = 1_000_000
 
@@ -113,12 +115,7 @@ def test_what_a_large_file_costs(settings: Settings, scope: Scope) -> None:
         before.cost_of(50 * MEGABYTE)  # it was never possible
 
 
-def test_a_task_with_ten_files_is_read_fast(
-    settings: Settings, scope: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # On a slow machine, storing the files takes longer than this, and what is stored before the end is in
-    # the log.
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", 600.0)
+def test_a_task_with_ten_files_is_read_fast(settings: Settings, scope: Scope) -> None:
     bench = Bench(settings, scope, with_bucket=True)
     # A real client signs the urls, as on AWS.
     bucket = Bucket(lambda: clients.s3(settings), settings.files_bucket)

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rest import Rest
 
 Json = Any
@@ -32,4 +33,5 @@ def upload(rest: Rest, content: bytes) -> str:
 
 def post(form: Json, content: bytes) -> None:
     """As `curl -F` does: the fields, and then the file."""
-    httpx2.post(form["url"], data=form["fields"], files={"file": content}).raise_for_status()
+    fields, files = form["fields"], {"file": content}
+    httpx2.post(form["url"], data=fields, files=files, timeout=PATIENCE).raise_for_status()

@@ -1,7 +1,9 @@
 """Every operation over both bindings, and what a client gets when one fails late."""
 
-import asyncio
+import itertools
 import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
+from tests.helpers.clock import until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, events, intent, request
 
@@ -71,21 +74,35 @@ def test_a_task_is_read_in_the_version_it_was_made_over(rpc: Rpc) -> None:
 
 
 @pytest.fixture
-def slow(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Kit:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is there as soon as a waiting client has had two signs of life."""
+    file, signs = tmp_path / "gate", itertools.count(1)
+
+    def watched(signs_of_life: Callable[..., AsyncIterator[Any]], sign: bytes | None) -> Any:
+        async def watch(*args: Any) -> AsyncIterator[Any]:
+            async for item in signs_of_life(*args):
+                if item == sign and next(signs) == 2:
+                    file.touch()
+                yield item
+
+        return watch
+
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
-    return kit
+    monkeypatch.setattr(sse, "with_spaces", watched(sse.with_spaces, b" "))
+    monkeypatch.setattr(sse, "with_silences", watched(sse.with_silences, None))
+    return file
 
 
-def test_a_send_that_takes_long_begins_with_spaces(slow: Kit, rpc: Rpc) -> None:
+def test_a_send_that_takes_long_begins_with_spaces(gate: Path, rpc: Rpc) -> None:
     """So that no proxy ends the connection. JSON may begin with spaces."""
-    params = {"message": message_1_0(metadata=intent("pause", seconds="0.3"))}
+    params = {"message": message_1_0(metadata=intent("gated", gate=str(gate)))}
     answer = rpc.post(request("SendMessage", params))
     assert answer.text.startswith("  ")
     assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-def test_a_stream_that_is_silent_has_comments(slow: Kit, rpc: Rpc) -> None:
-    params = {"message": message_1_0(metadata=intent("pause", seconds="0.3"))}
+def test_a_stream_that_is_silent_has_comments(gate: Path, rpc: Rpc) -> None:
+    params = {"message": message_1_0(metadata=intent("gated", gate=str(gate)))}
     stream = rpc.post(request("SendStreamingMessage", params)).text
     assert stream.count("\n:") >= 2
     assert events(stream)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -99,12 +116,12 @@ def test_a_stream_that_is_silent_has_comments(slow: Kit, rpc: Rpc) -> None:
     ],
 )
 def test_a_send_that_fails_late_has_its_error_in_the_body(
-    slow: Kit, rpc: Rpc, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+    gate: Path, rpc: Rpc, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     """The status is 200 after the first space."""
 
     async def fail(*_: Any) -> Any:
-        await asyncio.sleep(0.2)
+        await until(gate.exists)
         raise error
 
     monkeypatch.setattr(Messages, "send", fail)

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
+from a2a_lambda.turns import journal
 from tests.conftest import new_key
 from tests.helpers.clock import PATIENCE
 from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
@@ -119,7 +120,7 @@ def test_no_one_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc
 def test_a_running_task_is_seen_refused_followed_and_canceled(probe: Rpc, skill: str) -> None:
     """All of it from other requests than the one that runs it."""
     with ThreadPoolExecutor() as pool:
-        running = Streaming(probe, pool, skill=skill, seconds="30")
+        running = Streaming(probe, pool, skill=skill, seconds="600")
         task_id = running.until(2)
         assert probe.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
         assert probe.error("message/send", {"message": message(taskId=task_id)})["code"] == -32004
@@ -143,9 +144,12 @@ def test_resubscribe_gives_the_task_and_what_comes_later(probe: Rpc) -> None:
     assert found[1]["final"] is True
 
 
-def test_a_stream_cut_off_continues_after_the_last_event_id(probe: Rpc) -> None:
-    """Pieces come slowly enough that each is stored before it is sent, and so has an id."""
-    body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.3"))})
+def test_a_stream_cut_off_continues_after_the_last_event_id(
+    probe: Rpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece is stored before it is sent, and so has an id."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.1"))})
     stream = probe.post(body).text
     numbered = []
     for block in stream.strip().split("\n\n"):

@@ -17,6 +17,7 @@ import httpx2
 from joserfc import jwk
 
 from tests.conftest import ROOT
+from tests.helpers.clock import PATIENCE
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
 
@@ -80,7 +81,8 @@ class Provider:
     def token_of_program(self, **fields: str) -> Json:
         """Client credentials (RFC 6749 section 4.4)."""
         form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
-        return httpx2.post(f"{self.url}/token", data=form, auth=("program", self.secret)).json()
+        login = ("program", self.secret)
+        return httpx2.post(f"{self.url}/token", data=form, auth=login, timeout=PATIENCE).json()
 
     def token_of_person(self, name: str, resource: str = RESOURCE) -> Json:
         """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
@@ -96,7 +98,7 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        with httpx2.Client() as browser:
+        with httpx2.Client(timeout=PATIENCE) as browser:
             answer = browser.get(f"{self.url}/auth", params=query)
             for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
                 page = urljoin(self.url, answer.headers["location"])

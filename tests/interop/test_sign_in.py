@@ -15,7 +15,7 @@ from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.helpers.clock import wait_until
+from tests.helpers.clock import PATIENCE, wait_until
 from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Provider, new_key, run_client
 from tests.processes.servers import Server
 
@@ -58,7 +58,8 @@ def running(provider: Provider) -> Iterator[Callable[[], None]]:
 def send(url: str, token: str) -> httpx2.Response:
     message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "hello"}]}
     headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
-    return httpx2.post(f"{url}/message:send", json={"message": message}, headers=headers)
+    body = {"message": message}
+    return httpx2.post(f"{url}/message:send", json=body, headers=headers, timeout=PATIENCE)
 
 
 @pytest.mark.usefixtures("running")
@@ -68,9 +69,10 @@ def test_programs_and_people_sign_in(url: str, provider: Provider) -> None:
     person = provider.token_of_person("alice")
     assert send(url, person["access_token"]).status_code == 200
     path, headers = f"{url}/tasks/{task['id']}", {"A2A-Version": "1.0"}
-    assert httpx2.get(path, headers={**headers, "Authorization": f"Bearer {program}"}).status_code == 200
+    own = {**headers, "Authorization": f"Bearer {program}"}
+    assert httpx2.get(path, headers=own, timeout=PATIENCE).status_code == 200
     other = {**headers, "Authorization": f"Bearer {person['access_token']}"}
-    assert httpx2.get(path, headers=other).status_code == 404
+    assert httpx2.get(path, headers=other, timeout=PATIENCE).status_code == 404
     assert "ID token" in send(url, person["id_token"]).text
 
 
@@ -130,7 +132,8 @@ def test_an_opaque_token_until_it_is_revoked(
     assert send(url, "never-made").status_code == 401
     assert send(url, provider.token_of_program()["access_token"]).status_code == 401
     login = ("program", provider.secret)
-    httpx2.post(f"{provider.url}/token/revocation", data={"token": token}, auth=login).raise_for_status()
+    revocation = f"{provider.url}/token/revocation"
+    httpx2.post(revocation, data={"token": token}, auth=login, timeout=PATIENCE).raise_for_status()
     # A process knows for a minute what it has checked (test_introspection.py), so another one is asked.
     assert send(servers(**variables), token).status_code == 401
 

@@ -3,12 +3,15 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
+from a2a_lambda.net import addresses
 from a2a_lambda.net.addresses import Refused, Unresolved, is_public, resolve
 from a2a_lambda.net.transport import GuardedTransport
 
@@ -82,6 +85,11 @@ def test_what_no_one_should_call(url: str) -> None:
         get(url)
 
 
+def answer_lookups(monkeypatch: pytest.MonkeyPatch, getaddrinfo: Callable[..., Any]) -> None:
+    """Look names up with a function. Threads that other tests have left look theirs up as before."""
+    monkeypatch.setattr(addresses, "socket", SimpleNamespace(**vars(socket) | {"getaddrinfo": getaddrinfo}))
+
+
 def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose address changes between the check and the call is called at the checked one."""
     answers = iter(["93.184.216.34", "127.0.0.1"])
@@ -92,7 +100,7 @@ def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         address = host if host[0].isdigit() else next(answers)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    answer_lookups(monkeypatch, getaddrinfo)
     connected: list[Any] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
@@ -113,14 +121,14 @@ def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "10.0.0.1")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    answer_lookups(monkeypatch, lambda *_, **__: found)
     with pytest.raises(Refused):
         asyncio.run(resolve("mixed.example.com", 443))
 
 
 def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "1.1.1.1")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    answer_lookups(monkeypatch, lambda *_, **__: found)
     tried: list[str] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
@@ -142,8 +150,8 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_slow_name_server_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60))
-    monkeypatch.setattr("a2a_lambda.net.addresses.LOOKUP_SECONDS", 0.1)
+    answer_lookups(monkeypatch, lambda *_, **__: over.wait(60))
+    monkeypatch.setattr(addresses, "LOOKUP_SECONDS", 0.1)
     try:
         with pytest.raises(Unresolved):
             asyncio.run(resolve("slow.example.com", 443))

@@ -42,6 +42,7 @@ def count_costs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield counts
 
 
+@pytest.mark.usefixtures("no_timed_calls")
 def test_a_warm_send(kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app = create_app(kit)
 

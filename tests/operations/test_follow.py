@@ -99,6 +99,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
 ) -> None:
     """After a minute of silence. Before that, each is followed."""
     now = store.clock()
+    monkeypatch.setattr(store, "clock", lambda: now)
     wait = WaitState("approval", "callback", False, False)
     execution = replace(
         new_execution("https://x"),

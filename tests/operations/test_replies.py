@@ -240,7 +240,7 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
 
     monkeypatch.setattr(takeover, "load_head_of_execution", load_and_notice)
     monkeypatch.setattr(Store, "append", append_late)
-    task = bench.send('{"seconds": 4}', "cash")
+    task = bench.send('{"seconds": 8}', "cash")
     bench.wait_until_open(task["id"])
     bench.send("c" * 10_000, taskId=task["id"])
     done = bench.wait_for(task["id"], TaskState.COMPLETED)

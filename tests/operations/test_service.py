@@ -86,7 +86,7 @@ def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: R
 
 def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench) -> None:
     async def go() -> None:
-        call, request = bench.sent("pause", slots={"seconds": "0.5"})
+        call, request = bench.sent("pause", slots={"seconds": "3"})
         sending = asyncio.create_task(bench.messages.send(call, request))
         task_id = call.request.task_id()
         await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)

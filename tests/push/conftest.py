@@ -7,11 +7,20 @@ from starlette.testclient import TestClient
 from a2a_lambda.aws import clients
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.push import delivery
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rest import Rest
 from tests.push.courier import Courier, Webhook
 from tools.dev import event_sources
+
+
+@pytest.fixture(autouse=True)
+def patient_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a notice that failed would come again while others are delivered."""
+    monkeypatch.setattr(delivery, "NOTICE_POSTPONE_SECONDS", 600)
+    monkeypatch.setattr(delivery, "DELIVERY_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import hashlib
 import json
-import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler
 from a2a_lambda.net.addresses import Unresolved
+from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.push.delivery import CONFIG_SECONDS, PushNotifications, Undelivered
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
@@ -193,7 +193,7 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
     [notice] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     owner, *_ = json.loads(notice["Body"])
     courier.kit.store.delete_push_config(Scope(owner, "probe"), task["id"], "a")
-    settings, now = courier.kit.settings, time.time() + age
+    settings, now = courier.kit.settings, unix_time(task["status"]["timestamp"]) + age
     later = Store(Table(clients.dynamodb(settings), settings.table, clock=lambda: now), ttl=86_400)
     notices = PushNotifications(courier.sqs, settings.notices, later)
     if age > CONFIG_SECONDS:

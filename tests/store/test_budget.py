@@ -15,6 +15,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.turns import journal
 from a2a_lambda.turns.journal import FLUSH_SECONDS
 from tests.store.calls import Counted
 
@@ -25,7 +26,7 @@ READS = "get_item"
 
 
 @pytest.fixture
-def counted(kit: Kit, settings: Settings, scope: Scope) -> Counted:
+def counted(kit: Kit, settings: Settings, scope: Scope, no_timed_calls: None) -> Counted:
     return Counted(kit, settings, scope)
 
 
@@ -85,8 +86,11 @@ def test_canceling_a_waiting_task_costs_a_read_and_a_write(counted: Counted) -> 
     assert (calls[READS], calls[WRITES]) == (1, 1)
 
 
-def test_a_stream_is_stored_in_pieces_not_in_tokens(counted: Counted, kit: Kit) -> None:
+def test_a_stream_is_stored_in_pieces_not_in_tokens(
+    counted: Counted, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hundred chunks: a few writes, however long they take."""
+    monkeypatch.setattr(journal, "FLUSH_SECONDS", FLUSH_SECONDS)
     probe = Scope(counted.scope.owner, "probe")
     counted.scope = probe
     slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]

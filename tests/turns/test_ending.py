@@ -295,6 +295,7 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(
 
     bench.calls.before = slow
     monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE)
     task = within(bench.send("pieces", deadline=deadline))
     assert task["status"]["state"] == TaskState.FAILED
     assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
@@ -341,7 +342,7 @@ def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
 
 
-def test_a_second_attempt_reads_the_context_before_it_ends(bench: RunBench) -> None:
+def test_a_second_attempt_reads_the_context_before_it_ends(bench: RunBench, no_timed_calls: None) -> None:
     """The first one may have changed it, so that a write without a look would fail."""
 
     async def run_second() -> dict[str, int]:
@@ -355,7 +356,7 @@ def test_a_second_attempt_reads_the_context_before_it_ends(bench: RunBench) -> N
     assert within(run_second()) == {"get_item": 1, "put_item": 2}
 
 
-def test_a_first_attempt_reads_no_context_to_end(bench: RunBench) -> None:
+def test_a_first_attempt_reads_no_context_to_end(bench: RunBench, no_timed_calls: None) -> None:
     """The first send loads the agent; the second begins another conversation."""
     within(bench.send("mutate"))
     bench.calls.during()

@@ -5,6 +5,7 @@ import json
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,13 +52,16 @@ def test_a_turn_continues_when_no_one_listens(bench: RunBench, read: int) -> Non
     within(go())
 
 
-def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench) -> None:
+def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
     async def go() -> None:
         asked = await bench.send("question")
-        options: dict[str, Any] = {"slots": {"seconds": "1"}, "taskId": asked["id"], "text": "y" * 5000}
-        answering = asyncio.create_task(bench.send("pause", **options))
+        options: dict[str, Any] = {"slots": {"gate": str(gate)}, "taskId": asked["id"], "text": "y" * 5000}
+        answering = asyncio.create_task(bench.send("gated", **options))
         await until(lambda: not bench.head(asked["id"]).is_stopped)
         assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
+        gate.touch()
         followed = await bench.follow(asked["id"], after=1)
         assert states(followed) == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
         done = await answering
@@ -147,11 +151,15 @@ def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: RunBench) -> None:
 
 
 @pytest.mark.parametrize("skill", ["pause", "block"])
-def test_a_turn_ends_at_its_deadline(bench: RunBench, caplog: pytest.LogCaptureFixture, skill: str) -> None:
+def test_a_turn_ends_at_its_deadline(
+    bench: RunBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, skill: str
+) -> None:
+    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE)
+
     async def go() -> Task:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        task = await bench.send(skill, deadline=begun + 0.5, slots={"seconds": "60"})
+        task = await bench.send(skill, deadline=begun + 2, slots={"seconds": "60"})
         assert loop.time() - begun < 50, "before the skill's own end"
         return task
 
@@ -324,6 +332,7 @@ def test_events_of_the_last_batch_are_stored_with_the_end(
 ) -> None:
     """However long the skill took: one write, and not two."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 600.0)
     task = within(bench.send("echo", text="hi"))
     assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
     assert bench.calls.count["put_item"] == 3, "the task's head twice, and its context"

@@ -105,7 +105,7 @@ def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> Non
     async def go() -> None:
         call, sent = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, sent))
-        await until(lambda: bool(bench.calls.count["put_item"]))
+        await until(lambda: bench.store.get_head(bench.scope, call.request.task_id()))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
         (tmp_path / "gate").touch()

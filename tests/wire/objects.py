@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from a2a_lambda.protocol.model import Json, Role, TaskState
+from a2a_lambda.wire.shared import json_0x
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = texts.filter(bool)
@@ -40,8 +41,10 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
         "data": objects if strict else values,
     }
     described = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
-    # Beside a value that has to be wrapped, no metadata and an empty one are the same.
-    known = {"metadata": objects.filter(bool) if kind == "data" else objects}
+    # Beside a value that has to be wrapped, no metadata and an empty one are the same, and the mark of the
+    # wrapping is not for clients.
+    metadata = objects.filter(lambda names: json_0x.WRAPPED not in names)
+    known = {"metadata": metadata.filter(bool) if kind == "data" else metadata}
     optional: Any = {**described, **known}
     return {
         kind: draw(content[kind]),

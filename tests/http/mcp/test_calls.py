@@ -258,6 +258,7 @@ def test_the_door_needs_a_key(client: TestClient, key: str) -> None:
     assert Mcp(client, key, "/mcp/nobody").refusal("tools/list", status=404)
 
 
+@pytest.mark.usefixtures("no_timed_calls")
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_a_call_costs_the_table_what_a_send_does(
     mcp: Mcp, revision: str, monkeypatch: pytest.MonkeyPatch

@@ -59,7 +59,7 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
 def states_of_tasks(url: str) -> dict[str, str]:
     """States of the tasks that clients made with the agent `probe`, by their ids."""
     headers = {"X-API-Key": KEY, "A2A-Version": "1.0"}
-    tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers).json()["tasks"]
+    tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers, timeout=PATIENCE).json()["tasks"]
     return {task["id"]: task["status"]["state"] for task in tasks}
 
 

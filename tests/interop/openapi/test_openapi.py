@@ -25,13 +25,13 @@ def url(servers: Server) -> str:
 @pytest.mark.parametrize("path", ["/openapi.json", "/a2a/plain/openapi.json", "/a2a/traveler/openapi.json"])
 def test_a_document_is_valid(url: str, path: str, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
-    document.write_bytes(httpx2.get(url + path).content)
+    document.write_bytes(httpx2.get(url + path, timeout=PATIENCE).content)
     run(tmp_path, "openapi-spec-validator", str(document))
 
 
 def test_a_generated_client_calls_the_agents(url: str, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
-    document.write_bytes(httpx2.get(f"{url}/openapi.json").content)
+    document.write_bytes(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE).content)
     shown = run(
         tmp_path,
         "openapi-python-client",

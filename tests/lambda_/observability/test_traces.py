@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from a2a_lambda.lambda_.traces import SPAN_FLUSH_SECONDS
 from tests.conftest import ROOT
+from tests.helpers.clock import PATIENCE
 from tests.lambda_.observability.collector import Collector
 
 Json = Any
@@ -104,14 +104,15 @@ def test_spans_are_sent_before_the_invocation_ends(collect: Collect) -> None:
     assert len(line["span_id"]) == 16
 
 
-@pytest.mark.parametrize("options", [{"status": 500}, {"pause_seconds": 30}])
+@pytest.mark.parametrize("options", [{"status": 500}, {"pause_seconds": 2 * PATIENCE}])
 def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collect, options: Json) -> None:
     collector = collect(**options)
     many: list[Json] = [{}] * 2_000  # several batches
-    _, said = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many)
+    patience = "from a2a_lambda.lambda_ import traces; traces.SPAN_FLUSH_SECONDS = 5.0"  # on a busy machine
+    _, said = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many, code=patience + CODE)
     assert collector.posts
-    assert said["waited"] < SPAN_FLUSH_SECONDS + 1
-    assert said["waited again"] < SPAN_FLUSH_SECONDS, "it is not waited for again at once"
+    assert said["waited"] < PATIENCE
+    assert said["waited again"] < 5, "it is not waited for again at once"
 
 
 def test_its_own_share_is_recorded(collect: Collect) -> None:

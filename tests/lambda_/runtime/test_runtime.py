@@ -191,6 +191,7 @@ def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
     variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
     with built.running("rpc", variables=variables) as process:
         sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
+        assert api.polled.wait(PATIENCE)
         invocation = api.invoke(sent, deadline=time.time() + 6)
         assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
         assert process.wait(60) == 1
@@ -271,7 +272,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address
         running = built.running("rpc", variables=variables)
         running.__enter__()
-        named = intent("pieces", count="15", every="0.1")
+        named = intent("pieces", count="600", every="0.1")
         sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
         assert api.polled.wait(PATIENCE)
         invocation = api.start(sent, deadline=time.time() + 8)

@@ -1,9 +1,9 @@
 """Which task a message starts or continues: within the window equal bytes are one request, then a new one."""
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -187,21 +187,20 @@ def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
     """A client cannot know when that turn asks. The call's own deadline may be sooner."""
     head = once.create_head_elsewhere()
     waits: list[float] = []
+    now = 1_000.0
 
     async def wait(_: Store, head: Head, deadline: float, *, or_suspended: bool) -> Head:
         assert or_suspended
-        waits.append(deadline - time.monotonic())
+        waits.append(deadline - now)
         return head
 
     monkeypatch.setattr(intake, "wait_until_stopped", wait)
     call, request = once.asked("pause", taskId=head.task_id)
-    for deadline in (None, time.monotonic() + 3, time.monotonic() + 300):
+    monkeypatch.setattr(intake, "time", SimpleNamespace(monotonic=lambda: now))
+    for deadline in (None, now + 3, now + 300):
         with pytest.raises(UnsupportedOperation, match="still running"):
             asyncio.run(once.messages.intake.start(replace(call, deadline=deadline), request))
-    most = intake.TURN_WAIT_SECONDS
-    assert most - 1 < waits[0] <= most
-    assert 1 < waits[1] <= 3
-    assert most - 1 < waits[2] <= most
+    assert waits == [intake.TURN_WAIT_SECONDS, 3, intake.TURN_WAIT_SECONDS]
 
 
 def test_a_message_to_a_turn_that_ends_meanwhile_is_refused(

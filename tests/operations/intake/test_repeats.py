@@ -109,7 +109,11 @@ def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
 
 
 @given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
-@settings_of(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings_of(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_every_request_counts_once(
     messages: Messages, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
 ) -> None:

@@ -8,26 +8,31 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda.background import placement
+from a2a_lambda.background.placement import IMPORT_WAIT_SECONDS
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
+from a2a_lambda.http.sse import KEEP_ALIVE_SECONDS
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
+from a2a_lambda.operations.messages import SLOTLESS_SEND_SECONDS
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import BASE_URL, new_key, owner_of
-from tests.helpers.clock import until
+from tests.helpers.clock import PATIENCE, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.operations.messages.SLOTLESS_SEND_SECONDS", 0.3)
+    monkeypatch.setattr(messages, "SLOTLESS_SEND_SECONDS", 0.3)
+    monkeypatch.setattr(
+        sse, "KEEP_ALIVE_SECONDS", PATIENCE
+    )  # an answer has begun with its first sign of life
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
@@ -41,7 +46,7 @@ async def slots_taken(kit: Kit, owner: str, count: int) -> None:
 
 def test_a_send_can_be_refused_before_its_answer_begins() -> None:
     """After the first keep-alive, its status is 200."""
-    assert placement.IMPORT_WAIT_SECONDS < messages.SLOTLESS_SEND_SECONDS <= sse.KEEP_ALIVE_SECONDS - 0.5
+    assert IMPORT_WAIT_SECONDS < SLOTLESS_SEND_SECONDS <= KEEP_ALIVE_SECONDS - 0.5
 
 
 def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:

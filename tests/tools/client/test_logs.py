@@ -26,8 +26,8 @@ def group(logs: Any) -> str:
     return name
 
 
-def write(logs: Any, place: str, *lines: str, at: float = 0) -> None:
-    moment = int((time.time() - at) * 1000)
+def write(logs: Any, place: str, *lines: str, at: float) -> None:
+    moment = int(at * 1000)
     events = [{"timestamp": moment, "message": line} for line in lines]
     logs.put_log_events(logGroupName=place, logStreamName="one", logEvents=events)
 
@@ -37,13 +37,13 @@ def line(text: str, **fields: str) -> str:
 
 
 def test_new_lines_of_all_functions_come_once_and_in_order(logs: Any) -> None:
-    first, second = group(logs), group(logs)
-    write(logs, first, line("second"), at=2)
-    write(logs, second, line("first"), "START RequestId: 1", at=4)
+    first, second, now = group(logs), group(logs), time.time()
+    write(logs, first, line("second"), at=now - 2)
+    write(logs, second, line("first"), "START RequestId: 1", at=now - 4)
     log = Log(logs, [first, second])
     assert [entry["message"] for entry in log.read()] == ["first", "second"]
     assert log.read() == []
-    write(logs, second, line("late"), at=3)
+    write(logs, second, line("late"), at=now - 3)
     assert [entry["message"] for entry in log.read()] == ["late"], "CloudWatch shows lines late"
 
 
