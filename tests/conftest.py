@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -14,11 +15,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import telemetry
+from a2a_lambda.access import keys
 from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.access.tokens import documents
 from a2a_lambda.aws import clients, hot_path
+from a2a_lambda.background import placement
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.net import addresses, transport
 from a2a_lambda.operations import messages
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
@@ -49,14 +54,15 @@ SHARED: list[Settings] = []
 USE_TABLE: set[Path] = set()
 """Modules with a test that uses the emulated table."""
 
-LIMITS = (
-    "a2a_lambda.access.keys.KEYS_WAIT_SECONDS",
-    "a2a_lambda.access.tokens.documents.DOCUMENTS_SECONDS",
-    "a2a_lambda.background.placement.IMPORT_WAIT_SECONDS",
-    "a2a_lambda.net.addresses.LOOKUP_SECONDS",
-    "a2a_lambda.net.transport.CONNECT_SECONDS",
-)
-"""How long the kit waits for another. On a busy machine, one that is well may take longer."""
+LIMITS = {
+    "KEYS_WAIT_SECONDS": keys,
+    "DOCUMENTS_SECONDS": documents,
+    "IMPORT_WAIT_SECONDS": placement,
+    "LOOKUP_SECONDS": addresses,
+    "CONNECT_SECONDS": transport,
+}
+"""Limits on how long the kit waits for Parameter Store, an issuer, an import, a name server or a connection,
+and their modules. On a busy machine, a healthy one may exceed them."""
 
 NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""
@@ -205,16 +211,16 @@ def no_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kit waits as long as a test does. Tests of a limit set their own."""
-    for limit in LIMITS:
-        monkeypatch.setattr(limit, PATIENCE)
+def wait_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kit waits as long as the tests do. A test of one of these limits sets its own value."""
+    for name, module in LIMITS.items():
+        monkeypatch.setattr(module, name, PATIENCE)
 
 
 @pytest.fixture
 def no_timed_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, a turn may last so long that it stores its events before its end, or checks its
-    lease, and a send that it takes a slot. Here none of them does, so that calls can be counted."""
+    """On a busy machine, a turn may last so long that it stores events before its end or looks at its lease,
+    and a send so long that it takes a slot. Here neither does, so that a test can count calls."""
     for name in ("FLUSH_SECONDS", "SILENT_FLUSH_SECONDS"):
         monkeypatch.setattr(journal, name, 600.0)
     for name in ("CANCEL_POLL_SECONDS", "LEASE_LOOK_SECONDS", "LEASE_RENEWAL_SECONDS"):
@@ -230,6 +236,14 @@ def revoke_keys() -> Iterator[None]:
         register, label = NEW_KEYS.pop()
         with suppress(ConfigurationError, KeysUnavailable):
             register.revoke(label)
+
+
+def replace_in(
+    module: ModuleType, imported: ModuleType, monkeypatch: pytest.MonkeyPatch, **names: object
+) -> None:
+    """Replace names of a module that another one imports, for that one alone. Threads that other tests have
+    left call the real ones."""
+    monkeypatch.setattr(module, imported.__name__, SimpleNamespace(**vars(imported) | names))
 
 
 def forget(kit: Kit) -> None:

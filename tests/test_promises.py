@@ -19,7 +19,7 @@ from a2a_lambda.protocol import stored_file
 from a2a_lambda.push import delivery, updates
 from a2a_lambda.push.webhook import MAX_CONFIG_BYTES
 from a2a_lambda.tasks import context, head
-from a2a_lambda.turns import run
+from a2a_lambda.turns import journal, lease, run
 from tests.conftest import ROOT
 
 HOUR, DAY = 3_600, 86_400
@@ -39,6 +39,8 @@ PROMISES = [
     ("background-work", "ten configs of 8 KB each", push_configs.MAX_CONFIGS, 10),
     ("background-work", "ten configs of 8 KB each", MAX_CONFIG_BYTES, 8_192),
     ("costs", "ten seconds each", delivery.WEBHOOK_SECONDS, 10),
+    ("design", "about four times a second", journal.FLUSH_SECONDS, 0.25),
+    ("design", "a turn longer than a second", lease.LEASE_LOOK_SECONDS, 1),
     ("files", "up to 5 GiB each", stored_file.FILE_BYTES, 5 * 2**30),
     ("files", "Above 100 KB", stored_file.INLINE_BYTES, 100_000),
     ("files", "A URL is valid for an hour", bucket.LINK_SECONDS, HOUR),
@@ -54,6 +56,7 @@ PROMISES = [
     ("mcp", "ready within 45 seconds", mcp_call.CLIENT_SECONDS, 45),
     ("mcp", "ends after an hour", request_state.STATE_SECONDS, HOUR),
     ("observability", "during the next half minute", traces.FLUSH_COOLDOWN_SECONDS, 30),
+    ("observability", "at most two seconds", traces.SPAN_FLUSH_SECONDS, 2),
     ("operations", "after 1 to 2 seconds", delivery.NOTICE_POSTPONE_SECONDS, 2),
     ("keys", "known keys work for five minutes", keys.STALE_KEYS_SECONDS, 300),
     ("sign-in", "with a minute for clocks", tokens.SKEW_SECONDS, 60),

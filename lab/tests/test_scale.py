@@ -20,7 +20,8 @@ Calls = dict[str, list[TableCall]]
 def calls() -> Calls:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(meter, "STREAM_SECONDS", 2)
-        patched.setattr(lease, "LEASE_LOOK_SECONDS", 600.0)  # a send may last a second
+        # On a busy machine, a send lasts longer than a second, and would look at its lease.
+        patched.setattr(lease, "LEASE_LOOK_SECONDS", 600.0)
         return asyncio.run(meter.measure())
 
 

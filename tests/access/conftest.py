@@ -16,8 +16,9 @@ THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParamete
 
 
 @pytest.fixture(autouse=True)
-def limit_of_keys(patience: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests are about it, on a clock of their own."""
+def restore_key_limit(wait_patiently: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about KEYS_WAIT_SECONDS. Nearly all of them have a clock of their own, so that it takes
+    no time."""
     monkeypatch.setattr(keys, "KEYS_WAIT_SECONDS", KEYS_WAIT_SECONDS)
 
 

@@ -171,11 +171,11 @@ def test_it_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: 
     if FAULTS[fault].count(SILENCE) == ATTEMPTS:
         read = SILENT_SECONDS
     elif SILENCE in FAULTS[fault]:
-        read = 6 * SILENT_SECONDS  # the answer after it must come in time, also on a busy machine
+        read = 6 * SILENT_SECONDS  # the answer after it must arrive in time, even on a busy machine
     found = outcome(ours(mine.url, waited.append, read=read).put_item)
     assert found == outcome(botocores(theirs.url, read=read).put_item)
     assert waited == pauses
-    # The service may read its last request after a client that waited in vain has given up.
+    # The service may record its last request after the client has given up waiting for the answer.
     wait_until(lambda: len(mine.requests) == len(theirs.requests) == len(pauses) + 1)
     (headers, body), (their_headers, their_body) = mine.requests[0], theirs.requests[0]
     assert json.loads(body) == json.loads(their_body)

@@ -142,13 +142,14 @@ class DurableBench:
         return head
 
     def wait(self, task_id: str, condition: Callable[[Head], bool]) -> Task:
-        """The task, as it was when its head was as wanted."""
+        """Wait until the task's head meets a condition; returns the task as it was then."""
 
         def task_at_condition() -> Task | None:
             if not condition(head := self.head(task_id)):
                 return None
             task = self.get(task_id)
-            return task if self.head(task_id) == head else None  # a timer may have woken the turn meanwhile
+            # A timer may have woken the turn between the two looks.
+            return task if self.head(task_id) == head else None
 
         task: Task = wait_until(task_at_condition)
         return task

@@ -89,8 +89,9 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream takes no slot that another has not released, because the call that releases it failed."""
+def take_new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stream tries a slot that no other has tried. A slot whose release failed stays taken, and meeting
+    it would cost one more call."""
     numbers = itertools.count()
     monkeypatch.setattr(
         stream_limit, "random", SimpleNamespace(randrange=lambda limit: next(numbers) % limit)

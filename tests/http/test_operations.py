@@ -1,8 +1,9 @@
 """Every operation over both bindings, and what a client gets when one fails late."""
 
 import itertools
+import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.helpers.clock import until
+from tests.helpers.clock import PATIENCE, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, events, intent, request
 
@@ -74,8 +75,8 @@ def test_a_task_is_read_in_the_version_it_was_made_over(rpc: Rpc) -> None:
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is there as soon as a waiting client has had two signs of life."""
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that appears when a waiting client is about to get its second keep-alive."""
     file, signs = tmp_path / "gate", itertools.count(1)
 
     def watched(signs_of_life: Callable[..., AsyncIterator[Any]], sign: bytes | None) -> Any:
@@ -90,7 +91,10 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
     monkeypatch.setattr(sse, "with_spaces", watched(sse.with_spaces, b" "))
     monkeypatch.setattr(sse, "with_silences", watched(sse.with_silences, None))
-    return file
+    opening = threading.Timer(PATIENCE, file.touch)  # without keep-alives, a test must fail and not hang
+    opening.start()
+    yield file
+    opening.cancel()
 
 
 def test_a_send_that_takes_long_begins_with_spaces(gate: Path, rpc: Rpc) -> None:
@@ -104,7 +108,7 @@ def test_a_send_that_takes_long_begins_with_spaces(gate: Path, rpc: Rpc) -> None
 def test_a_stream_that_is_silent_has_comments(gate: Path, rpc: Rpc) -> None:
     params = {"message": message_1_0(metadata=intent("gated", gate=str(gate)))}
     stream = rpc.post(request("SendStreamingMessage", params)).text
-    assert stream.count("\n:") >= 2
+    assert sum(line.startswith(":") for line in stream.splitlines()) >= 2
     assert events(stream)[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 

@@ -148,7 +148,8 @@ def test_a_stream_cut_off_continues_after_the_last_event_id(
     probe: Rpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each piece is stored before it is sent, and so has an id."""
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
+    for name in ("FLUSH_SECONDS", "SLOWEST_FLUSH_SECONDS"):
+        monkeypatch.setattr(journal, name, 0.0)
     body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.1"))})
     stream = probe.post(body).text
     numbered = []

@@ -5,7 +5,6 @@ import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -14,6 +13,7 @@ import pytest
 from a2a_lambda.net import addresses
 from a2a_lambda.net.addresses import Refused, Unresolved, is_public, resolve
 from a2a_lambda.net.transport import GuardedTransport
+from tests.conftest import replace_in
 
 INNER = [
     "127.0.0.1",
@@ -86,8 +86,7 @@ def test_what_no_one_should_call(url: str) -> None:
 
 
 def answer_lookups(monkeypatch: pytest.MonkeyPatch, getaddrinfo: Callable[..., Any]) -> None:
-    """Look names up with a function. Threads that other tests have left look theirs up as before."""
-    monkeypatch.setattr(addresses, "socket", SimpleNamespace(**vars(socket) | {"getaddrinfo": getaddrinfo}))
+    replace_in(addresses, socket, monkeypatch, getaddrinfo=getaddrinfo)
 
 
 def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,13 +85,19 @@ def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: R
     within(go())
 
 
-def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench) -> None:
+def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
     async def go() -> None:
-        call, request = bench.sent("pause", slots={"seconds": "3"})
+        call, request = bench.sent("gated", slots={"gate": str(gate)})
         sending = asyncio.create_task(bench.messages.send(call, request))
         task_id = call.request.task_id()
         await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
-        (sequence, first), *later = await bench.follow(task_id)
+        bench.calls.during()
+        following = asyncio.ensure_future(bench.follow(task_id))
+        await until(lambda: bench.calls.count["get_item"] >= 2)  # it has looked, and looks again
+        gate.touch()
+        (sequence, first), *later = await following
         assert first["task"]["id"] == task_id
         assert states(later) == [TaskState.COMPLETED]
         assert [number for number, _ in later if number is not None][-1] > (sequence or 0)

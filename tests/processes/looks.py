@@ -2,8 +2,8 @@
 
 python -m tests.processes.looks FOLDER EMULATOR START MINUTES
 
-It reads a line before each look, as its permission, and prints the minute after it. The clock is the tests':
-a minute takes no time.
+Before each look it waits for a line on its standard input. After the look it prints the minute. The clock is
+the tests': a minute takes no time.
 """
 
 import asyncio

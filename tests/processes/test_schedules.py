@@ -30,7 +30,7 @@ MINUTES = 12
 
 
 def container(folder: Path, settings: Settings, looks: int = MINUTES) -> "subprocess.Popen[str]":
-    """A container that waits after so many looks, if they are not all."""
+    """A container that may make so many looks, and then waits to be killed unless they were all."""
     command = [sys.executable, "-m", "tests.processes.looks", str(folder), settings.emulator]
     process = subprocess.Popen(
         [*command, str(NOON), str(MINUTES)],
@@ -52,7 +52,8 @@ def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path
     last_minutes = (3, 6)
     dying = [container(folder, ministack, minute + 1) for minute in last_minutes]
     containers = [container(folder, ministack)]
-    for minute, process in zip(last_minutes, dying, strict=True):  # both die in their last look, anywhere
+    # Each is killed during its last permitted look, or after it.
+    for minute, process in zip(last_minutes, dying, strict=True):
         assert process.stdout is not None
         while process.stdout.readline().strip() != str(minute - 1):
             assert process.poll() is None

@@ -17,8 +17,9 @@ from tools.dev import event_sources
 
 
 @pytest.fixture(autouse=True)
-def patient_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, a notice that failed would come again while others are delivered."""
+def deliver_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a notice that failed would come again while others are delivered, and a delivery
+    would leave its rest to the next one."""
     monkeypatch.setattr(delivery, "NOTICE_POSTPONE_SECONDS", 600)
     monkeypatch.setattr(delivery, "DELIVERY_SECONDS", PATIENCE)
 

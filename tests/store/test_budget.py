@@ -16,7 +16,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import journal
-from a2a_lambda.turns.journal import FLUSH_SECONDS
+from a2a_lambda.turns.journal import FLUSH_SECONDS, SILENT_FLUSH_SECONDS
 from tests.store.calls import Counted
 
 WRITES = "put_item"
@@ -90,7 +90,8 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(
     counted: Counted, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred chunks: a few writes, however long they take."""
-    monkeypatch.setattr(journal, "FLUSH_SECONDS", FLUSH_SECONDS)
+    for name, seconds in (("FLUSH_SECONDS", FLUSH_SECONDS), ("SILENT_FLUSH_SECONDS", SILENT_FLUSH_SECONDS)):
+        monkeypatch.setattr(journal, name, seconds)
     probe = Scope(counted.scope.owner, "probe")
     counted.scope = probe
     slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]

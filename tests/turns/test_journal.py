@@ -10,6 +10,7 @@ import pytest
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Artifact, Event, Part, TaskArtifactUpdateEvent
 from a2a_lambda.store.store import Store
+from a2a_lambda.turns import journal as journal_module
 from a2a_lambda.turns.journal import (
     BACKLOG_BYTES,
     BACKLOG_RETRY_SECONDS,
@@ -18,6 +19,7 @@ from a2a_lambda.turns.journal import (
     Journal,
 )
 from a2a_lambda.turns.lease import Lease
+from tests.conftest import replace_in
 from tests.tasks.examples import head
 
 HEAD = head(lease=1.0)
@@ -118,10 +120,7 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    # The module's own name: a thread that another test has left may call asyncio.sleep, too.
-    monkeypatch.setattr(
-        "a2a_lambda.turns.journal.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": sleep})
-    )
+    replace_in(journal_module, asyncio, monkeypatch, sleep=sleep)
 
     def append(head: Any, events: list[Event], *, after: int) -> int:
         tries.append(len(events))

@@ -41,10 +41,10 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
         "data": objects if strict else values,
     }
     described = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
-    # Beside a value that has to be wrapped, no metadata and an empty one are the same, and the mark of the
-    # wrapping is not for clients.
-    metadata = objects.filter(lambda names: json_0x.WRAPPED not in names)
-    known = {"metadata": metadata.filter(bool) if kind == "data" else metadata}
+    # Beside a value that has to be wrapped, absent and empty metadata are the same, and the key that marks
+    # the wrapping is reserved.
+    with_data = objects.filter(lambda metadata: metadata and json_0x.WRAPPED not in metadata)
+    known = {"metadata": with_data if kind == "data" else objects}
     optional: Any = {**described, **known}
     return {
         kind: draw(content[kind]),

@@ -261,8 +261,9 @@ def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_pat
     assert "no agent" in api.init_error["errorMessage"]
 
 
-def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
+def test_a_store_that_goes_down_in_mid_stream(built: Built, tmp_path: Path) -> None:
     """The client reads it in the stream, Lambda in the trailers. The process continues."""
+    gate = tmp_path / "gate"
     api = RuntimeApi()
     with emulator.running() as url:
         settings = Settings(table="t", keys_path="/t/keys", local=True, emulator=url)
@@ -272,11 +273,12 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built) -> None:
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address
         running = built.running("rpc", variables=variables)
         running.__enter__()
-        named = intent("pieces", count="600", every="0.1")
+        named = intent("gated", gate=str(gate))
         sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
         assert api.polled.wait(PATIENCE)
         invocation = api.start(sent, deadline=time.time() + 8)
-        invocation.wait_for(b"artifact-update", 2)
+        invocation.wait_for(b"artifact-update")
+    gate.touch()
     try:
         assert invocation.done.wait(60)
         last = json.loads(invocation.body.decode().strip().split("data: ")[-1])

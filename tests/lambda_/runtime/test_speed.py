@@ -70,15 +70,16 @@ def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
 
 def test_how_long_a_byte_takes(built: Built) -> None:
     with clock(built) as api:
-        invocation = api.invoke(event(), patience=PATIENCE)
-    streamed = [at - int(body) / 1e9 for at, body in invocation.chunks[1:]]
-    direct = asyncio.run(called_directly())
-    later = statistics.median(streamed) - statistics.median(direct)
+        # A pause of a busy machine disturbs one of them.
+        invocations = [api.invoke(event(), patience=PATIENCE) for _ in range(3)]
+    streamed = min(
+        statistics.median(at - int(body) / 1e9 for at, body in invocation.chunks[1:])
+        for invocation in invocations
+    )
+    later = streamed - statistics.median(asyncio.run(called_directly()))
     print(f"\nfirst byte: {later * 1000:.2f} ms after the same application called directly (median)")
-    # Far more than it takes, and far less than a byte that waits for others would take. On a busy machine,
-    # many bytes are late together.
-    first_quarter, *_ = statistics.quantiles(streamed)
-    assert first_quarter < FAST_SECONDS
+    # Far more than it takes, and far less than a byte that waits for others would take.
+    assert streamed < FAST_SECONDS
 
 
 def test_a_cold_start_imports_little_more(built: Built, tmp_path: Path) -> None:

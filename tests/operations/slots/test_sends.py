@@ -29,10 +29,9 @@ from tests.helpers.rpc import intent
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A send needs a slot soon. Its first keep-alive, after which it cannot be refused, comes late."""
     monkeypatch.setattr(messages, "SLOTLESS_SEND_SECONDS", 0.3)
-    monkeypatch.setattr(
-        sse, "KEEP_ALIVE_SECONDS", PATIENCE
-    )  # an answer has begun with its first sign of life
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", PATIENCE)
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:
@@ -155,10 +154,8 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     asyncio.run(asyncio.wait_for(go(), 240))
 
 
+@pytest.mark.usefixtures("no_timed_calls")
 def test_a_short_send_costs_no_slot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "a2a_lambda.operations.messages.SLOTLESS_SEND_SECONDS", 600.0
-    )  # on any machine it is short
     kit, key = sends(settings, 1)
     monkeypatch.setattr(kit.store.slots, "take", lambda *_: pytest.fail("a slot was taken"))
     with TestClient(create_app(kit), base_url=BASE_URL) as client:

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx2
 import pytest
 
+from tests.conftest import replace_in
 from tests.helpers.clock import PATIENCE
 from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rest import bare_events
@@ -227,7 +227,7 @@ def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest
 
     async def go() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(server_module, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": pause}))
+            replace_in(server_module, asyncio, patch, sleep=pause)
             ending = asyncio.create_task(server_module._stop_all_turns())
             while steps.count((ENDING, 0.0)) < 3:
                 await sleep(0)

@@ -33,9 +33,8 @@ class TurnFiles:
         is_replayed: the skill is durable, so that each of its runs outputs the same.
 
         A later attempt of the worker writes to the same keys, and its artifacts replace the earlier ones. A
-        replayed skill does not write a file again that is already there. A request
-        that starts its turn anew keeps earlier artifacts, whose files must stay, so its keys have the epoch.
-        Raises FilesUnavailable.
+        replayed skill does not write a file again that is already there. A request that starts its turn anew
+        keeps earlier artifacts, whose files must stay, so its keys have the epoch. Raises FilesUnavailable.
         """
         from a2a_lambda.files.writer import Writer  # few turns output large files
 

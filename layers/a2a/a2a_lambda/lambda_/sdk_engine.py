@@ -86,8 +86,8 @@ class RunState:
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
     times: what suspended operations wait for, by their key. observer: takes the notices of the operations.
-    sent_notices: those that it took. work: steps and branches that run. steps:
-    the steps among them. is_canceled: the turn has ended, or was canceled.
+    sent_notices: those that it took. work: steps and branches that run. steps: the steps among them.
+    is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
