@@ -202,9 +202,8 @@ def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skill may make an event loop for its thread, and close it."""
-    wait_until(
-        lambda: not agent_threads._busy
-    )  # one that still runs for an earlier test would join the idle ones
+    # A thread that still runs for an earlier test would join the idle ones.
+    wait_until(lambda: not agent_threads._busy)
     monkeypatch.setattr(agent_threads, "_idle_threads", deque())
     made = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):

@@ -108,9 +108,8 @@ def test_a_step_that_takes_longer_than_its_function_fails(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The function has three seconds for it, twice."""
-    monkeypatch.setattr(
-        sdk_engine, "STEP_PART", 0.0
-    )  # the step begins even if a busy machine reaches it late
+    # The step begins even if a busy machine reaches it late.
+    monkeypatch.setattr(sdk_engine, "STEP_PART", 0.0)
     seconds = execution_handler.RUN_END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 3
     monkeypatch.setattr(
         event_sources.LambdaContext, "get_remaining_time_in_millis", lambda _: int(seconds * 1000)

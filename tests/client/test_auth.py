@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.client import AgentError, AwsSignature, Client, ClientCredentials, SignInFailed
 from a2a_lambda.client import auth as client_auth
 from a2a_lambda.strictjson import loads
-from tests.conftest import BASE_URL
+from tests.conftest import BASE_URL, replace_in
 
 TOKEN_URL = "https://login.example.com/token"
 
@@ -131,7 +132,7 @@ def test_an_identity_provider_that_is_away_is_named() -> None:
 
 def test_it_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(client_auth, "time", SimpleNamespace(monotonic=lambda: now))
+    replace_in(client_auth, time, monkeypatch, monotonic=lambda: now)
     elsewhere = Elsewhere(
         {"access_token": "one", "expires_in": 600}, {"access_token": "two", "expires_in": 60}
     )

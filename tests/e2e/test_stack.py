@@ -39,6 +39,7 @@ from tests.conftest import AGENTS, ROOT
 from tests.e2e.calls import Recorder
 from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped
+from tests.files.uploading import post
 from tests.helpers.builds import building
 from tests.helpers.clock import PATIENCE, wait_until
 from tests.helpers.rest import message_1_0
@@ -134,10 +135,7 @@ def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> Non
     """The emulator checks the signatures of urls and forms, which the functions' own credentials make."""
     uploaded, inline = b"u" * 5_000_000, b"i" * 300_000
     place = rest.ask("POST", "/uploads", {"size": len(uploaded), "mediaType": "text/plain"})
-    form = place["form"]
-    fields, url = form["fields"], form["url"]
-    posted = httpx2.post(url, data=fields, files={"file": uploaded}, timeout=PATIENCE)
-    assert posted.status_code < 300, posted.text
+    post(place["form"], uploaded)
     files = [{"url": place["url"]}, {"raw": base64.b64encode(inline).decode()}]
     parts = [{"text": "What is 1 plus 2?"}, *({**file, "mediaType": "text/plain"} for file in files)]
     said = message_1_0(messageId=str(uuid.uuid4()), parts=parts)

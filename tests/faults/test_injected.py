@@ -5,10 +5,10 @@ import asyncio
 import contextlib
 import itertools
 import json
+import random
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +32,7 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks import head
 from a2a_lambda.turns import lease, recovery
 from tests.background.worker_bench import WorkerBench
-from tests.conftest import AGENTS, BASE_URL, new_key
+from tests.conftest import AGENTS, BASE_URL, new_key, replace_in
 from tests.helpers.rest import Rest, bare_events, message_1_0
 from tests.helpers.rpc import intent
 
@@ -93,9 +93,7 @@ def take_new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream tries a slot that no other has tried. A slot whose release failed stays taken, and meeting
     it would cost one more call."""
     numbers = itertools.count()
-    monkeypatch.setattr(
-        stream_limit, "random", SimpleNamespace(randrange=lambda limit: next(numbers) % limit)
-    )
+    replace_in(stream_limit, random, monkeypatch, randrange=lambda limit: next(numbers) % limit)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import itertools
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +79,21 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A file that appears when a waiting client is about to get its second keep-alive."""
     file, signs = tmp_path / "gate", itertools.count(1)
 
-    def watched(signs_of_life: Callable[..., AsyncIterator[Any]], sign: bytes | None) -> Any:
-        async def watch(*args: Any) -> AsyncIterator[Any]:
-            async for item in signs_of_life(*args):
+    def watch(name: str, sign: bytes | None) -> None:
+        """Count the signs of life that a function of sse yields."""
+        with_signs = getattr(sse, name)
+
+        async def count_signs(*args: Any) -> AsyncIterator[Any]:
+            async for item in with_signs(*args):
                 if item == sign and next(signs) == 2:
                     file.touch()
                 yield item
 
-        return watch
+        monkeypatch.setattr(sse, name, count_signs)
 
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
-    monkeypatch.setattr(sse, "with_spaces", watched(sse.with_spaces, b" "))
-    monkeypatch.setattr(sse, "with_silences", watched(sse.with_silences, None))
+    watch("with_spaces", b" ")
+    watch("with_silences", None)
     opening = threading.Timer(PATIENCE, file.touch)  # without keep-alives, a test must fail and not hang
     opening.start()
     yield file

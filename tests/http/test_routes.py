@@ -1,19 +1,20 @@
 """What each path answers, before any agent runs."""
 
 import hashlib
+import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from a2a_lambda.http import request as request_module
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.request import base_url, deadline, last_event_id, requested_extensions, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.conftest import AGENTS, BASE_URL, new_key
+from tests.conftest import AGENTS, BASE_URL, new_key, replace_in
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
 
@@ -273,7 +274,7 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
 
 
 def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_lambda.http.request.time", SimpleNamespace(monotonic=lambda: 100.0))
+    replace_in(request_module, time, monkeypatch, monotonic=lambda: 100.0)
 
     class Context:
         def get_remaining_time_in_millis(self) -> int:

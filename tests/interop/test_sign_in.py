@@ -69,10 +69,10 @@ def test_programs_and_people_sign_in(url: str, provider: Provider) -> None:
     person = provider.token_of_person("alice")
     assert send(url, person["access_token"]).status_code == 200
     path, headers = f"{url}/tasks/{task['id']}", {"A2A-Version": "1.0"}
-    own = {**headers, "Authorization": f"Bearer {program}"}
-    assert httpx2.get(path, headers=own, timeout=PATIENCE).status_code == 200
-    other = {**headers, "Authorization": f"Bearer {person['access_token']}"}
-    assert httpx2.get(path, headers=other, timeout=PATIENCE).status_code == 404
+    program_headers = {**headers, "Authorization": f"Bearer {program}"}
+    assert httpx2.get(path, headers=program_headers, timeout=PATIENCE).status_code == 200
+    person_headers = {**headers, "Authorization": f"Bearer {person['access_token']}"}
+    assert httpx2.get(path, headers=person_headers, timeout=PATIENCE).status_code == 404
     assert "ID token" in send(url, person["id_token"]).text
 
 

@@ -44,8 +44,7 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
     # Beside a value that has to be wrapped, absent and empty metadata are the same, and the key that marks
     # the wrapping is reserved.
     with_data = objects.filter(lambda metadata: metadata and json_0x.WRAPPED not in metadata)
-    known = {"metadata": with_data if kind == "data" else objects}
-    optional: Any = {**described, **known}
+    optional: Any = {**described, "metadata": with_data if kind == "data" else objects}
     return {
         kind: draw(content[kind]),
         **draw(st.fixed_dictionaries({}, optional=optional)),

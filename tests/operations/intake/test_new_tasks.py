@@ -1,9 +1,9 @@
 """Which task a message starts or continues: within the window equal bytes are one request, then a new one."""
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -24,7 +24,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, sweep_minute
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim, Handover
 from tests.background.fake_queue import FakeQueue
-from tests.conftest import DAY
+from tests.conftest import DAY, replace_in
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send
 from tests.processes.death import dying_before_write
@@ -196,7 +196,7 @@ def test_a_message_waits_some_seconds_for_a_turn_that_runs_elsewhere(
 
     monkeypatch.setattr(intake, "wait_until_stopped", wait)
     call, request = once.asked("pause", taskId=head.task_id)
-    monkeypatch.setattr(intake, "time", SimpleNamespace(monotonic=lambda: now))
+    replace_in(intake, time, monkeypatch, monotonic=lambda: now)
     for deadline in (None, now + 3, now + 300):
         with pytest.raises(UnsupportedOperation, match="still running"):
             asyncio.run(once.messages.intake.start(replace(call, deadline=deadline), request))

@@ -1,12 +1,12 @@
 """One key does not hold every Lambda."""
 
 import asyncio
+import random
 import threading
 import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from tests.conftest import BASE_URL, new_key, owner_of
+from tests.conftest import BASE_URL, new_key, owner_of, replace_in
 from tests.helpers.clock import Clock, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent
@@ -255,9 +255,7 @@ def test_an_owner_with_many_streams_gets_the_slot_that_is_free(
     """Chance always meets the one that is taken, so all of them are looked at."""
     store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
     limit = StreamLimit(store, 2)
-    monkeypatch.setattr(
-        "a2a_lambda.operations.stream_limit.random", SimpleNamespace(randrange=lambda _: 0, choice=min)
-    )
+    replace_in(stream_limit, random, monkeypatch, randrange=lambda _: 0)
 
     async def go() -> None:
         async with limit.hold_slot(owner), limit.hold_slot(owner):
