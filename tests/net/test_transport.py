@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.net import addresses
+from a2a_lambda.net import addresses, transport
 from a2a_lambda.net.addresses import Refused, Unresolved, is_public, resolve
 from a2a_lambda.net.transport import GuardedTransport
 from tests.conftest import replace_in
@@ -128,23 +128,24 @@ def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch)
 def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "1.1.1.1")]
     answer_lookups(monkeypatch, lambda *_, **__: found)
-    tried: list[str] = []
+    monkeypatch.setattr(transport, "CONNECT_SECONDS", 2.0)
+    tried: list[tuple[str, float]] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
-        tried.append(request.url.host)
+        tried.append((request.url.host, request.extensions["timeout"]["connect"]))
         if len(tried) == 1:
-            raise httpx2.ConnectError("no one there")
+            raise httpx2.ConnectTimeout("no one there")
         return httpx2.Response(200)
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
     guarded = GuardedTransport()
 
     async def go() -> None:
-        async with httpx2.AsyncClient(transport=guarded) as client:
+        async with httpx2.AsyncClient(transport=guarded, timeout=7.0) as client:
             await client.post("https://two.example.com/hook", content=b"x")
 
     asyncio.run(go())
-    assert tried == ["8.8.8.8", "1.1.1.1"]
+    assert tried == [("8.8.8.8", 2.0), ("1.1.1.1", 7.0)], "the last one may take all of the time"
 
 
 def test_a_slow_name_server_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,23 @@
 """Keys of issuers: what is believed, how often an issuer is asked, and what if it does not answer."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from joserfc import jwk
+from werkzeug import Response
 
-from a2a_lambda.access.tokens import issuer_keys
+from a2a_lambda.access.tokens import documents, issuer_keys
 from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import KeysUnavailable
+from a2a_lambda.errors import IssuerUnreachable, KeysUnavailable
 from a2a_lambda.store import items
 from a2a_lambda.store.issuer_copies import IssuerCopy
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
-from tests.helpers.clock import Clock
+from tests.helpers.clock import PATIENCE, Clock
 
 Json = Any
 
@@ -55,6 +57,28 @@ def test_several_keys_may_have_one_id(door: Door, provider: IdentityProvider, ki
     for key in signing:
         assert door.tokens.check(provider.token({"kid": kid}, key=key))
     assert door.refusal(provider.token({"kid": kid}, key=other)) == "signature"
+
+
+def test_an_issuer_that_sends_its_keys_too_slowly_is_given_up(
+    provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece comes in time, but all of them together would not."""
+    monkeypatch.setattr(documents, "DOCUMENTS_SECONDS", 0.5)
+    over = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(int(PATIENCE / 0.1)):
+            if over.wait(0.1):
+                return
+            yield b" "
+
+    provider.server.expect_request(f"{provider.path}/slow").respond_with_handler(lambda _: Response(pieces()))
+    provider.metadata["jwks_uri"] = f"{provider.url}/slow"
+    try:
+        with pytest.raises(IssuerUnreachable):
+            fetch_keys(provider.issuer(), allow_loopback=True)
+    finally:
+        over.set()
 
 
 @pytest.mark.parametrize(("kid", "kind"), [("same", "RSA"), (None, "RSA"), ("same", "EC")])
