@@ -24,14 +24,14 @@ def test_a_step_that_begins_late_in_a_branch_moves_once(
     moves = 0
     decide_retry = sdk_engine.decide_retry
 
-    def count_moves(retry: Any, once: bool, error: Exception, attempt: int) -> Any:
+    def count_moves(retry: Any, at_most_once: bool, error: Exception, attempt: int) -> Any:
         nonlocal moves
         if isinstance(error, OutOfTime):
             moves += 1
             if all(step.done() for step in list(first_runs[0].steps)):
                 # The other branch still has to end, which takes a busy machine more than a second.
                 return RetryDecision.retry(Duration(seconds=60))
-        return decide_retry(retry, once, error, attempt)
+        return decide_retry(retry, at_most_once, error, attempt)
 
     first_runs: list[RunState] = []
 

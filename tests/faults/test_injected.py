@@ -85,7 +85,7 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn whose first write was made, and whose answer never came, is no one's for so long."""
     for module in (head, intake, lease):
         monkeypatch.setattr(module, "LEASE_SECONDS", 2.0)
-    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)  # the same for a message that was written ahead
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)  # the same for a message that was written ahead
 
 
 @pytest.fixture(autouse=True)

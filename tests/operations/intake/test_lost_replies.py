@@ -63,7 +63,7 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
 ) -> None:
     """Before any of its writes: the question, the two pieces of the message, and the claim. Nothing
     of it stays, and no later reply meets it, whether that is as large or not."""
-    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.0)
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.0)
     for body in ("Bob" * 5_000, "Bob" * 200_000, "Bob"):
         asked = once.send("patient", key=f"ASK {body[:9]} {len(body)}")
         reply: Any = {"key": "REPLY", "taskId": asked["id"], "metadata": {}}
@@ -80,7 +80,7 @@ def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both wait for the process that is dead. The one that is faster then claims the turn."""
-    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)
     asked = once.send("patient", key="ASK")
     with dying_before_write(4, once.messages.store):
         once.send("", body="Ann" * 200_000, key="DEAD", taskId=asked["id"], metadata={})
@@ -118,7 +118,7 @@ def test_of_large_replies_at_once_one_is_the_reply(
         put(item, *condition)
 
     monkeypatch.setattr(table, "put", put_slowly)
-    monkeypatch.setattr(recovery, "REPLY_SECONDS", 100.0)
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 100.0)
 
     epoch = once.head(asked["id"]).with_new_epoch().epoch
 

@@ -179,7 +179,7 @@ def test_an_answer_counts_though_the_turn_of_another_one_was_stopped_meanwhile(
     once: Once, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The same question is open again."""
-    monkeypatch.setattr(recovery, "REPLY_SECONDS", 0.5)
+    monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)
     store = once.messages.store
     task = once.send("question", key="ASK", contextId=str(uuid.uuid4()))
     place: dict[str, Any] = {name: {"taskId": task["id"], "contextId": task["contextId"]}[name]}

@@ -65,26 +65,23 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch:
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     caps = StreamLimit(store, 1)
-    keep, renewals = store.slots.keep, 0
+    began_at, has_slept = clock.now, asyncio.Event()
+    before_renewals: list[set[int]] = []
 
-    def count(*arguments: Any) -> None:
-        nonlocal renewals
-        renewals += 1
-        keep(*arguments)
+    async def sleep(seconds: float) -> None:
+        """Pass the time, until the slot would have expired twice."""
+        if clock.now > began_at + 2 * SLOT_SECONDS:
+            has_slept.set()
+            await asyncio.Event().wait()
+        clock.now += seconds
+        before_renewals.append(store.slots.list(owner))
 
-    monkeypatch.setattr(store.slots, "keep", count)
-
-    monkeypatch.setattr(stream_limit, "SLOT_LOOK_SECONDS", 0.001)
+    replace_in(stream_limit, asyncio, monkeypatch, sleep=sleep)
 
     async def go() -> None:
         async with caps.hold_slot(owner):
-            for number in range(1, 7):
-                clock.now += 41
-                while renewals < number:
-                    await asyncio.sleep(0.001)
-            for _ in range(10):
-                await asyncio.sleep(0.001)
-            assert renewals == 6, "one in 40 s"
+            await has_slept.wait()
+            assert all(before_renewals), "never expired"
             with pytest.raises(TooManyStreams):
                 async with caps.hold_slot(owner):
                     pass
@@ -96,11 +93,11 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Lambda runs until the client reads, or the invocation ends."""
-    monkeypatch.setattr(stream_limit, "SLOT_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(stream_limit, "SLOT_RENEWAL_SECONDS", 0.01)
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     caps = StreamLimit(store, 1)
-    keep, is_renewed = store.slots.keep, asyncio.Event()
+    began_at, keep, is_renewed = clock.now, store.slots.keep, asyncio.Event()
 
     async def events() -> AsyncGenerator[bytes, None]:
         yield b"data: 1\n\n"
@@ -111,9 +108,10 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
     async def go() -> None:
         loop, is_blocked = asyncio.get_running_loop(), asyncio.Event()
 
-        def note(*arguments: Any) -> None:
-            keep(*arguments)
-            loop.call_soon_threadsafe(is_renewed.set)
+        def note(owner: str, number: int, holder: str, until: float) -> None:
+            keep(owner, number, holder, until)
+            if until > began_at + SLOT_SECONDS:
+                loop.call_soon_threadsafe(is_renewed.set)
 
         async def send(message: Any) -> None:
             if message.get("body"):

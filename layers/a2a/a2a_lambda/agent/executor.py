@@ -20,7 +20,7 @@ from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
 from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, snapshot
 from a2a_lambda.agent.turn import Turn
-from a2a_lambda.durable.engine import Suspended, error_beside_end
+from a2a_lambda.durable.engine import Suspended, error_besides_suspension
 from a2a_lambda.errors import AgentMistake, only_error
 
 LOOK_AHEAD_SECONDS = 0.005
@@ -260,7 +260,7 @@ async def _await(
             channel.post(Batch(outputs, last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
-            if suspension is not None and (other := error_beside_end(error)) is not None:
+            if suspension is not None and (other := error_besides_suspension(error)) is not None:
                 logger.warning("skill %s raised an error while it was suspended", turn.skill, exc_info=other)
             channel.post(suspension or error)
             if isinstance(error, asyncio.CancelledError):

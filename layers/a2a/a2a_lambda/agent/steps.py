@@ -33,7 +33,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
-    error_beside_end,
+    error_besides_suspension,
     labels_of,
 )
 from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
@@ -105,7 +105,7 @@ class Steps:
                 raise TypeError("retry must be a Retry, such as retry=Retry(attempts=5)")
             call = partial(_run_step, name, function, args, kwargs)
             with engine.keys.hold(name):
-                result = await engine.step(name, call, retry, once=at_most_once)
+                result = await engine.step(name, call, retry, at_most_once=at_most_once)
             return StepOutcome.value_of(result)
 
         return self._register("step", name, run, lambda value: StepOutcome.restore(value, function))
@@ -300,7 +300,7 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             if engine.suspension is None:
                 raise
             # A TaskGroup has put the suspension into a group, or a `finally` has replaced it.
-            if (other := error_beside_end(error)) is not None:
+            if (other := error_besides_suspension(error)) is not None:
                 logger.warning("a branch raised an error while it was suspended", exc_info=other)
             raise engine.suspension from None
         value = to_jsonable_python(result)

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """What a deployment has besides the processes that answer requests.
+    """Dispatches stored turns, and asks about and stops their executions.
 
     queue: the worker's; None = there is no worker. executions: None = there is no durable function.
     Every method except `try_dispatch` raises StoreError if AWS does not answer.
@@ -30,7 +30,7 @@ class Dispatcher:
         self.has_executions = executions is not None
 
     async def dispatch(self, head: Head) -> str:
-        """Queue a turn for the worker; or start its execution, or wake it. Returns the execution's ARN, or ""
+        """Queue a turn for the worker, or start or wake its execution. Returns the execution's ARN, or ""
         if it is not known. A turn of a request is not dispatched."""
         if head.place is Place.WORKER:
             assert self._queue is not None

@@ -66,7 +66,7 @@ class EarlierRuns:
 
 
 MakeEngine = Callable[[EarlierRuns, Callable[[str], str]], Engine]
-"""Makes the engine of a run. It gets what makes the URL of a wait, too."""
+"""Makes the engine of a run from what earlier runs left, and a function that makes the URL of a wait."""
 
 
 class ExecutionWorker:

@@ -5,8 +5,8 @@ an agent with `background: true`, or a      WORKER, if the deployment has one
 send with `returnImmediately`
 else                                        REQUEST
 
-A turn that runs in its request needs the agent here, so the message waits for the agent's import, for
-IMPORT_WAIT_SECONDS at most. If the import fails by then, nothing has been stored.
+A turn that runs in its request needs the agent here, so the message waits for the agent's import: see
+IMPORT_WAIT_SECONDS.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
 
 IMPORT_WAIT_SECONDS = 2.0
-"""Seconds for which a message waits for its agent's import, before its turn is claimed. If the import fails
+"""Seconds for which a message waits for its agent's import, before anything is stored. If the import fails
 by then, the message is refused and nothing has changed. After that the turn waits, and the client gets
 keep-alives."""
 
@@ -58,8 +58,6 @@ class Placement:
         wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)
         if wants_worker and self._dispatcher.has_worker:
             return Place.WORKER
-        # Only a turn that runs here needs the agent here. A short wait turns a broken agent into a clear
-        # refusal, before anything is stored.
         loading = self._agents.start(call.scope.agent)
         if not loading.done():
             await asyncio.wait({asyncio.wrap_future(loading)}, timeout=IMPORT_WAIT_SECONDS)

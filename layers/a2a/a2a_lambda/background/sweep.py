@@ -33,7 +33,7 @@ turn has waited so far: a backlog does not grow by itself."""
 MAX_REQUEUE_MINUTES = int(QUEUED_TURN_SECONDS) // 60 // 2
 """Minutes after which a waiting turn is queued again at the latest: before SQS deletes its last message."""
 
-QUEUE_MINUTES = 2
+SWEEP_HOLD_MINUTES = 2
 """Minutes for which a sweep has a turn to itself while it queues it."""
 
 logger = logging.getLogger(__name__)
@@ -90,9 +90,11 @@ class Sweep:
         execution, now = execution_of(head), self._store.clock()
         # Wake first, then ask: the usual reason is a lost wake, and a second one does no harm.
         arn = await self._dispatcher.dispatch(head)
-        is_gone = bool(arn) and not await self._dispatcher.is_running(arn)
-        if is_gone or not self._dispatcher.has_executions:
-            await give_up(self._store, head)
+        if not self._dispatcher.has_executions:
+            await give_up(self._store, head, "this deployment has no durable function")
+            return
+        if arn and not await self._dispatcher.is_running(arn):
+            await give_up(self._store, head, "its execution is gone")
             return
         is_late = 0 < execution.until <= now
         is_waiting = head.is_asleep and not is_late
@@ -104,14 +106,17 @@ class Sweep:
         minute = int(now) // 60  # a sweep may last longer
         age = now - unix_time(head.status["timestamp"])
         is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
-        if head.attempts >= TURN_ATTEMPTS or (not is_dead and age > QUEUED_TURN_SECONDS):
-            await give_up(self._store, head)
+        if head.attempts >= TURN_ATTEMPTS:
+            await give_up(self._store, head, f"its turn was started {head.attempts} times")
+            return
+        if not is_dead and age > QUEUED_TURN_SECONDS:
+            await give_up(self._store, head, "it waited for longer than SQS keeps its message")
             return
         # The first write keeps away a sweep that runs beside this one, which would queue the turn, too. If
         # this one dies before the queue has the turn, the task is due again soon.
         new_status = make_status(TaskState.SUBMITTED, now) if is_dead else head.status
         head = await threads.run(
-            self._store.update_head, replace(head, due=minute + QUEUE_MINUTES, status=new_status)
+            self._store.update_head, replace(head, due=minute + SWEEP_HOLD_MINUTES, status=new_status)
         )
         await self._dispatcher.dispatch(head)
         pause = min(max(REQUEUE_MINUTES, int(age) // 60), MAX_REQUEUE_MINUTES)

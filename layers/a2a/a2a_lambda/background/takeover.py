@@ -75,8 +75,11 @@ async def take(
     attempts: number of times that the turn is started before it fails for good.
     """
     while (head := await load()) is not None:
-        if head.attempts >= attempts or head.scope.agent not in agents:
-            await give_up(store, head)
+        if head.attempts >= attempts:
+            await give_up(store, head, f"its turn was started {head.attempts} times")
+            return None
+        if head.scope.agent not in agents:
+            await give_up(store, head, "this deployment has no such agent")
             return None
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.
         with suppress(Conflict):
@@ -92,7 +95,7 @@ async def take(
             pairs = await threads.run(store.get_events, head)
             events = events_of_turn([event for _, event in pairs], head.turn_id)
             if not events:  # a table that was restored from a backup may have a head without its entries
-                await give_up(store, head.as_lost())
+                await give_up(store, head.as_lost(), "the log lacks its message")
                 return None
             telemetry.bind(context_id=head.context_id, version=head.wire_name)
             sequence = max(pairs[-1][0], head.sequence)
@@ -100,9 +103,9 @@ async def take(
     return None
 
 
-async def give_up(store: Store, head: Head) -> None:
-    """End a turn as failed, unless its task changes meanwhile."""
-    logger.warning("gave up on task %s after %d attempts", head.task_id, head.attempts)
+async def give_up(store: Store, head: Head, reason: str) -> None:
+    """End a turn as failed, unless its task changes meanwhile. reason: why, for the log."""
+    logger.warning("gave up on task %s: %s", head.task_id, reason)
     try:
         await end_task(store, head, lost_status(store, head, GIVEN_UP))
     except Conflict:

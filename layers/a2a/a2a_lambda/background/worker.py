@@ -65,7 +65,7 @@ class Worker:
         """End a turn whose message is a dead letter."""
         head = await self._load(turn)
         if head is not None:
-            await takeover.give_up(self._store, head)
+            await takeover.give_up(self._store, head, "its message is a dead letter")
 
     async def _load(self, turn: TurnReference) -> Head | None:
         """Head of the task, if this turn of it waits for a run of the worker."""

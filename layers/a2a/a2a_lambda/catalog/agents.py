@@ -30,11 +30,11 @@ LOCAL_RETRY_SECONDS = 1.0
 
 WARM_UP_START_SECONDS = 2.0
 """Seconds of Lambda's initialization in which imports may begin. An import that begins later would make
-every cold start slow, also those for other agents."""
+every cold start slow, including those for other agents."""
 
 WARM_UP_AGENTS = 10
-"""Most agents that are imported during the initialization, because a container serves only a few of very
-many."""
+"""Largest number of agents that are imported during the initialization, because of very many a container
+serves only a few."""
 
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
@@ -58,7 +58,8 @@ logger = logging.getLogger(__name__)
 class Agents(Mapping[str, Profile]):
     """Profiles by name, the default agent first; and the agents themselves, when a turn needs them.
 
-    default: name of the agent that answers at the root; "" if the cards do not say which one does.
+    default: name of the agent that answers at the root, even if its card cannot be read; "" if the cards do
+        not say which one does.
     shows_reasons: whether a client may read why an agent is not available, as in development.
     """
 
@@ -91,8 +92,8 @@ class Agents(Mapping[str, Profile]):
         Raises ConfigurationError.
         """
         profiles = {profile.name: profile for profile in read_manifest(manifest)}
-        _check_names(names, profiles, folder)
-        selection = [profile for name, profile in profiles.items() if not names or name in names]
+        served_names = _select_names(names, profiles, folder)
+        selection = [profile for name, profile in profiles.items() if name in served_names]
         return cls(_default_first(selection, folder, names), folder)
 
     @classmethod
@@ -164,8 +165,6 @@ class Agents(Mapping[str, Profile]):
         """Begin to import an agent, unless that has happened. `agent_of` has its result."""
         with self._lock:
             loading = self._loading.get(name)
-            # A failed import is tried again after a while: it may have failed because of a service that was
-            # down.
             pause = LOCAL_RETRY_SECONDS if self._shows_reasons else IMPORT_RETRY_SECONDS
             is_stale = name in self._failed and time.monotonic() - self._failed[name] > pause
             if loading is not None and not is_stale:
@@ -254,13 +253,14 @@ def read_cards(folder: Path, names: Sequence[str] = ()) -> tuple[dict[str, Card]
     from a2a_lambda.agent.card_file import read_card
 
     paths = {path.parent.name: path for path in sorted(folder.glob("*/card.yaml"))}
-    reasons = {name: reason for name, reason in _misnamed_cards(folder).items() if not names or name in names}
-    _check_names(names, [*paths, *reasons], folder)
-    if not paths and not reasons:
+    misnamed_cards = _misnamed_cards(folder)
+    served_names = _select_names(names, [*paths, *misnamed_cards], folder)
+    if not served_names:
         raise ConfigurationError(f"{folder}: {NO_AGENT}")
+    reasons = {name: reason for name, reason in misnamed_cards.items() if name in served_names}
     cards: dict[str, Card] = {}
     for name, path in paths.items():
-        if names and name not in names:
+        if name not in served_names:
             continue
         try:
             cards[name] = read_card(path)
@@ -296,12 +296,12 @@ def _default_candidates(cards: Mapping[str, Card], names: Sequence[str]) -> list
 def check_all(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
     = all. Raises ConfigurationError for anything that is wrong with any of them."""
-    misnamed_cards = _misnamed_cards(folder)
-    if reasons := [reason for name, reason in misnamed_cards.items() if not names or name in names]:
-        raise ConfigurationError("\n".join(reasons))
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
-    _check_names(names, [place.name for place in places], folder)
-    profiles = [Agent.load(place).profile for place in places if not names or place.name in names]
+    misnamed_cards = _misnamed_cards(folder)
+    served_names = _select_names(names, [*(place.name for place in places), *misnamed_cards], folder)
+    if reasons := [reason for name, reason in misnamed_cards.items() if name in served_names]:
+        raise ConfigurationError("\n".join(reasons))
+    profiles = [Agent.load(place).profile for place in places if place.name in served_names]
     return _default_first(profiles, folder, names)
 
 
@@ -319,9 +319,11 @@ def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] =
     return sorted(profiles, key=lambda profile: profile.name != candidates[0])
 
 
-def _check_names(names: Collection[str], choices: Collection[str], folder: Path) -> None:
+def _select_names(names: Collection[str], choices: Collection[str], folder: Path) -> Collection[str]:
+    """Names of the agents to serve. names: those that the operator has named; empty = all of the choices."""
     for name in names:
         if name not in choices:
             raise ConfigurationError(
                 f"there is no agent {name!r} in {folder}. Agents: {', '.join(choices) or 'none'}"
             )
+    return names or choices

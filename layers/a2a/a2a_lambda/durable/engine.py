@@ -115,7 +115,7 @@ def branch_order(wait: Wait) -> list[str]:
 
 
 class Suspended(BaseException):
-    """The turn is suspended: the skill must end now, and runs again later. It is no Exception, so that
+    """The turn is suspended: the skill must end now, and runs again later. It is not an Exception, so that
     `except Exception` in a skill does not catch it.
 
     waits: those that are open, in the order of their branches. until: Unix time at which the turn continues
@@ -128,10 +128,11 @@ class Suspended(BaseException):
         self.until = until
 
 
-def error_beside_end(error: BaseException) -> BaseException | None:
-    """What an error is, or has in its group, besides what suspends, cancels or closes the code.
+def error_besides_suspension(error: BaseException) -> BaseException | None:
+    """The error without what suspends, cancels or closes the code: itself, the rest of its group, or None.
 
-    If suspended code raised it, log it now: it is raised again only if the turn continues.
+    What suspended code raises besides must be logged at once, because it is raised again only if the turn
+    continues.
     """
     ends = (Suspended, asyncio.CancelledError, GeneratorExit)
     if isinstance(error, BaseExceptionGroup):  # a TaskGroup makes one
@@ -211,9 +212,9 @@ class DurableOperation(Generic[Result]):
 
 
 def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:
-    """What each branch of `parallel` is, for as much as shows from outside: an operation by its name, a
-    function by its own, and by the texts and whole numbers that `partial`, or the defaults of a lambda, give
-    it. With other branches, or with the same in another order, a replay would give them each other's
+    """A label for each branch of `parallel`, from what can be seen without running it: an operation's name,
+    or a function's, with the texts and whole numbers that `partial`, or the defaults of a lambda, give it.
+    With other branches, or with the same in another order, a replay would give them each other's
     results."""
     labels: list[str] = []
     for branch in branches:
@@ -249,10 +250,10 @@ class Engine(Protocol):
         """How the turn was suspended in this run. It stays so, even if the skill does not end."""
 
     async def step(
-        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, at_most_once: bool
     ) -> bytes:
-        """Outcome of a step, as JSON: see `StepOutcome`, which also holds a SkillError of the step. once: the
-        step is not started again, whatever ended it. Raises StepFailed."""
+        """Outcome of a step, as JSON: see `StepOutcome`, which also holds a SkillError of the step.
+        at_most_once: the step is not started again, whatever ended it. Raises StepFailed."""
 
     async def sleep(self, name: str, seconds: int) -> None: ...
 

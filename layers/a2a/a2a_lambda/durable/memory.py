@@ -92,11 +92,11 @@ class MemoryEngine:
             raise CodeChanged(f"it ended where the earlier run had the {operations[self._next]}")
 
     async def step(
-        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, at_most_once: bool
     ) -> bytes:
         await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
         if (operation := self._replay("step", name)) is None:
-            result = await _try_step(name, call, Retry(attempts=1) if once else retry)
+            result = await _try_step(name, call, Retry(attempts=1) if at_most_once else retry)
             operation = self._keep("step", name, result)
         kept_result: bytes = operation.result()
         return kept_result

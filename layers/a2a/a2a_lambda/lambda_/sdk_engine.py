@@ -179,12 +179,14 @@ class OperationThread:
         return result
 
     async def step(
-        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, once: bool
+        self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, at_most_once: bool
     ) -> bytes:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        semantics = StepSemantics.AT_MOST_ONCE_PER_RETRY if once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
+        semantics = (
+            StepSemantics.AT_MOST_ONCE_PER_RETRY if at_most_once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
+        )
         config = StepConfig(
-            retry_strategy=partial(decide_retry, retry, once),
+            retry_strategy=partial(decide_retry, retry, at_most_once),
             step_semantics=semantics,
             serdes=PassThroughSerDes(),
         )
@@ -215,7 +217,7 @@ class OperationThread:
             try:
                 return future.result(self._run.time_left).decode()
             except CancelledError:
-                if self._run.is_canceled and not once:
+                if self._run.is_canceled and not at_most_once:
                     raise OutOfTime from None
                 raise InterruptedError(f"step {name!r} was canceled") from None
             except FutureTimeout:
@@ -355,10 +357,10 @@ def _submit(
     return context.copy().run(asyncio.run_coroutine_threadsafe, run(), loop)
 
 
-def decide_retry(retry: Retry, once: bool, error: Exception, attempt: int) -> RetryDecision:
+def decide_retry(retry: Retry, at_most_once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
         return RetryDecision.retry(Duration(seconds=1))
-    pause = None if once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
+    pause = None if at_most_once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
     if pause is None:
         return RetryDecision.no_retry()
     return RetryDecision.retry(Duration(seconds=max(1, int(pause))))

@@ -133,7 +133,10 @@ class Intake:
         candidates = [head for head in heads if self.own_tasks.repeats(call.request, head.requests)]
         candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
-            raise UnsupportedOperation("a task in this conversation is paused until it asks or ends")
+            raise UnsupportedOperation(
+                "a task in this conversation is paused: send the message when it asks or has ended, or leave"
+                " contextId out"
+            )
         return candidates[0] if candidates else None
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
@@ -211,14 +214,21 @@ class Intake:
             # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
-                raise UnsupportedOperation("the task has ended and accepts no messages")
+                raise UnsupportedOperation(
+                    "the task has ended and accepts no messages: leave taskId out to start another one"
+                )
             # What was an answer to one question must not become the answer to the next one.
             if question and head.open_question != question:
-                raise UnsupportedOperation("the question is closed: it was answered, or its time is up")
+                raise UnsupportedOperation(
+                    "the question is closed: it was answered, or its time is up. Get the task to see what it"
+                    " asks now"
+                )
             question = head.open_question
             wait = head.message_wait
             if head.is_asleep and wait is None:
-                raise UnsupportedOperation("the task is paused or waiting for another system")
+                raise UnsupportedOperation(
+                    "the task is paused or waiting for another system: wait until it asks"
+                )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
                 deadline = wait_end if call.deadline is None else min(call.deadline, wait_end)
@@ -227,7 +237,9 @@ class Intake:
                 if head.is_stopped or head.is_asleep:
                     continue
             if wait is None and not head.is_stopped:
-                raise UnsupportedOperation("the task is still running and accepts no messages")
+                raise UnsupportedOperation(
+                    "the task is still running and accepts no messages: wait until it asks"
+                )
             try:
                 if wait is not None:
                     return await self._reply(call, request, head, wait)

@@ -4,8 +4,9 @@ The list comes from an index, which is eventually consistent and knows the statu
 tasks are then read as they are now. `totalSize` needs a count of the list. It is made for the first page, and
 the page token carries it to the others.
 
-A page ends early if it is as large as an answer should be, or if too many tasks had to be read for it. Then
-`totalSize` is a lower bound, too: no list takes longer because its owner has a million tasks.
+A page ends early if it is as large as an answer should be, or if too many tasks had to be read for it.
+`totalSize` counts the matches among the owner's newest tasks only: no list takes longer because its owner has
+a million tasks.
 """
 
 import asyncio

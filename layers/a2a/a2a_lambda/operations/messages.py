@@ -84,8 +84,8 @@ class Messages:
         """Run a turn here, or dispatch it, and answer when it has ended or asks a question; at once, if the
         client does not wait for a dispatched turn.
 
-        A send that takes long holds a slot of its owner, as a stream does. If there is none, a turn that runs
-        here ends, and of a turn that runs elsewhere the answer is the task as it is.
+        A send that takes long holds a slot of its owner, as a stream does. If none is free, a turn that runs
+        here is ended, and a send whose turn runs elsewhere is answered with the task as it is.
         Raises what `Intake.start` and `stream` raise, and TooManyStreams.
         """
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
@@ -121,8 +121,7 @@ class Messages:
     async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
         """Run a turn as `send` does, and stream it: the task first, its closing status last.
 
-        Raises what `Intake.start` raises, and ContentTypeNotSupported, ExtensionSupportRequired and
-        PushNotificationNotSupported if the agent's card says so.
+        Raises what `Intake.start` raises, and what `_check` and `receive` raise.
         """
         await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
@@ -177,7 +176,9 @@ class Messages:
         return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
 
     async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
-        """Raises if the agent's card, or the policy for webhooks, forbids the message."""
+        """Raises InvalidParams for a URL that is too long, or a webhook that must not be called; and
+        ContentTypeNotSupported, ExtensionSupportRequired or PushNotificationNotSupported if the card says so.
+        """
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
         for index, part in enumerate(message["parts"]):

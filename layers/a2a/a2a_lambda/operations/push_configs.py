@@ -49,7 +49,7 @@ def with_ids(
 def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
     """The head that names the push notification config in a request. Raises InvalidParams."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
-    return head if config is None else with_ids(head, config, push_config_id(call, head, config))[1]
+    return head if config is None else with_ids(head, config, default_config_id(call, head, config))[1]
 
 
 async def store_push_config(
@@ -63,22 +63,22 @@ async def store_push_config(
     # cursor, because the webhook must also get what happened in between.
     head = started.head
     cursor = None if isinstance(started, Repeat) else Cursor(head.sequence, 0, head.state)
-    full_config, _ = with_ids(head, config, push_config_id(call, head, config))
+    full_config, _ = with_ids(head, config, default_config_id(call, head, config))
     if full_config["id"] in head.push_config_ids:
         push = PushRegistration(full_config, call.wire_name, cursor)
         await threads.run(store.put_push_config, head, push)
 
 
-def push_config_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
+def default_config_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
     """Id of a config that came in a message without one. A client may send it with each message of a task,
     with a new token each time, and gets each notification once."""
     return call.push_config_id or config_id_of(head.task_id, config["url"])
 
 
-def _config_id(head: Head, request: PushConfigRequest) -> str:
+def _requested_id(head: Head, request: PushConfigRequest) -> str:
     """Id of the config that a request names, or ""."""
     config_id = request.get("id", "")
-    # Other servers give a config that came without an id the task's id, and their clients ask for it so.
+    # Other servers give a config that came without an id the task's id, and their clients ask for it by it.
     is_default = config_id == head.task_id and config_id not in head.push_config_ids
     return head.push_config_ids[0] if is_default and len(head.push_config_ids) == 1 else config_id
 
@@ -120,7 +120,7 @@ class PushConfigs:
         first."""
         head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
         ids = head.push_config_ids
-        config_id = _config_id(head, request) or (default_id if default_id in ids else next(iter(ids), ""))
+        config_id = _requested_id(head, request) or (default_id if default_id in ids else next(iter(ids), ""))
         push = None
         if config_id in head.push_config_ids:
             push = await threads.run(self._store.get_push_config, scope, head.task_id, config_id)
@@ -144,7 +144,7 @@ class PushConfigs:
         """Delete a config. It is not an error if there is none."""
         while True:
             head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-            config_id = _config_id(head, request)
+            config_id = _requested_id(head, request)
             if config_id not in head.push_config_ids:
                 return
             ids = tuple(name for name in head.push_config_ids if name != config_id)

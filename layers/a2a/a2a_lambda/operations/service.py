@@ -107,8 +107,9 @@ class Service:
         """Events of a task: the task as it is, then each later event. With `after`: only the events after
         that sequence number.
 
-        needs_running: see `Wire.subscribe_needs_running`. A task that has ended is refused, and one that
-            waits for input is followed for ANSWER_WAIT_SECONDS. Raises TaskNotFound, UnsupportedOperation.
+        needs_running: see `Wire.subscribe_needs_running`. A task that has ended is refused, unless `after`
+            is given, and one that waits for input is followed for ANSWER_WAIT_SECONDS. Raises TaskNotFound,
+            UnsupportedOperation.
         """
         head = await self._load(scope, task_id)
         if needs_running and head.state in TERMINAL and after is None:

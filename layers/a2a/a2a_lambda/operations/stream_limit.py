@@ -20,9 +20,6 @@ SLOT_SECONDS = 90.0
 
 SLOT_RENEWAL_SECONDS = 40.0
 
-SLOT_LOOK_SECONDS = 10.0
-"""Seconds between looks at whether it is time to renew a slot."""
-
 RANDOM_TRIES = 2
 """Slots that are tried at random, before the free ones are looked up."""
 
@@ -33,27 +30,17 @@ class Slot:
     def __init__(self, store: Store, owner: str, number: int, holder: str) -> None:
         self._store = store
         self._owner, self._number, self._holder = owner, number, holder
-        self._renewed_at = store.clock()
-
-    async def renew(self) -> None:
-        """Renew the slot, if it is time to."""
-        now = self._store.clock()
-        if now - self._renewed_at < SLOT_RENEWAL_SECONDS:
-            return
-        self._renewed_at = now
-        with suppress(StoreError):
-            await threads.run(
-                self._store.slots.keep, self._owner, self._number, self._holder, now + SLOT_SECONDS
-            )
 
     async def renew_until_canceled(self) -> None:
-        """Renew the slot, also while its client reads nothing."""
+        """Renew the slot every SLOT_RENEWAL_SECONDS, even while its client reads nothing."""
         while True:
-            await asyncio.sleep(SLOT_LOOK_SECONDS)
-            await self.renew()
+            await asyncio.sleep(SLOT_RENEWAL_SECONDS)
+            until = self._store.clock() + SLOT_SECONDS
+            with suppress(StoreError):  # the next renewal may still come in time
+                await threads.run(self._store.slots.keep, self._owner, self._number, self._holder, until)
 
     async def release(self) -> None:
-        """Release the slot, even if the caller is cancelled meanwhile."""
+        """Release the slot, even if the caller is canceled meanwhile."""
 
         async def free() -> None:
             with suppress(StoreError):  # then it expires
@@ -109,4 +96,7 @@ class StreamLimit:
             number = random.choice(sorted(free_slots))  # noqa: S311
             if await threads.run(self._store.slots.take, owner, number, holder, until):
                 return number
-        raise TooManyStreams(f"an owner may have at most {self._limit} streams and long sends at once")
+        raise TooManyStreams(
+            f"an owner may have at most {self._limit} streams and long sends at once: end one, or try again"
+            " later"
+        )

@@ -81,7 +81,7 @@ class Triggers:
 
     async def run_schedules(self) -> int:
         """Start what is due since each schedule's last look; returns the number of times that were due.
-        Raises StoreError after all were tried; then the next look tries those again that it stopped."""
+        Raises StoreError after all were tried, so that the next look tries the failed ones again."""
         now = self._store.clock()
         count, failure = 0, None
         for entry in self:
@@ -91,8 +91,8 @@ class Triggers:
             except StoreError as error:
                 failure = error
             except Exception as error:
-                # One schedule must not hold up the others, and a later look cannot help. What is wrong with
-                # the message is wrong with the card, and no client's text.
+                # One schedule must not hold up the others, and a later look cannot help. InvalidParams
+                # quotes the card, not a client, so its text may be logged.
                 reason = str(error) if isinstance(error, InvalidParams) else safe_text(error)
                 logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, reason)
                 try:
@@ -146,7 +146,7 @@ class Triggers:
 
     async def start_event(self, fields: Json) -> str:
         """Start the turn of an event; returns the id of its task. Raises ConfigurationError for fields that
-        are no StartEvent, RouteNotFound for an unknown agent, and what `Messages.send` raises."""
+        do not form a StartEvent, RouteNotFound for an unknown agent, and what `Messages.send` raises."""
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:

@@ -57,6 +57,6 @@ class Waits:
                 if ("wait", token.key, "ended") in notices or token.key in replies_in(events, head.turn_id):
                     raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
-                raise NotWaiting("the turn is not waiting for this reply now")
+                raise NotWaiting("the turn is not waiting for this reply now: send it again in a minute")
             await asyncio.sleep(WAIT_POLL_SECONDS)
         await self._dispatcher.try_dispatch(head)

@@ -19,7 +19,7 @@ class CallContext:
     takes_message: the answer may be a message instead of a task.
     url: base URL of the deployment, as the client called it.
     modes: output modes that the caller's protocol asks for, beside those that the client accepts.
-    push_config_id: id for a push notification config that the client sent without one; "" = a new id.
+    push_config_id: id for a push notification config that the client sent without one; see `Wire`.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
     """
 

@@ -26,7 +26,7 @@ KEPT_EXCHANGES = 10
 """Questions of a durable turn, with their replies, that a context keeps: the last ones."""
 
 KEPT_TURNS = 40
-"""Turns that a context knows. One that runs again after so many others have ended counts twice."""
+"""Turns that a context knows. One that runs again after this many others have ended counts twice."""
 
 
 @dataclass(frozen=True, slots=True)

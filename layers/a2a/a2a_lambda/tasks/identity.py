@@ -12,7 +12,7 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json
 
 KEPT_REQUESTS = 8
-"""Requests that a head, besides the one that made its task, or a context remembers."""
+"""Requests that a context remembers, or a head besides the one that made its task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ class KnownRequest(TypedDict):
 
 
 def context_of_task(task_id: str) -> str:
-    """Id of the conversation of a task whose id the client has chosen without naming a conversation. It
-    outlives the task, which expires counted from its first message."""
+    """Id of the conversation of a task whose id the client has chosen without naming a conversation. The
+    conversation outlives the task, whose expiry is counted from its first message."""
     return _uuid(f"{task_id}#context")
 
 

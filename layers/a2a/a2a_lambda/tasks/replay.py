@@ -1,8 +1,8 @@
 """What the log has of a turn that runs again: its replies, its notices, and which of its outputs are new.
 
 A durable skill runs again from its beginning and outputs again what it has output before. Each stored event
-of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay passes
-over as many events, and their digest must be the same.
+of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay skips
+that many events, and their digest must match.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ NoticeKey = tuple[str, str, str]
 
 
 def events_of_turn(events: Sequence[Event], turn_id: str) -> Sequence[Event]:
-    """The events from the message that began a turn, which is no reply within it; empty if the log does not
-    have that message."""
+    """The events from the message that began a turn, which is not a reply within it; empty if the log does
+    not have that message."""
     for index, event in enumerate(events):
         options = event.get("options")
         if options is not None and options["turn"] == turn_id and "answers" not in options:

@@ -24,7 +24,7 @@ REPLY_POLL_SECONDS = 0.2
 """Seconds between looks at a task whose reply is being stored."""
 
 EXECUTION_LOOK_SECONDS = 86_400.0
-"""Most seconds until the sweep checks whether the execution of a suspended turn is still there."""
+"""Seconds after which, at the latest, the sweep checks whether a suspended turn still has its execution."""
 
 
 def new_execution(url: str) -> Execution:

@@ -27,7 +27,7 @@ class Audience:
     """Events on their way to a client.
 
     unread_limit: events that may wait for the client; None = any number.
-    was_dropped: the client read too slowly, and the end of the events was not published to it.
+    was_dropped: the client gets no more events, because it read too slowly, or had not begun to read.
     first_event_seconds: time from the invocation to the first event; None = there was no event.
     """
 

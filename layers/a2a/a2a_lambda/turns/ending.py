@@ -136,7 +136,7 @@ class Ending:
             await self._journal.flush()
             pairs = ()
         last_sequence = self._journal.sequence + len(pairs)
-        # A client that knows the task, because it continues it, gets the task, and finds it in its list.
+        # A client that continues a task knows it already, so it gets the task, which stays in its list.
         is_first_turn = self._claim.old_status is None
         is_message_only = self._builder.message_only and self._claim.takes_message and is_first_turn
 

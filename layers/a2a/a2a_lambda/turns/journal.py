@@ -13,10 +13,10 @@ from a2a_lambda.tasks.event_log import Numbered, coalesce
 from a2a_lambda.turns.lease import Lease
 
 FLUSH_SECONDS = 0.25
-"""Seconds after which pending events are stored, when another event comes. Later in a run it is a
-FLUSH_PART of the run's time, and at most SLOWEST_FLUSH_SECONDS: long streams cost fewer writes."""
+"""Seconds after which pending events are stored, when another event comes. In a long run they grow to
+FLUSH_FRACTION of the run's time, but to no more than SLOWEST_FLUSH_SECONDS, so that it costs fewer writes."""
 
-FLUSH_PART = 1 / 20
+FLUSH_FRACTION = 1 / 20
 
 SLOWEST_FLUSH_SECONDS = 1.0
 
@@ -135,7 +135,7 @@ class Journal:
 
     def _is_late(self) -> bool:
         now = asyncio.get_running_loop().time()
-        pause = max(FLUSH_SECONDS, min((now - self._began_at) * FLUSH_PART, SLOWEST_FLUSH_SECONDS))
+        pause = max(FLUSH_SECONDS, min((now - self._began_at) * FLUSH_FRACTION, SLOWEST_FLUSH_SECONDS))
         return now - self._flushed_at >= pause
 
     async def wait_for_flush(self) -> None:

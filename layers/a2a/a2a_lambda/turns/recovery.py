@@ -14,9 +14,14 @@ from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
-from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, REPLY_SECONDS
 
 logger = logging.getLogger(__name__)
+
+CLAIM_SECONDS = 10.0
+"""Seconds in which a process that has written a message ahead must claim its turn. Then it counts as dead."""
+
+CLAIM_POLL_SECONDS = 0.2
+"""Seconds between looks at the task meanwhile."""
 
 LOST = "This turn was lost before it ended; send the message again."
 
@@ -53,16 +58,16 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
 
 async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> Head:
     """The head after another process has claimed the turn of a message that it wrote ahead of this head. If
-    it does not do so within REPLY_SECONDS, it counts as dead: the head gets the next epoch, in which its
+    it does not do so within CLAIM_SECONDS, it counts as dead: the head gets the next epoch, in which its
     message is not in the way.
 
     deadline: a `time.monotonic()` value. Raises Conflict if it is over.
     """
-    give_up_at = time.monotonic() + REPLY_SECONDS
+    give_up_at = time.monotonic() + CLAIM_SECONDS
     while time.monotonic() < give_up_at:
-        if deadline is not None and time.monotonic() + REPLY_POLL_SECONDS >= deadline:
+        if deadline is not None and time.monotonic() + CLAIM_POLL_SECONDS >= deadline:
             raise Conflict(head)
-        await asyncio.sleep(REPLY_POLL_SECONDS)
+        await asyncio.sleep(CLAIM_POLL_SECONDS)
         current_head = await load_live_head(store, head.scope, head.task_id)
         if current_head.version != head.version:
             return current_head

@@ -55,8 +55,8 @@ logger = logging.getLogger(__name__)
 class Run:
     """A turn that this process has claimed.
 
-    audience: the client that reads the events of the turn. Its last event is the closing status. There is
-        none if the run `has_diverged`, or the client was dropped.
+    audience: the client that reads the events of the turn. Its last event is the closing status, unless the
+        run `has_diverged` or the client was dropped.
     has_diverged: what was published is not what is stored. Usually another process has ended the task.
     suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
@@ -310,14 +310,14 @@ class Run:
 
 
 async def wait_for_turns() -> None:
-    """Wait until every turn of this process has ended, also those whose client has left."""
+    """Wait until every turn of this process has ended, including those whose client has left."""
     while _running:
         await asyncio.wait(_running)
 
 
 async def stop_turns(reason: str, *, after: float) -> None:
-    """Stop the turns of this event loop that have not ended after so many seconds, as `Run.stop` does, and
-    wait until they have."""
+    """Stop the turns of this event loop that have not ended within some seconds, as `Run.stop` does, and wait
+    until they have. after: the seconds."""
     loop = asyncio.get_running_loop()
     runs = {task: run for task, run in list(_running.items()) if task.get_loop() is loop}
     pending = (await asyncio.wait(runs, timeout=after))[1] if runs else set()

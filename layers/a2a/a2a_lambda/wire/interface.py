@@ -47,14 +47,15 @@ class Wire:
     names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
         time.
     answers_with_messages: its clients take a message instead of a task as the answer to a send.
-    subscribe_needs_running: a task that has ended refuses a subscription, and the stream of a task that
-        waits for input stays open until the answer.
+    subscribe_needs_running: a task that has ended refuses a subscription without Last-Event-ID, and the
+        stream of a task that waits for input stays open for a while, because it may be answered.
     stream_errors_as_events: an error before the first event is sent as an event: clients of 0.x cannot
         read another body.
     sends_version: a client sends A2A-Version.
     replaces_artifacts: in a stream, an artifact with `append: false` replaces the one before.
     push_config_id: id for a push notification config that a client sends without one. A task has one such
-        config, and the next one replaces it. "" = each config gets a new id.
+        config, and the next one replaces it. "" = the kit makes one: for a config in a message from its task
+        and URL, so that a repeated one replaces it; otherwise a new one.
     no_extended_card: raised if the agent has none.
     """
 
