@@ -195,6 +195,9 @@ def test_a_callers_wish_to_be_recorded_counts_for_our_share(monkeypatch: pytest.
     for luck, flag in ((0.29, "01"), (0.31, "00")):
         monkeypatch.setattr(random, "random", lambda luck=luck: luck)
         assert tracing.limit_share(wish, 0.3)["traceparent"][-2:] == flag
+    for flags, limited in (("03", "02"), ("ff", "fe"), ("01-later", "00-later"), ("02", "02"), ("x1", "x1")):
+        parent = TRACEPARENT[:-2] + flags
+        assert tracing.limit_share({"traceparent": parent}, 0)["traceparent"] == TRACEPARENT[:-2] + limited
     assert tracing.limit_share({"traceparent": "broken"}, 0) == {"traceparent": "broken"}
 
 

@@ -264,8 +264,9 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
     assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
     assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
-    root = {"path": "/", "requestContext": {"domainName": "api.example", "path": "/dev/"}}
-    assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
+    for root_path in ("/dev/", "/dev"):
+        root = {"path": "/", "requestContext": {"domainName": "api.example", "path": root_path}}
+        assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
     unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
     assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
     without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}

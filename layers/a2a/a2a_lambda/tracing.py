@@ -25,6 +25,9 @@ SPAN_NAME_CHARACTERS = 128
 """Longest name of a span. A span of a call to another agent has that agent's name in it, which may have any
 length."""
 
+SAMPLED = 0x01
+"""The flag of a traceparent that asks for a trace to be recorded."""
+
 SpanKind = Literal["internal", "server", "client"]
 
 ATTRIBUTE_NAMES = {
@@ -173,10 +176,16 @@ def aws_span(
 def limit_share(carrier: Mapping[str, str], share: float) -> Mapping[str, str]:
     """The headers of a caller. If they ask that its trace be recorded, they still do in the given share of
     cases, from 0 to 1. Its trace id decides nothing, because the caller chooses it."""
-    parent = carrier.get("traceparent", "")
-    if not parent.endswith("01") or random.random() < share:  # noqa: S311  # no secret
+    # version-trace-parent-flags, and later versions may add fields (https://www.w3.org/TR/trace-context-2/).
+    fields = carrier.get("traceparent", "").split("-")
+    try:
+        flags = int(fields[3], 16)
+    except (IndexError, ValueError):
         return carrier
-    return {**carrier, "traceparent": f"{parent[:-2]}00"}
+    if not flags & SAMPLED or random.random() < share:  # noqa: S311  # no secret
+        return carrier
+    fields[3] = f"{flags & ~SAMPLED:02x}"
+    return {**carrier, "traceparent": "-".join(fields)}
 
 
 def current() -> Span:

@@ -39,9 +39,10 @@ def base_url(request: Request) -> str:
     event: dict[str, Any] = request.scope.get("aws.event", {})
     context = event.get("requestContext") or {}
     domain = context.get("domainName", "localhost")
-    path, full_path = event.get("path") or "", context.get("path") or ""
-    stage = full_path[: -len(path)] if path and full_path.endswith(path) else ""
-    return f"https://{domain}{stage}".rstrip("/")
+    # The root may be called as /<stage>, too: then the event's path has a slash that the full path lacks.
+    path, full_path = ((source.get("path") or "").rstrip("/") for source in (event, context))
+    stage = full_path.removesuffix(path) if full_path.endswith(path) else ""
+    return f"https://{domain}{stage}"
 
 
 def deadline(request: Request) -> float:
