@@ -36,7 +36,7 @@ from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.event_log import restate
+from a2a_lambda.tasks.event_log import StreamView
 from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
@@ -286,7 +286,7 @@ async def _encode_stream(
     call: OperationCall, wire: Wire, recipient: Recipient, events: "sse.Events"
 ) -> AsyncGenerator[bytes, None]:
     binding = call.binding
-    has_task = is_stale = False
+    view = StreamView(replaces=wire.replaces_artifacts)
     try:
         async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
             async for item in items:
@@ -294,21 +294,12 @@ async def _encode_stream(
                     yield sse.COMMENT
                     continue
                 sequence, event = item
-                updates = [event]
-                if has_task and "task" in event:
-                    # The turn lost its task, and the client has chunks that were never stored. Clients
-                    # take one task a stream (a2a-sdk 0.3 fails on a second one), so the artifacts are sent
-                    # again. A dialect that cannot replace an artifact gets no more of them, and no ids.
-                    is_stale = not wire.replaces_artifacts
-                    updates = [] if is_stale else restate(event["task"])
-                has_task = has_task or "task" in event
-                if is_stale:
-                    sequence = None
+                updates = view.updates(event)
                 values = [value for update in updates for value in wire.encode_event(update, recipient)]
                 for index, value in enumerate(values, 1):
                     # One event may become several. Only the last of them has the id: a client that has it
                     # has the whole event.
-                    event_id = sequence if index == len(values) else None
+                    event_id = sequence if index == len(values) and not view.is_stale else None
                     yield sse.encode(binding.result(value), event_id)
     except Exception as cause:
         error = to_protocol_error(cause)
