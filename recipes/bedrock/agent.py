@@ -106,7 +106,9 @@ def read(stream: Any) -> Generator[str, None, tuple[list[Any], str]]:
         for index, block in blocks.items():
             if "toolUse" in block:
                 block["toolUse"]["input"] = json.loads(inputs.get(index) or "{}")
-    return [blocks[index] for index in sorted(blocks)], stop
+    # A model may begin a call of a tool with a blank text, which Converse refuses when it is sent back.
+    content = [block for _, block in sorted(blocks.items()) if block.get("text", "…").strip()]
+    return content, stop
 
 
 def run_tool(use: dict[str, Any]) -> dict[str, Any]:

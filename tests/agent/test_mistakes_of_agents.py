@@ -208,6 +208,14 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
     assert "skill hello returned nothing" in said
 
 
+@pytest.mark.parametrize("router", ["def pick(turn): yield 'hello'", "async def pick(turn): yield 'hello'"])
+def test_a_router_returns_its_choice(tmp_path: Path, router: str) -> None:
+    """Its turn would end at the first value that it yields."""
+    code = f"@route\n{router}\n@skill\ndef hello(turn): return 'hi'"
+    with pytest.raises(ConfigurationError, match=r"agent.py:\d+: @route returns one skill: .* `return`"):
+        run(tmp_path, code)
+
+
 @pytest.mark.parametrize("router", ["def pick(): ...", "def pick(turn, query): ..."])
 def test_a_router_gets_the_turn_alone(tmp_path: Path, router: str) -> None:
     code = f"@route\n{router}\n@skill\ndef hello(turn): return 'hi'"

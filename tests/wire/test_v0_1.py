@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import v0_1
@@ -163,3 +164,10 @@ def test_a_send_names_its_task_and_its_session() -> None:
 @pytest.mark.parametrize(("length", "read"), [({}, 0), ({"historyLength": 2}, 2)])
 def test_a_task_is_answered_without_its_history_unless_it_is_asked_for(length: Json, read: int) -> None:
     assert v0_1.decode_task_request({"id": "t", **length})["historyLength"] == read
+
+
+@pytest.mark.parametrize("parts", [{}, {"parts": []}, {"data": []}])
+def test_a_message_has_parts(parts: Json) -> None:
+    with pytest.raises(InvalidParams) as refusal:
+        v0_1.decode_send({"id": "task", "message": {"role": "user", **parts}})
+    assert refusal.value.path == "params.message.parts"

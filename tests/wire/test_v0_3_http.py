@@ -57,17 +57,18 @@ def test_what_protojson_leaves_out_of_a_configuration_is_zero_or_false() -> None
 
 
 @pytest.mark.parametrize(
-    ("configuration", "field"),
+    ("params", "field"),
     [
-        ([], "params.configuration"),
-        ({"pushNotification": "x"}, "params.configuration.pushNotification"),
-        ({"historyLength": -1}, "params.configuration.historyLength"),
-        ({"blocking": "yes"}, "params.configuration.blocking"),
+        ({"metadata": []}, "params.metadata"),
+        ({"configuration": []}, "params.configuration"),
+        ({"configuration": {"pushNotification": "x"}}, "params.configuration.pushNotification"),
+        ({"configuration": {"historyLength": -1}}, "params.configuration.historyLength"),
+        ({"configuration": {"blocking": "yes"}}, "params.configuration.blocking"),
     ],
 )
-def test_a_wrong_configuration_is_refused_by_its_field(configuration: Json, field: str) -> None:
+def test_a_wrong_send_is_refused_by_its_field(params: Json, field: str) -> None:
     with pytest.raises(InvalidParams) as refusal:
-        v0_3_http.decode_send({"message": SAID, "configuration": configuration})
+        v0_3_http.decode_send({"message": SAID, **params})
     assert refusal.value.path == field
 
 

@@ -70,6 +70,15 @@ def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [message["role"] for message in later] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_a_blank_text_is_not_sent_back(monkeypatch: pytest.MonkeyPatch, blank: str) -> None:
+    first_answer = [*text(blank), *tool_use('{"city": "Paris"}'), stop("tool_use")]
+    bedrock = Bedrock(first_answer, [*text("It rains."), stop("end_turn")])
+    answer = asyncio.run(load(monkeypatch, bedrock).run("Do I need an umbrella in Paris?"))
+    assert answer.text.strip() == "It rains."
+    assert [list(block) for block in bedrock.sent[-1][-2]["content"]] == [["toolUse"]]
+
+
 def test_a_tool_that_fails_is_told_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     first_answer = [*tool_use('{"town": "Paris"}'), stop("tool_use")]
     bedrock = Bedrock(first_answer, [*text("Which city?"), stop("end_turn")])

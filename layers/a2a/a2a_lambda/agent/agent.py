@@ -59,6 +59,10 @@ class Agent:
                     f"{mistakes.source_of(function)}: @route gets the turn alone: write"
                     f" `def {function.__name__}(turn)`"
                 ) from None
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise ConfigurationError(
+                    f"{mistakes.source_of(function)}: @route returns one skill: write `return`, not `yield`"
+                )
         if len(routes) > 1:
             raise ConfigurationError(f"{location}: several functions have @route: remove it from all but one")
         for skill in skills:
