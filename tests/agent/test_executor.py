@@ -5,9 +5,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from a2a_lambda import agent_threads
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.executor import AHEAD_OUTPUTS
 from a2a_lambda.agent.outputs import Batch
+from tests.helpers.clock import PATIENCE, wait_until
 
 
 class Switching:
@@ -49,3 +53,23 @@ def test_a_skill_that_is_woken_before_it_waits_continues() -> None:
         await asyncio.wait_for(channel.post_waiting(output), 60)
 
     asyncio.run(run())
+
+
+def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asyncio.to_thread` leaves its call behind when the turn is canceled. Nothing stops it."""
+    monkeypatch.setattr(agent_threads, "_loops", [])
+    monkeypatch.setattr(agent_threads, "_busy", set())
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def block() -> None:
+        has_begun.set()
+        may_end.wait(PATIENCE)
+
+    future = agent_threads.get_agent_loop().submit(asyncio.to_thread(block), lambda _: None)
+    try:
+        assert has_begun.wait(PATIENCE)
+        future.cancel()
+        assert agent_threads._busy
+    finally:
+        may_end.set()
+    wait_until(lambda: not agent_threads._busy)

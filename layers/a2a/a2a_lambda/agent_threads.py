@@ -16,13 +16,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 IDLE_THREADS = 8
 """Threads of synchronous code that are kept for the next turns."""
+
+CALL_THREADS = 32
+"""Threads of an agent loop for `asyncio.to_thread`. asyncio's own limit is six with two CPUs, which a few
+calls that hang would use up, for every agent on the loop."""
 
 STRAGGLER_SECONDS = 1.0
 """Seconds in which a skill must end after its turn has ended."""
@@ -115,11 +119,24 @@ def end_stragglers() -> None:
         os._exit(1)
 
 
+class CallPool(ThreadPoolExecutor):
+    """Threads for the calls that asynchronous code makes with `asyncio.to_thread`. A call continues when its
+    turn is canceled, so it counts as the turn's until it ends."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        def work() -> Any:
+            with count_as_running():
+                return call(*args, **options)
+
+        return super().submit(work)
+
+
 class AgentLoop:
     """An event loop in a thread, and the turns on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(CallPool(CALL_THREADS, "call"))
         self._turns: dict[Future[None], Callable[[BaseException], None]] = {}
         self._lock = threading.Lock()
         self.has_ended = False
