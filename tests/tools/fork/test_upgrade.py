@@ -213,6 +213,31 @@ def test_a_fork_that_is_older_than_the_laboratory_gets_it(fork: Repository, upst
     assert fork.run("git", "ls-files", "lab") == "lab/new.py\n"
 
 
+def test_a_change_follows_a_file_that_the_other_side_renames(fork: Repository, upstream: Repository) -> None:
+    fork.edit("templates/Dockerfile", "ARG", "ARG OURS\nARG")
+    (fork.folder / "docs" / "costs.md").rename(fork.folder / "docs" / "prices.md")
+    fork.commit("ours")
+    (upstream.folder / "templates" / "Dockerfile").rename(upstream.folder / "templates" / "Containerfile")
+    upstream.edit("docs/costs.md", "# ", "# All ")
+    upstream.commit("the kit's")
+    assert "merged" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
+    assert "ARG OURS" in (fork.folder / "templates" / "Containerfile").read_text()
+    assert (fork.folder / "docs" / "prices.md").read_text().startswith("# All ")
+    assert not (fork.folder / "docs" / "costs.md").exists()
+
+
+def test_a_conflict_in_a_file_that_the_kit_renames_is_left_to_the_fork(
+    fork: Repository, upstream: Repository
+) -> None:
+    for each in (fork, upstream):
+        each.edit("templates/Dockerfile", "ARG", f"ARG {each.folder.name}\nARG")
+    fork.commit("ours")
+    (upstream.folder / "templates" / "Dockerfile").rename(upstream.folder / "templates" / "Containerfile")
+    upstream.commit("the kit's")
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main", fails=True)
+    assert "templates/Containerfile" in output
+
+
 def test_a_hook_that_refuses_the_merge_leaves_a_next_step(fork: Repository, upstream: Repository) -> None:
     hook = fork.folder / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
