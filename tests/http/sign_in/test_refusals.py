@@ -113,7 +113,9 @@ def test_the_tools_of_the_default_agent_have_metadata_of_their_own(
     assert 'scope="other"' in client.post(path, json=body, headers=headers).headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("path", ["/a2a/strict", "/alibaba/strict", "/v2/a2a/strict", "/v2/strict"])
+@pytest.mark.parametrize(
+    "path", ["/a2a/strict", "/alibaba/strict", "/v2/a2a/strict", "/v2/strict", "/strict/message:send"]
+)
 def test_every_path_of_an_agent_names_its_scopes(
     client: TestClient, accept: Accept, provider: IdentityProvider, path: str
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from datetime import UTC, datetime
+from itertools import count
 
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams
@@ -56,25 +57,31 @@ class Inbox:
             *(self._check_upload(scope, reference, path) for reference, path in paths_by_reference.items())
         )
         uploads = dict(zip(paths_by_reference, stored_references, strict=True))
+        # A message may have hundreds of thousands of parts, of which only some can be large.
+        large_parts = {
+            index: part
+            for index, part in enumerate(parts)
+            if self._bucket is not None and len(part.get("raw", "")) > INLINE_CHARACTERS
+        }
         stored_parts = await asyncio.gather(
-            *(self._store(scope, request, part, index) for index, part in enumerate(parts))
+            *(self._store(scope, request, part, index) for index, part in large_parts.items())
         )
-        new_parts = iter(stored_parts)
+        new_parts = dict(zip(large_parts, stored_parts, strict=True))
+        indexes = count()
 
         def change(part: Part) -> Part:
-            new_part = next(new_parts)
-            return {**part, "url": uploads[part["url"]]} if is_reference(part) else new_part or part
+            new_part = new_parts.get(next(indexes), part)
+            return {**part, "url": uploads[part["url"]]} if is_reference(part) else new_part
 
         return change_parts(message, change)
 
-    async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part | None:
-        """The part with its content in the bucket, if it is large."""
-        if self._bucket is None or len(part.get("raw", "")) <= INLINE_CHARACTERS:
-            return None
+    async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part:
+        """The part with its content in the bucket, unless that is no base64."""
+        assert self._bucket is not None
         try:
             content = decode_raw(part["raw"])
         except ValueError:  # a picture in metadata, where a client may write anything
-            return None
+            return part
         # A retry writes the same object again. The same bytes after the repeat window make a task of their
         # own, so its file has another id, because each task may be erased alone.
         window = int(time.time() // self._window_seconds)

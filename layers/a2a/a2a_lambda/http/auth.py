@@ -31,8 +31,9 @@ APPBUILDER = "x-appbuilder-authorization"
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
-AGENT_PATH = re.compile("/(?:(a2a|mcp)|alibaba|v2/a2a|v2)/([^/]+)")
-"""Path of an agent. A dialect's path names the same agent as /a2a/<agent>, whose metadata it gets."""
+AGENT_PATH = re.compile("/(?:(?:(a2a|mcp)|alibaba|v2/a2a|v2)/)?([^/]+)")
+"""Path of an agent. A dialect's path, and one that begins with the tenant, names the same agent as
+/a2a/<agent>, whose metadata it gets."""
 
 logger = logging.getLogger(__name__)
 
