@@ -107,7 +107,7 @@ def read(stream: Any) -> Generator[str, None, tuple[list[Any], str]]:
             if "toolUse" in block:
                 block["toolUse"]["input"] = json.loads(inputs.get(index) or "{}")
     # A model may begin a call of a tool with a blank text, which Converse refuses when it is sent back.
-    content = [block for _, block in sorted(blocks.items()) if block.get("text", "…").strip()]
+    content = [block for _, block in sorted(blocks.items()) if "text" not in block or block["text"].strip()]
     return content, stop
 
 

@@ -1,6 +1,7 @@
 """A skill's outputs on their way from its loop to the server's."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +70,39 @@ def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytes
     try:
         assert has_begun.wait(PATIENCE)
         future.cancel()
+        agent_threads.get_agent_loop().ping().result(PATIENCE)
         assert agent_threads._busy
+    finally:
+        may_end.set()
+    wait_until(lambda: not agent_threads._busy)
+
+
+def test_calls_that_hang_leave_threads_for_lookups_which_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_threads, "_loops", [])
+    monkeypatch.setattr(agent_threads, "_busy", set())
+    may_end, is_asked = threading.Event(), threading.Event()
+
+    def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+        is_asked.set()
+        may_end.wait(PATIENCE)
+        return []
+
+    def wait() -> None:
+        may_end.wait(PATIENCE)
+
+    async def look_up() -> None:
+        await asyncio.get_running_loop().getaddrinfo("example.com", 443)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    loop, hanging_calls = agent_threads.get_agent_loop(), 16  # asyncio would have 6 threads with two CPUs
+    for _ in range(hanging_calls):
+        loop.submit(asyncio.to_thread(wait), lambda _: None)
+    try:
+        loop.submit(look_up(), lambda _: None)
+        assert is_asked.wait(PATIENCE)
+        assert len(agent_threads._busy) <= hanging_calls
     finally:
         may_end.set()
     wait_until(lambda: not agent_threads._busy)

@@ -1,5 +1,6 @@
 """Files that clients send: in messages, and as uploads."""
 
+import asyncio
 import base64
 import hashlib
 import uuid
@@ -15,7 +16,7 @@ from a2a_lambda.files import inbox
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.agents.probe.drawings import drawing
-from tests.conftest import new_key
+from tests.conftest import new_key, replace_in
 from tests.files.objects import get, objects_of
 from tests.files.uploading import NAMED, ask_for_upload, inline, post, upload
 from tests.helpers.rest import Rest, message_1_0
@@ -56,6 +57,19 @@ def test_large_files_of_a_message_are_in_the_bucket(rest: Rest, settings: Settin
         *[{"url", *NAMED}, {"raw", *NAMED}, {"url", *NAMED}],
     ]
     assert get(said["parts"][1]["url"])[0] == LARGE
+
+
+def test_only_large_parts_are_waited_for(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message may have hundreds of thousands of parts."""
+    counts: list[int] = []
+
+    async def gather(*calls: Any) -> list[Any]:
+        counts.append(len(calls))
+        return await asyncio.gather(*calls)
+
+    replace_in(inbox, asyncio, monkeypatch, gather=gather)
+    rest.send("examine", parts=[*({"text": ""} for _ in range(100)), inline(LARGE), inline(b"small")])
+    assert sum(counts) == 1
 
 
 def test_an_agent_can_pass_on_the_url_of_a_stored_file(rest: Rest) -> None:

@@ -12,10 +12,13 @@ from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Event, Task, TaskState
 from a2a_lambda.strictjson import dumps
+from a2a_lambda.tasks.event_log import apply
 from tests.conftest import BASE_URL
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
+from tests.tasks.examples import chunk, head, status_event
 
 
 def test_a_comment_is_one_line_and_no_blank_one() -> None:
@@ -159,3 +162,38 @@ def test_a_fault_in_a_stream_is_in_the_stream_and_lambda_knows_it(
             assert (
                 Rest(client, key).ask("POST", "message:stream", {"message": message_1_0()}).status_code == 200
             )
+
+
+def task_of(*events: Event) -> Task:
+    task = head().empty_task()
+    apply(task, events)
+    return task
+
+
+@pytest.mark.parametrize("begins", ["with the task", "with a chunk"])
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_turn_that_runs_again_has_ids_only_for_clients_that_replace(begins: str, replaces: bool) -> None:
+    view = sse.StreamView(replaces=replaces)
+    first = chunk("one ", append=False)
+    events = [Event(task=task_of(first)) if begins == "with the task" else first, chunk("two ")]
+    for event in (*events, chunk("x", "b", append=False)):
+        assert view.updates(event) == [event]
+    assert not view.is_stale
+    for event in (chunk("one ", append=False), chunk("two ")):
+        assert view.updates(event) == [event]
+        assert view.is_stale is not replaces
+
+
+def test_a_client_gets_one_task_a_stream() -> None:
+    """Of an artifact that it cannot replace, it gets no more; one that it does not have, it gets whole."""
+    tasks = [
+        Event(task=task_of(*chunks)) for chunks in ([chunk("one ")], [chunk("one two "), chunk("x", "b")])
+    ]
+    whole = [chunk("one two ", append=False, last=True), chunk("x", "b", append=False, last=True)]
+    later = [chunk("three "), chunk("y", "b"), status_event(TaskState.COMPLETED)]
+    for replaces, restated in ((True, whole), (False, whole[1:])):
+        view = sse.StreamView(replaces=replaces)
+        assert [view.updates(event) for event in tasks] == [tasks[:1], restated]
+        assert view.is_stale is not replaces
+        shown = [update for event in later for update in view.updates(event)]
+        assert shown == (later if replaces else later[1:])

@@ -13,7 +13,6 @@ from a2a_lambda.tasks.event_log import (
     GROUPED_CHUNKS,
     Entry,
     Fence,
-    StreamView,
     apply,
     coalesce,
     coalesce_numbered,
@@ -265,31 +264,6 @@ def test_a_task_is_told_again_by_its_artifacts() -> None:
         chunk("c", "other", append=False, last=True),
     ]
     assert restate(new_task()) == []
-
-
-@pytest.mark.parametrize("begins", ["with the task", "with a chunk"])
-@pytest.mark.parametrize("replaces", [True, False])
-def test_a_turn_that_runs_again_is_not_added_to_what_a_client_has(begins: str, replaces: bool) -> None:
-    view = StreamView(replaces=replaces)
-    first = chunk("one ", append=False)
-    events = [Event(task=task_of([first])) if begins == "with the task" else first, chunk("two ")]
-    for event in events:
-        assert view.updates(event) == [event]
-    other = chunk("x", "b", append=False)
-    again = [chunk("one ", append=False), chunk("two "), other]
-    assert [view.updates(event) for event in again] == [[event] if replaces else [] for event in again]
-    assert view.is_stale is not replaces
-    assert view.updates(status_event(DONE)) == [status_event(DONE)]
-
-
-@pytest.mark.parametrize("replaces", [True, False])
-def test_a_client_gets_one_task_a_stream(replaces: bool) -> None:
-    view = StreamView(replaces=replaces)
-    task = task_of([chunk("one ", append=False)])
-    assert view.updates(Event(task=new_task())) == [Event(task=new_task())]
-    assert view.updates(Event(task=task)) == (restate(task) if replaces else [])
-    assert view.updates(chunk("two ")) == ([chunk("two ")] if replaces else [])
-    assert view.is_stale is not replaces
 
 
 def large_stream(megabytes: int) -> list[Event]:

@@ -169,12 +169,12 @@ def settle(base: str, head: str, commit: str) -> None:
     _take(head, {path for path in forks if is_own(path)})
     _remove({path for path in kits - forks if is_own(path)})
     # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that. A
-    # file of the kit that either side has only renamed is not new: git merges what the other one changed.
-    new_in_kit = kits - forks - bases - _renamed(base, commit)
+    # file of the kit that one side has renamed, and the other one still has, is not new: git merges it.
+    new_in_kit = kits - forks - bases - _renamed(base, commit, forks)
     _take(commit, {path for path in new_in_kit if not is_own(path)})
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
-    _take(head, forks - bases - kits - _renamed(base, head))
+    _take(head, forks - bases - kits - _renamed(base, head, kits))
     # A fork may delete the laboratory, and does not get it back. One that is older than it gets it.
     laboratory = f"{lab.FOLDER}/"
     is_in_base, is_in_fork = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
@@ -240,11 +240,15 @@ def _files(commit: str) -> set[str]:
     return _paths("ls-tree", "-r", "--name-only", commit)
 
 
-def _renamed(base: str, commit: str) -> set[str]:
-    """Today's paths of the kit's files that were renamed since the base."""
-    listed = git("diff", "-z", "--name-status", "--find-renames", "--diff-filter=R", base, commit).split("\0")
-    pairs = zip(listed[1::3], listed[2::3], strict=False)  # each after its status
-    return {new_path for old_path, new_path in pairs if not is_own(old_path)}
+def _renamed(base: str, commit: str, others: Collection[str]) -> set[str]:
+    """New paths of the kit's files that were renamed between two commits.
+
+    others: files of the other side. One that lacks the old path has nothing to merge.
+    """
+    options = ("-z", "-l0", "--find-renames", "--diff-filter=R", "--name-status")
+    listed = git("diff", *options, base, commit).split("\0")[:-1]
+    pairs = zip(listed[1::3], listed[2::3], strict=True)  # after the status of each
+    return {new_path for old_path, new_path in pairs if old_path in others and not is_own(old_path)}
 
 
 def _paths(command: str, *options: str) -> set[str]:

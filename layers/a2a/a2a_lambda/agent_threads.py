@@ -12,6 +12,7 @@ import contextvars
 import logging
 import os
 import queue
+import socket
 import threading
 import time
 from collections import deque
@@ -121,9 +122,13 @@ def end_stragglers() -> None:
 
 class CallPool(ThreadPoolExecutor):
     """Threads for the calls that asynchronous code makes with `asyncio.to_thread`. A call continues when its
-    turn is canceled, so it counts as the turn's until it ends."""
+    turn is canceled, so it counts as the turn's until it ends. A lookup of a name, which asyncio makes here,
+    too, is none of the skill's code, and does not count."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        if call in (socket.getaddrinfo, socket.getnameinfo):
+            return super().submit(call, *args, **options)
+
         def work() -> Any:
             with count_as_running():
                 return call(*args, **options)

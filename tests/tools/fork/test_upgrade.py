@@ -226,6 +226,20 @@ def test_a_change_follows_a_file_that_the_other_side_renames(fork: Repository, u
     assert not (fork.folder / "docs" / "costs.md").exists()
 
 
+def test_a_file_that_one_side_renames_and_the_other_deletes_is_there(
+    fork: Repository, upstream: Repository
+) -> None:
+    (fork.folder / "templates" / "Dockerfile").unlink()
+    (fork.folder / "docs" / "costs.md").rename(fork.folder / "docs" / "prices.md")
+    fork.commit("ours")
+    (upstream.folder / "templates" / "Dockerfile").rename(upstream.folder / "templates" / "Containerfile")
+    (upstream.folder / "docs" / "costs.md").unlink()
+    upstream.commit("the kit's")
+    assert "merged" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
+    assert (fork.folder / "templates" / "Containerfile").exists()
+    assert (fork.folder / "docs" / "prices.md").exists()
+
+
 def test_a_conflict_in_a_file_that_the_kit_renames_is_left_to_the_fork(
     fork: Repository, upstream: Repository
 ) -> None:

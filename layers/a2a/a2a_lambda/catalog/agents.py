@@ -33,8 +33,8 @@ WARM_UP_START_SECONDS = 2.0
 every cold start slow, including those for other agents."""
 
 WARM_UP_AGENTS = 10
-"""Largest number of agents that are imported during the initialization, because of very many a container
-serves only a few."""
+"""Largest number of agents that are imported during the initialization. If there are very many, a container
+serves only a few of them."""
 
 WARM_UP_SECONDS = 6.0
 """Seconds for which the initialization waits for imports. Lambda ends it after ten. An import that takes
@@ -319,11 +319,14 @@ def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] =
     return sorted(profiles, key=lambda profile: profile.name != candidates[0])
 
 
-def _select_names(names: Collection[str], choices: Collection[str], folder: Path) -> Collection[str]:
-    """Names of the agents to serve. names: those that the operator has named; empty = all of the choices."""
+def _select_names(names: Collection[str], choices: Collection[str], folder: Path) -> set[str]:
+    """Names of the agents to serve. Raises ConfigurationError for an unknown name.
+
+    names: those that the operator has named; empty = all of the choices.
+    """
     for name in names:
         if name not in choices:
             raise ConfigurationError(
                 f"there is no agent {name!r} in {folder}. Agents: {', '.join(choices) or 'none'}"
             )
-    return names or choices
+    return set(names or choices)

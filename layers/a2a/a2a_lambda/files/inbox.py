@@ -76,7 +76,7 @@ class Inbox:
         return change_parts(message, change)
 
     async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part:
-        """The part with its content in the bucket, unless that is no base64."""
+        """The part with its content in the bucket, unless that is not base64."""
         assert self._bucket is not None
         try:
             content = decode_raw(part["raw"])

@@ -36,7 +36,6 @@ from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.event_log import StreamView
 from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
@@ -286,7 +285,7 @@ async def _encode_stream(
     call: OperationCall, wire: Wire, recipient: Recipient, events: "sse.Events"
 ) -> AsyncGenerator[bytes, None]:
     binding = call.binding
-    view = StreamView(replaces=wire.replaces_artifacts)
+    view = sse.StreamView(replaces=wire.replaces_artifacts)
     try:
         async with aclosing(sse.with_silences(events, sse.KEEP_ALIVE_SECONDS)) as items:
             async for item in items:

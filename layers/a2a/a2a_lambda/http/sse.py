@@ -9,7 +9,8 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable
 from typing import TypeVar
 
-from a2a_lambda.protocol.model import Published
+from a2a_lambda.protocol.model import Event, Published
+from a2a_lambda.tasks.event_log import restate
 
 KEEP_ALIVE_SECONDS = 3.0
 """Seconds of silence before a keep-alive. A cold start of two seconds still fits into a client's five."""
@@ -30,6 +31,51 @@ MEDIA_TYPE = "text/event-stream"
 Element = TypeVar("Element")
 
 Events = AsyncGenerator[Published, None]
+
+
+class StreamView:
+    """What the client of a stream has of its task. Clients take one task a stream (a2a-sdk 0.3 fails on a
+    second one), and some cannot replace an artifact.
+
+    replaces: whether the client can. is_stale: what it has is not what is stored, so that no event has an id,
+        from which it would continue.
+    """
+
+    def __init__(self, *, replaces: bool) -> None:
+        self.is_stale = False
+        self._replaces = replaces
+        self._has_task = False
+        self._artifact_ids: set[str] = set()
+        self._broken_ids: set[str] = set()
+
+    def updates(self, event: Event) -> list[Event]:
+        """What is sent for an event."""
+        updates = [event]
+        if "task" in event:
+            if not self._has_task:
+                self._has_task = True
+                self._artifact_ids = {
+                    artifact["artifactId"] for artifact in event["task"].get("artifacts", [])
+                }
+                return updates
+            # The turn lost its task, so the client has chunks that were never stored; or it lacks some,
+            # because it read too slowly.
+            updates = restate(event["task"])
+            self._broken_ids |= self._artifact_ids
+            self.is_stale = not self._replaces
+        return updates if self._replaces else [update for update in updates if self._fits(update)]
+
+    def _fits(self, update: Event) -> bool:
+        """Whether a client that cannot replace an artifact gets an event. It gets no more of an artifact that
+        is not whole: a hole in a text is worse than an early end."""
+        if "artifactUpdate" in update:
+            identity = update["artifactUpdate"]["artifact"]["artifactId"]
+            # A turn that runs again begins its artifacts again, after what the client has of them.
+            begins_again = identity in self._artifact_ids and not update["artifactUpdate"]["append"]
+            self.is_stale = self.is_stale or begins_again
+            self._artifact_ids.add(identity)
+            return identity not in self._broken_ids
+        return True
 
 
 def encode(data: bytes, event_id: int | None = None, *, event: str = "") -> bytes:

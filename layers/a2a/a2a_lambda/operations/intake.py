@@ -215,7 +215,7 @@ class Intake:
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
                 raise UnsupportedOperation(
-                    "the task has ended and accepts no messages: leave taskId out to start another one"
+                    "the task has ended and accepts no messages: start another one, without this task's id"
                 )
             # What was an answer to one question must not become the answer to the next one.
             if question and head.open_question != question:
@@ -227,7 +227,7 @@ class Intake:
             wait = head.message_wait
             if head.is_asleep and wait is None:
                 raise UnsupportedOperation(
-                    "the task is paused or waiting for another system: wait until it asks"
+                    "the task is paused or waiting for another system: send it when the task asks"
                 )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
@@ -237,9 +237,7 @@ class Intake:
                 if head.is_stopped or head.is_asleep:
                     continue
             if wait is None and not head.is_stopped:
-                raise UnsupportedOperation(
-                    "the task is still running and accepts no messages: wait until it asks"
-                )
+                raise UnsupportedOperation("the task is still running and accepts no messages until it asks")
             try:
                 if wait is not None:
                     return await self._reply(call, request, head, wait)

@@ -260,40 +260,6 @@ def restate(task: Task) -> list[Event]:
     ]
 
 
-class StreamView:
-    """What the client of a stream has of its task. Clients take one task a stream (a2a-sdk 0.3 fails on a
-    second one), and some cannot replace an artifact.
-
-    replaces: whether the client can. is_stale: what it has is not what is stored, and stays so: it gets no
-        more artifacts, and no event has an id, from which it would continue.
-    """
-
-    def __init__(self, *, replaces: bool) -> None:
-        self.is_stale = False
-        self._replaces = replaces
-        self._has_task = False
-        self._artifact_ids: set[str] = set()
-
-    def updates(self, event: Event) -> list[Event]:
-        """The events that bring the client up to date with an event of the log."""
-        if "task" in event:
-            if self._has_task:  # the turn lost its task, and the client has chunks that were never stored
-                self.is_stale = not self._replaces
-                return [] if self.is_stale else restate(event["task"])
-            self._has_task = True
-            self._artifact_ids.update(
-                artifact["artifactId"] for artifact in event["task"].get("artifacts", [])
-            )
-        elif "artifactUpdate" in event and not self._replaces:
-            update = event["artifactUpdate"]
-            identity = update["artifact"]["artifactId"]
-            if not update["append"] and identity in self._artifact_ids:  # the turn runs again
-                self.is_stale = True
-            self._artifact_ids.add(identity)
-            return [] if self.is_stale else [event]
-        return [event]
-
-
 def _move_question_to_history(task: Task, message_ids: set[str]) -> None:
     """message_ids: those of the history, to which that of the question is added."""
     question: Message | None = task["status"].get("message")
