@@ -8,7 +8,8 @@ import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent, Tool
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, ContentFilterFinishReasonError, LengthFinishReasonError
+from openai.types.chat import ChatCompletionMessage
 
 from a2a_lambda import Progress, SkillError, Turn, skill
 
@@ -24,20 +25,24 @@ TIMEOUT_SECONDS = 30
 async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     async with connect(turn) as server:
         tools = [function(tool) for tool in (await server.list_tools()).tools]
+    options = {"tools": tools} if tools else {}  # an empty list is refused
     messages = [{"role": "system", "content": INSTRUCTIONS}, *turn.messages()]
     url = turn.setting("openai-url", "https://api.openai.com/v1")
     async with AsyncOpenAI(api_key=turn.secret("openai"), base_url=url) as model:
         for _ in range(MAX_ROUNDS):
             async with model.chat.completions.stream(
-                model=turn.setting("openai-model", "gpt-5-mini"), messages=messages, tools=tools
+                model=turn.setting("openai-model", "gpt-5-mini"), messages=messages, **options
             ) as stream:
-                async for event in stream:
-                    if event.type == "content.delta":
-                        yield event.delta
-                reply = (await stream.get_final_completion()).choices[0].message
+                try:
+                    async for event in stream:
+                        if event.type == "content.delta":
+                            yield event.delta
+                    reply = (await stream.get_final_completion()).choices[0].message
+                except (LengthFinishReasonError, ContentFilterFinishReasonError):
+                    raise SkillError("I could not finish the answer.") from None
             if not reply.tool_calls:
                 return
-            messages.append(reply.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
+            messages.append(message_of(reply))
             for call in reply.tool_calls:
                 yield Progress(f"calling {call.function.name}")
                 text = await use(turn, call.function.name, call.function.arguments)
@@ -75,6 +80,20 @@ async def connect(turn: Turn) -> AsyncIterator[Client]:
         if errors.subgroup((httpx2.HTTPError, MCPError)):
             raise SkillError("The tools do not answer at the moment.") from errors
         raise
+
+
+def message_of(reply: ChatCompletionMessage) -> dict[str, object]:
+    """A model's message as the API takes it back, without the client's own fields: some servers refuse
+    `index`."""
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": call.function.model_dump(include={"name", "arguments"}),
+        }
+        for call in reply.tool_calls or ()
+    ]
+    return {"role": "assistant", "content": reply.content, "tool_calls": calls}
 
 
 def function(tool: Tool) -> dict[str, object]:

@@ -20,7 +20,8 @@ async def chat(turn: Turn) -> AsyncIterator[str]:
         )
         async for chunk in stream:
             for choice in chunk.choices:
-                if choice.delta.content:
+                # Azure sends verdicts of its content filter without a delta.
+                if choice.delta and choice.delta.content:
                     yield choice.delta.content
                 if choice.finish_reason in ("length", "content_filter"):
                     raise SkillError("I could not finish the answer.")

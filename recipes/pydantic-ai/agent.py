@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic_ai import (
     Agent,
+    AgentRunResultEvent,
     FunctionToolCallEvent,
     ModelMessage,
     ModelRequest,
@@ -19,7 +20,7 @@ from pydantic_ai import (
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from a2a_lambda import Progress, Turn, skill
+from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_ROUNDS = 5
 """Most calls of the model in a turn: each may ask for tools."""
@@ -57,6 +58,9 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
                     yield text
                 case FunctionToolCallEvent(part=call):
                     yield Progress(f"calling {call.tool_name}")
+                case AgentRunResultEvent(result=result):
+                    if result.response.finish_reason in ("length", "content_filter"):
+                        raise SkillError("I could not finish the answer.")
 
 
 def model_message(message: dict[str, str]) -> ModelMessage:

@@ -40,14 +40,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                 [value] = event.values()
                 for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
-                if "status" in value:  # a task, or a new status of it
-                    task_id = value.get("id") or value["taskId"]
-                    turn.memory.set("other", {"contextId": value["contextId"]})
-                    status = value["status"]
-                    if state_of(status) == "WORKING" and (text := text_of(status)):
-                        yield Progress(text)
-                elif "role" in value:  # a message instead of a task
+                if context_id := value.get("contextId"):
+                    turn.memory.set("other", {"contextId": context_id})
+                if "role" in value:  # a message instead of a task
                     return
+                task_id = value.get("id") or value["taskId"] or task_id
+                status = value.get("status", status)
+                if "status" in value and state_of(status) == "WORKING" and (text := text_of(status)):
+                    yield Progress(text)
         except KitError as error:
             turn.memory.delete("passed-on")
             yield await excuse_for(error, other, conversation.get("taskId"))
@@ -65,11 +65,11 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
         has_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
         yield QUESTIONS[state](text or "?", choices=choices if has_texts else ())
     elif state == "COMPLETED":
-        if text:
-            yield text
+        for output in outputs_of(status.get("message", {}).get("parts", [])):
+            yield output
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
-        raise SkillError(text or "The other agent could not finish.")
+        raise SkillError(text if text and state in ENDS else "The other agent could not finish.")
 
 
 async def resume(turn: Turn, other: Client) -> dict[str, str]:

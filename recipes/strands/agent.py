@@ -20,6 +20,10 @@ def count_letters(word: str, letter: str) -> int:
     return word.lower().count(letter.lower())
 
 
+WHOLE = ("end_turn", "stop_sequence")
+"""Reasons for which a model ends a whole answer."""
+
+
 @cache
 def model(name: str) -> BedrockModel:
     """Made in the first turn, not at import, and then kept."""
@@ -45,3 +49,5 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
             if len(calls) > MAX_CALLS:
                 raise SkillError("I could not find an answer.")
             yield Progress(f"calling {use['name']}")
+        elif (result := event.get("result")) and result.stop_reason not in WHOLE:
+            raise SkillError("I could not finish the answer.")

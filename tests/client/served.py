@@ -9,21 +9,25 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json
 from tests.conftest import BASE_URL
 
+STREAMING = {"capabilities": {"streaming": True}}
+
 CARDS: dict[str, Json] = {
-    "0.1": {"url": f"{BASE_URL}/a2a/probe", "authentication": {"schemes": ["Bearer"]}},
-    "0.2.5": {"url": f"{BASE_URL}/a2a/probe", "protocolVersion": "0.2.5"},
+    "0.1": {"url": f"{BASE_URL}/a2a/probe", "authentication": {"schemes": ["Bearer"]}, **STREAMING},
+    "0.2.5": {"url": f"{BASE_URL}/a2a/probe", "protocolVersion": "0.2.5", **STREAMING},
     "0.3": {
         "url": f"{BASE_URL}/grpc",
         "protocolVersion": "0.3.0",
         "preferredTransport": "GRPC",
         "additionalInterfaces": [{"transport": "JSONRPC", "url": f"{BASE_URL}/a2a/probe"}],
+        **STREAMING,
     },
     "1.0": {
         "supportedInterfaces": [
             {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
             {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
             {"url": f"{BASE_URL}/a2a/probe", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
-        ]
+        ],
+        **STREAMING,
     },
 }
 

@@ -6,11 +6,12 @@ import json
 import httpx2
 import pytest
 
-from a2a_lambda.client import AgentError, Client
+from a2a_lambda.client import AgentError, Client, client
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import v0_3, v1_0
 from tests.client.served import Answering, collect
 from tests.conftest import BASE_URL
+from tests.helpers.clock import PATIENCE
 
 
 def test_ids_that_another_agent_leaves_out_are_empty() -> None:
@@ -135,10 +136,19 @@ def task_of(state: str, *texts: str, says: str = "") -> Json:
     return {"task": {"id": "t", "contextId": "c", "status": status, "artifacts": artifacts}}
 
 
+CARD = {
+    "supportedInterfaces": [{"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
+}
+
+IN_PIECES = task_of(COMPLETED, "The cap")
+IN_PIECES["task"]["artifacts"][0]["parts"] += [{"text": "ital is"}, {"data": 1}, {"text": " Paris."}]
+
+
 @pytest.mark.parametrize(
     ("result", "text"),
     [
         (task_of(COMPLETED, "one", "two"), "one\ntwo"),
+        (IN_PIECES, "The capital is Paris."),
         (task_of(COMPLETED, says="done"), "done"),
         ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}, "hi"),
         (task_of(ASKING, "half", says="Which?"), "the agent's task is input-required: Which?"),
@@ -146,14 +156,8 @@ def task_of(state: str, *texts: str, says: str = "") -> Json:
     ],
 )
 def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str) -> None:
-    card = {
-        "supportedInterfaces": [
-            {"url": f"{BASE_URL}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        ]
-    }
-
     def respond(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, json=card if request.method == "GET" else {"result": result})
+        return httpx2.Response(200, json=CARD if request.method == "GET" else {"result": result})
 
     async def ask() -> str:
         async with Client(BASE_URL, transport=Answering(respond)) as agent:
@@ -163,3 +167,32 @@ def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str)
                 return str(error) if error.task == v1_0.WIRE.decode_event(result)["task"] else "no task"
 
     assert asyncio.run(ask()) == text
+
+
+@pytest.mark.parametrize("states", [["SUBMITTED", "WORKING", "COMPLETED"], ["SUBMITTED"]])
+def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
+    states: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ASK_POLL_SECONDS", 0.0)
+    bodies: list[Json] = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=CARD)
+        bodies.append(json.loads(request.content))
+        state = states[min(len(bodies), len(states)) - 1]
+        outcome = task_of(f"TASK_STATE_{state}", "done")
+        return httpx2.Response(200, json={"result": outcome if len(bodies) == 1 else outcome["task"]})
+
+    async def ask() -> str:
+        timeout = PATIENCE if states[-1] == "COMPLETED" else 0.1
+        async with Client(BASE_URL, transport=Answering(respond), timeout=timeout) as agent:
+            return await agent.ask("hi")
+
+    if states[-1] == "COMPLETED":
+        assert asyncio.run(ask()) == "done"
+        assert [body["method"] for body in bodies] == ["SendMessage", "GetTask", "GetTask"]
+    else:
+        with pytest.raises(AgentError, match="the agent's task is submitted"):
+            asyncio.run(ask())
+    assert bodies[0]["params"]["configuration"] == {"returnImmediately": False}

@@ -68,3 +68,5 @@ def test_a_card_no_one_can_go_by(card: Json) -> None:
 
 def test_the_url_of_a_card_may_have_a_query() -> None:
     assert discovery.card_urls("https://a.example/card.json?x=1") == ("https://a.example/card.json?x=1",)
+    first_url = discovery.card_urls("https://a.example/invocations/?qualifier=DEFAULT")[0]
+    assert first_url == "https://a.example/invocations/.well-known/agent-card.json?qualifier=DEFAULT"

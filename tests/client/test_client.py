@@ -13,7 +13,7 @@ from a2a_lambda.client import AgentError, Client, Refused, discovery
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
-from tests.client.served import CARDS, Answering, Served, collect
+from tests.client.served import CARDS, STREAMING, Answering, Served, collect
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
@@ -78,9 +78,12 @@ def test_stream(talk: Talk) -> None:
     talk(go)
 
 
+@pytest.mark.parametrize("capabilities", [{}, {"streaming": False}])
 @pytest.mark.parametrize("skill", ["echo", "question"])
-def test_an_agent_that_does_not_stream_answers_in_one_event(kit: Kit, key: str, skill: str) -> None:
-    card = {**CARDS["1.0"], "capabilities": {"streaming": False}}
+def test_an_agent_that_does_not_stream_answers_in_one_event(
+    kit: Kit, key: str, skill: str, capabilities: Json
+) -> None:
+    card = {**CARDS["1.0"], "capabilities": capabilities}
 
     async def go() -> list[Event]:
         async with Client(BASE_URL, key=key, transport=Served(kit, card)) as agent:
@@ -216,7 +219,7 @@ def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
 )
 def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
     """Though the server keeps the connection open."""
-    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", **STREAMING}
     ids = {"taskId": "t", "contextId": "c"}
     asking = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "input-required"}}
     events: list[Json] = [
@@ -247,7 +250,7 @@ def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
 
 def test_a_stream_by_whatever_spelling_of_its_type() -> None:
     """RFC 9110 sections 5.6.6 and 8.3.1."""
-    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0"}
+    card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", **STREAMING}
     message = {
         "kind": "message",
         "messageId": "m",

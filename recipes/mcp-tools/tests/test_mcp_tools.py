@@ -16,10 +16,10 @@ from a2a_lambda import Agent, SkillError
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def stream_of(*deltas: Any) -> str:
+def stream_of(*deltas: Any, reason: str = "stop") -> str:
     """A stream of the chat completions API."""
     common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    reason = "tool_calls" if any("tool_calls" in delta for delta in deltas) else "stop"
+    reason = "tool_calls" if any("tool_calls" in delta for delta in deltas) else reason
     choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": reason})
     events = [json.dumps({**common, "choices": [choice]}) for choice in choices]
@@ -83,6 +83,9 @@ def test_the_model_uses_a_tool(httpserver: HTTPServer, tools: str, keys: list[st
     assert ask(httpserver, tools).text == "Seven chairs."
     first, second = (request.get_json() for request, _ in httpserver.log)
     assert first["tools"][0]["function"]["parameters"]["required"] == ["article"]
+    [call] = second["messages"][-2]["tool_calls"]
+    assert call.keys() == {"id", "type", "function"}
+    assert call["function"] == {"name": "stock", "arguments": '{"article": "chair"}'}
     assert second["messages"][-1] == {"role": "tool", "tool_call_id": "call-1", "content": "7"}
     assert set(keys) == {"Bearer tools-key"}
 
@@ -105,6 +108,15 @@ def test_the_model_reads_that_there_is_no_such_tool(httpserver: HTTPServer, tool
     assert ask(httpserver, tools).text == "There is no such tool."
     request, _ = httpserver.log[-1]
     assert "nope" in request.get_json()["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, tools: str, reason: str) -> None:
+    httpserver.expect_request("/v1/chat/completions").respond_with_data(
+        stream_of({"content": "Half an"}, reason=reason), content_type="text/event-stream"
+    )
+    with pytest.raises(SkillError, match="could not finish"):
+        ask(httpserver, tools)
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

@@ -59,3 +59,15 @@ def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, finish: str) ->
     settings = {"openai-url": httpserver.url_for("/v1")}
     with pytest.raises(SkillError, match="could not finish"):
         asyncio.run(agent.run("Go on.", secrets={"openai": "sk-test"}, settings=settings))
+
+
+def test_a_chunk_without_a_delta_is_passed_over(httpserver: HTTPServer) -> None:
+    """Azure's, with a verdict of its content filter."""
+    chunk = {"id": "", "object": "", "created": 0, "model": ""}
+    chunk |= {"choices": [{"index": 0, "finish_reason": None, "content_filter_results": {}}]}
+    httpserver.expect_request("/v1/chat/completions").respond_with_data(
+        f"data: {json.dumps(chunk)}\n\n{stream_of('Hello.')}", content_type="text/event-stream"
+    )
+    settings = {"openai-url": httpserver.url_for("/v1")}
+    answer = asyncio.run(agent.run("Hi.", secrets={"openai": "sk-test"}, settings=settings))
+    assert answer.text == "Hello."

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from a2a_lambda import Agent
+from a2a_lambda import Agent, SkillError
 
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def stream_of(*texts: str) -> str:
+def stream_of(*texts: str, finish: str = "stop") -> str:
     """A stream of the chat completions API."""
     chunks: list[dict[str, Any]] = [{"delta": {"role": "assistant", "content": text}} for text in texts]
-    chunks.append({"delta": {}, "finish_reason": "stop"})
+    chunks.append({"delta": {}, "finish_reason": finish})
     common = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     events = [json.dumps({**common, "choices": [{"index": 0, **chunk}]}) for chunk in chunks]
     return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
@@ -84,3 +84,13 @@ def test_it_gives_up(httpserver: HTTPServer) -> None:
     with pytest.raises(Exception, match="limit"):
         asyncio.run(agent.run("Again?", secrets={"openai": "k"}, settings=settings))
     assert len(httpserver.log) == 5
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, finish: str) -> None:
+    httpserver.expect_request("/v1/chat/completions").respond_with_data(
+        stream_of("Half an", finish=finish), content_type="text/event-stream"
+    )
+    settings = {"openai-url": httpserver.url_for("/v1")}
+    with pytest.raises(SkillError, match="could not finish"):
+        asyncio.run(agent.run("Go on.", secrets={"openai": "k"}, settings=settings))

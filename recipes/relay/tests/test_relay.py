@@ -36,7 +36,7 @@ class Other:
         self.messages: list[dict[str, Any]] = []
         self.url = server.url_for("").replace("localhost", "127.0.0.1").rstrip("/")
         interface = {"url": f"{self.url}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
-        card = {"name": "Other", "supportedInterfaces": [interface]}
+        card = {"name": "Other", "supportedInterfaces": [interface], "capabilities": {"streaming": True}}
         server.expect_request("/.well-known/agent-card.json").respond_with_json(card)
         server.expect_request("/", method="POST").respond_with_handler(self._answer)
         self.state = "CANCELED"
@@ -191,7 +191,30 @@ def test_a_sign_in_goes_through(httpserver: HTTPServer) -> None:
     assert (answer.state, answer.text) == ("auth-required", "Sign in.")
 
 
-@pytest.mark.parametrize("events", [[chunk("half an ans")], [status("REJECTED", "Not mine.")], []])
+def test_an_agent_that_answers_with_messages_knows_the_conversation(httpserver: HTTPServer) -> None:
+    message = {"messageId": "m", "role": "ROLE_AGENT", "contextId": "c1", "parts": [{"text": "Hello."}]}
+    other = Other(httpserver, [{"message": message}], [{"message": message}])
+
+    async def talk() -> None:
+        first = await agent.run("Hi.", **other.given())
+        assert first.text == "Hello."
+        await agent.run("And again.", after=first, **other.given())
+
+    asyncio.run(talk())
+    assert [message.get("contextId") for message in other.messages] == [None, "c1"]
+
+
+def test_values_of_the_message_that_ends_the_task_are_passed_on(httpserver: HTTPServer) -> None:
+    done = status("COMPLETED", "So: ")
+    done["statusUpdate"]["status"]["message"]["parts"].append({"data": {"sum": 3}})
+    answer = asyncio.run(agent.run("Count.", **Other(httpserver, [done]).given()))
+    assert (answer.text, answer.data) == ("So: ", [{"sum": 3}])
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[chunk("half an ans")], [status("WORKING", "half done")], [status("REJECTED", "Not mine.")], []],
+)
 def test_what_the_other_does_not_finish_fails(httpserver: HTTPServer, events: list[dict[str, Any]]) -> None:
     other = Other(httpserver, [status("INPUT_REQUIRED", "Which?")], events, [status("COMPLETED", "Yes.")])
 

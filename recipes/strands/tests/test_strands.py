@@ -16,10 +16,10 @@ USAGE = {
 }
 
 
-def text(*pieces: str) -> list[dict[str, Any]]:
+def text(*pieces: str, stop: str = "end_turn") -> list[dict[str, Any]]:
     """A recorded answer of ConverseStream."""
     deltas = [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": piece}}} for piece in pieces]
-    end = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "end_turn"}}, USAGE]
+    end = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": stop}}, USAGE]
     return [{"messageStart": {"role": "assistant"}}, *deltas, *end]
 
 
@@ -73,3 +73,11 @@ def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SkillError):
         asyncio.run(Agent.load(Path(__file__).parents[1]).run("Again?"))
     assert len(bedrock.sent) == 11
+
+
+def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    bedrock = Bedrock(text("It ", stop="content_filtered"))
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with pytest.raises(SkillError, match="could not finish"):
+        asyncio.run(Agent.load(Path(__file__).parents[1]).run("Go on."))

@@ -4,6 +4,8 @@ URL ── card ── discovery ── wire, URL, header for the key
 message ── wire.encode ── POST ── wire.decode ── task, message, events of A2A 1.0
 """
 
+import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, suppress
@@ -18,6 +20,7 @@ from a2a_lambda.errors import KitError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
+    STOPPED,
     Event,
     Json,
     Message,
@@ -36,6 +39,9 @@ from a2a_lambda.wire.interface import Wire
 
 CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
+
+ASK_POLL_SECONDS = 1.0
+"""Seconds between looks of `ask` at a task that has not stopped."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -68,7 +74,7 @@ class Client:
     auth: signs in there instead, or too: `ClientCredentials`, `AwsSignature`.
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
-        fails.
+        fails, and for which `ask` waits for a task that the agent has answered with too soon.
     agent: the agent, if its card is known already. verify: public keys, as {"keys": […]} (RFC 7517); the card
         must have a signature of one of them.
     Raises ConfigurationError if the key cannot be sent in a header.
@@ -97,6 +103,7 @@ class Client:
         self._auth = auth
         self._hosts = hosts
         self._extensions = ", ".join(extensions)
+        self._timeout = timeout
         self._http = httpx2.AsyncClient(
             transport=transport or GuardedTransport(private=private), timeout=timeout, trust_env=False
         )
@@ -161,21 +168,29 @@ class Client:
         return result
 
     async def ask(self, message: str | Sequence[Part] | Message, **fields: Any) -> str:
-        """Send a message. Returns the text of the artifacts, or of the message that ends the task if they
-        have none.
+        """Send a message, and wait until its task stops. Returns the text of the artifacts, or of the message
+        that ends the task if they have none.
 
         fields: see `send`. Raises AgentError, with the task and the agent's own words, if the task did not
         complete, for example because it asks a question; and what `send` raises.
         """
-        answer: Any = await self.send(message, **fields)
+        answer: Any = await self.send(message, configuration={"returnImmediately": False}, **fields)
         if "status" not in answer:
             return text_of(answer["parts"])
+        give_up_at = time.monotonic() + self._timeout
+        while answer["status"]["state"] not in STOPPED and time.monotonic() < give_up_at:
+            await asyncio.sleep(ASK_POLL_SECONDS)
+            answer = await self.get(answer["id"])
         words = text_of(answer["status"].get("message", {}).get("parts", []))
         state = answer["status"]["state"]
         if state != TaskState.COMPLETED:
             raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
-        parts = [part for artifact in answer.get("artifacts", []) for part in artifact["parts"]]
-        return text_of(parts) or words
+        # Some servers keep each piece of a streamed text as a part of its own.
+        texts = [
+            "".join(part.get("text", "") for part in artifact["parts"])
+            for artifact in answer.get("artifacts", [])
+        ]
+        return "\n".join(filter(None, texts)) or words
 
     async def stream(
         self,
@@ -185,10 +200,10 @@ class Client:
         **fields: Any,
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. If the last one does not end the task, it may still
-        be running: ask for it with `get`. An agent whose card says that it does not stream gets the message
-        with `send`, and its answer is the only event. Raises what `discover` raises."""
+        be running: ask for it with `get`. An agent whose card does not say that it streams gets the
+        message with `send`, and its answer is the only event. Raises what `discover` raises."""
         agent = await self.discover()
-        if object_in(agent.card, "capabilities").get("streaming") is False:
+        if object_in(agent.card, "capabilities").get("streaming") is not True:
             outcome: Any = await self.send(message, configuration=configuration, **fields)
             yield Event(task=outcome) if "status" in outcome else Event(message=outcome)
             return

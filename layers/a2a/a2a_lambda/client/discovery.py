@@ -42,9 +42,10 @@ class DiscoveredAgent:
 
 def card_urls(url: str) -> Sequence[str]:
     """URLs at which the card of an agent may be: the URL itself, if it is of a card."""
-    if url.partition("?")[0].endswith(".json"):
+    place, mark, query = url.partition("?")
+    if place.endswith(".json"):
         return (url,)
-    return tuple(url.rstrip("/") + path for path in WELL_KNOWN)
+    return tuple(f"{place.rstrip('/')}{path}{mark}{query}" for path in WELL_KNOWN)
 
 
 def agent_of_card(
