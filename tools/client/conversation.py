@@ -113,8 +113,7 @@ class Chat:
         return True
 
     def introduce(self) -> None:
-        line = f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}"
-        self._view.note(line)
+        self._view.note(f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}")
         self._view.note("/help lists the commands.")
 
     async def take(self, line: str) -> bool:
@@ -127,7 +126,7 @@ class Chat:
                 self._view.note(HELP)
             case "/new":
                 self._context_id = self._task_id = ""
-                self._state = None
+                self._state, self._attached = None, []
                 self._view.note("A new conversation.")
             case "/wait":
                 await self._wait()
@@ -200,6 +199,8 @@ class Chat:
             await asyncio.shield(future)
             if self._state is None:  # no one has got the message: a question is still open
                 self._attached, self._task_id, self._state = backup
+                if self._attached:
+                    self._view.note("Its files go with the next message. /new leaves them out.")
                 if self._state in INTERRUPTED and self._error_code in OVER_CODES:
                     self._task_id, self._state = "", None
                     self._view.note("The question is over. The next message begins a new task.")

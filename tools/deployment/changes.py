@@ -22,7 +22,11 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
     for parameter, value in old_parameters.items():
         new = parameters.get(parameter, value)
         if parameter == "ExecutionTimeout" and value not in ("0", "") and new == "0":
-            _check_executions(name, "ExecutionTimeout=0")
+            _check_executions(name, "ExecutionTimeout=0 removes the function of durable skills")
+        if parameter == "DurableKeyArn" and value and new != value:
+            # An execution keeps the key with which it began, and the stack's roles may use the new one only.
+            # https://docs.aws.amazon.com/lambda/latest/dg/durable-encryption.html
+            _check_executions(name, f"DurableKeyArn={new} takes the key {value} from the functions")
         if parameter in GROWING and int(new) < int(value or 0):
             raise ConfigurationError(
                 f"{parameter} is {value} in this stack, and must not become {new}: see docs/scale.md. Set"
@@ -116,23 +120,23 @@ def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
         [version] = client.list_versions_by_function(FunctionName=function, MaxItems=1)["Versions"]
         kind = version.get("PackageType", "Zip")
     if (kind == "Image") is not is_image:
-        _check_executions(name, "IMAGE=1" if is_image else "A deployment without IMAGE=1")
+        cause = "IMAGE=1" if is_image else "A deployment without IMAGE=1"
+        _check_executions(name, f"{cause} removes the function of durable skills")
         yield (
             f"the functions are of type {kind} now, so CloudFormation replaces each: their versions are"
             " deleted, so that no rollback can return to them, and the function URL changes"
         )
 
 
-def _check_executions(name: str, cause: str) -> None:
-    """Raises ConfigurationError if durable turns run, which would lose their function. cause: what removes
-    it."""
+def _check_executions(name: str, loss: str) -> None:
+    """Raises ConfigurationError if durable turns run. loss: what they would lose, and by what."""
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         function = stack.resources_of(name).get(stack.DURABLE, "")
         turns = list(Versions(client, function).open_executions()) if function else []
     if turns:
         raise ConfigurationError(
-            f"{cause} removes the function of durable skills, and {len(turns)} of its turns have"
-            " not ended. Wait for them, cancel their tasks, or end each one:"
+            f"{loss}, and {len(turns)} durable turns have not ended. Wait for them, cancel their tasks, or"
+            " end each one:"
             f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
         )

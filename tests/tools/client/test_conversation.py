@@ -3,6 +3,7 @@
 import asyncio
 import io
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,3 +253,17 @@ def test_a_task_that_has_ended_is_followed_by_a_new_one(
     assert "The message begins a new task in the same conversation." in shown
     assert ("without output" in shown) is (not text)
     assert (caller.sent[-1]["contextId"], caller.sent[-1].get("taskId")) == ("c1", None)
+
+
+def test_files_of_a_refused_message_are_kept_until_a_new_conversation(tmp_path: Path) -> None:
+    (tmp_path / "sums.csv").write_text("1,2")
+    error = {"kind": "error", "code": -32005, "message": "Incompatible content types"}
+    status = {"state": "TASK_STATE_COMPLETED"}
+    done = {
+        "kind": "event",
+        "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
+    }
+    lines = (f"/file {tmp_path / 'sums.csv'}", "go", "again", "/new", "go on")
+    caller, printed = converse([error], [error], [done], lines=lines)
+    assert [len(message["parts"]) for message in caller.sent] == [2, 2, 1]
+    assert "Its files go with the next message. /new leaves them out." in printed

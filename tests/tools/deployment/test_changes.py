@@ -77,17 +77,21 @@ def test_lifting_the_limit_of_writes_has_a_command(
 def test_durable_skills_are_not_switched_off_under_turns_that_run(
     monkeypatch: pytest.MonkeyPatch, turns: list[str], is_refused: bool
 ) -> None:
-    monkeypatch.setattr(stack, "parameters_of", lambda _: {"ExecutionTimeout": "3600"})
+    old_parameters = {"ExecutionTimeout": "3600", "DurableKeyArn": "arn:old"}
+    monkeypatch.setattr(stack, "parameters_of", lambda _: old_parameters)
     monkeypatch.setattr(stack, "resources_of", lambda _: {"DurableFunction": "durable"})
     monkeypatch.setattr(Versions, "open_executions", lambda _: iter(turns))
     monkeypatch.setattr(clients, "session", Session)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     list(changes.parameter_changes("s", {"ExecutionTimeout": "7200"}))
-    if is_refused:
-        with pytest.raises(ConfigurationError, match=r"2 of its turns have not ended.*arn:a"):
-            list(changes.parameter_changes("s", {"ExecutionTimeout": "0"}))
-    else:
-        assert list(changes.parameter_changes("s", {"ExecutionTimeout": "0"}))
+    for change in ({"ExecutionTimeout": "0"}, {"DurableKeyArn": "arn:new"}, {"DurableKeyArn": ""}):
+        if is_refused:
+            with pytest.raises(ConfigurationError, match=r"2 durable turns have not ended.*arn:a"):
+                list(changes.parameter_changes("s", change))
+        else:
+            assert list(changes.parameter_changes("s", change))
+    old_parameters["DurableKeyArn"] = ""  # until now, Lambda's own key, which needs no permission
+    assert list(changes.parameter_changes("s", {"DurableKeyArn": "arn:new"}))
 
 
 @pytest.mark.parametrize(
