@@ -173,6 +173,10 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
             "iconUrl: x\n  documentationUrl: y",
             "mapping values are not allowed here; begin this line in the column of the field above",
         ),
+        (
+            "capabilities:\n  - a: 1\n- b: 2",
+            "expected <block end>, but found '-'; begin this line in the column of the `-` above it",
+        ),
         ("skills2: [What?]", "expected ',' or ']', but got '?'; put the texts of this list in quotes"),
         ("iconUrl:x", "could not find expected ':'; write a colon and a space after the field's name"),
         ("iconUrl: 'It's mine'", "found '<scalar>'; put the text of this line in the other kind of quotes"),

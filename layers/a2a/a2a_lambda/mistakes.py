@@ -85,18 +85,29 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
         advice = _missing_module(error.name, folder)
         return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
     text = error_text(error)
-    missing_name = re.match(r"cannot import name '(\w+)' from ", text)
-    if isinstance(error, ImportError) and missing_name:
-        if error.name != "a2a_lambda":
-            return ConfigurationError(f"{location}: {text}{_quote(line)}")
-        name = missing_name[1]
-        kit = importlib.import_module("a2a_lambda")
-        client = importlib.import_module("a2a_lambda.client")
-        advice = did_you_mean(name, kit.__all__)
-        if name in client.__all__:
-            advice = f": write `from a2a_lambda.client import {name}`"
-        return ConfigurationError(f"{location}: a2a_lambda has no {name}{advice}{_quote(line)}")
+    if missing_name := _missing_name(error, text):
+        return ConfigurationError(f"{location}: {missing_name}{_quote(line)}")
     return ImportFailed(f"{location}: {type(error).__name__}", f"{text and f': {text}'}{_quote(line)}")
+
+
+def _missing_name(error: BaseException, text: str) -> str:
+    """What is wrong with a name that is not defined, or not in its module; "" for another error."""
+    kit = importlib.import_module("a2a_lambda")
+    if type(error) is NameError and error.name:
+        advice = did_you_mean(error.name, kit.__all__)
+        if error.name in kit.__all__:
+            advice = f": write `from a2a_lambda import {error.name}`"
+        return f"the name {error.name} is not defined{advice}"
+    match = re.match(r"cannot import name '(\w+)' from ", text)
+    if not isinstance(error, ImportError) or match is None:
+        return ""
+    if error.name != "a2a_lambda":
+        return text
+    name, client = match[1], importlib.import_module("a2a_lambda.client")
+    advice = did_you_mean(name, kit.__all__)
+    if name in client.__all__:
+        advice = f": write `from a2a_lambda.client import {name}`"
+    return f"a2a_lambda has no {name}{advice}"
 
 
 def _missing_module(name: str, folder: Path) -> str:

@@ -55,6 +55,7 @@ AT_PROBLEM = {
     "expected alphabetic": "put the text of this line in quotes",
     "expected <block end>, but found ','": "remove the comma",
     "expected <block end>, but found '<scalar>'": "put the text of this line in the other kind of quotes",
+    "expected <block end>, but found '-'": "begin this line in the column of the `-` above it",
     "expected <block end>": "begin this line in the column of the field above it",
     "expected '<document start>'": "begin every field of the file in the first column",
 }
