@@ -44,7 +44,7 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
                     turn.memory.set("other", {"contextId": context_id})
                 if "role" in value:  # a message instead of a task
                     return
-                task_id = value.get("id") or value["taskId"] or task_id
+                task_id = value.get("id") or value.get("taskId") or task_id
                 status = value.get("status", status)
                 if "status" in value and state_of(status) == "WORKING" and (text := text_of(status)):
                     yield Progress(text)
@@ -65,7 +65,7 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
         has_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
         yield QUESTIONS[state](text or "?", choices=choices if has_texts else ())
     elif state == "COMPLETED":
-        for output in outputs_of(status.get("message", {}).get("parts", [])):
+        for output in closing_outputs_of(status):
             yield output
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
@@ -112,6 +112,13 @@ def state_of(status: dict[str, Any]) -> str:
 def text_of(status: dict[str, Any]) -> str:
     parts = status.get("message", {}).get("parts", [])
     return " ".join(part["text"] for part in parts if "text" in part)
+
+
+def closing_outputs_of(status: dict[str, Any]) -> Iterator[Output]:
+    """The message that ends a task: its texts as one, then its values and files."""
+    if text := text_of(status):
+        yield text
+    yield from outputs_of([part for part in status.get("message", {}).get("parts", []) if "text" not in part])
 
 
 def new_parts_of(event: Mapping[str, Any], passed_on: list[str]) -> list[dict[str, Any]]:

@@ -5,11 +5,15 @@ from functools import cache
 
 from strands import Agent, tool
 from strands.models import BedrockModel
+from strands.types.exceptions import MaxTokensReachedException
 
 from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_CALLS = 10
 """Most calls of tools in a turn. Without a limit, a confused model could run up charges for minutes."""
+
+WHOLE = ("end_turn", "stop_sequence")
+"""Reasons for which a model ends a whole answer."""
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
@@ -18,10 +22,6 @@ INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of 
 def count_letters(word: str, letter: str) -> int:
     """Count how often a letter is in a word."""
     return word.lower().count(letter.lower())
-
-
-WHOLE = ("end_turn", "stop_sequence")
-"""Reasons for which a model ends a whole answer."""
 
 
 @cache
@@ -41,13 +41,16 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
         callback_handler=None,
     )
     calls: set[str] = set()
-    async for event in agent.stream_async(question["content"]):
-        if text := event.get("data"):
-            yield text
-        elif (use := event.get("current_tool_use")) and use["toolUseId"] not in calls:
-            calls.add(use["toolUseId"])
-            if len(calls) > MAX_CALLS:
-                raise SkillError("I could not find an answer.")
-            yield Progress(f"calling {use['name']}")
-        elif (result := event.get("result")) and result.stop_reason not in WHOLE:
-            raise SkillError("I could not finish the answer.")
+    try:
+        async for event in agent.stream_async(question["content"]):
+            if text := event.get("data"):
+                yield text
+            elif (use := event.get("current_tool_use")) and use["toolUseId"] not in calls:
+                calls.add(use["toolUseId"])
+                if len(calls) > MAX_CALLS:
+                    raise SkillError("I could not find an answer.")
+                yield Progress(f"calling {use['name']}")
+            elif (result := event.get("result")) and result.stop_reason not in WHOLE:
+                raise SkillError("I could not finish the answer.")
+    except MaxTokensReachedException:
+        raise SkillError("I could not finish the answer.") from None

@@ -35,8 +35,10 @@ def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
     for catalog in (Agents.of_folder(tmp_path), build_agents(tmp_path)):
         assert list(catalog) == ["two", "one"]
         assert catalog.find(None).name == "two"
-        with pytest.raises(RouteNotFound):
+        with pytest.raises(RouteNotFound, match=r"there is no agent 'three'$"):
             catalog.find("three")
+    with pytest.raises(RouteNotFound, match=r"there is no agent 'three'\. Agents: two, one"):
+        Agents.of_folder(tmp_path, shows_reasons=True).find("three")
 
 
 @pytest.mark.parametrize("card", [CARD, DEFAULT])

@@ -8,6 +8,7 @@ import pytest
 
 from a2a_lambda.client import AgentError, Client, client
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.wire import v0_3, v1_0
 from tests.client.served import Answering, collect
 from tests.conftest import BASE_URL
@@ -169,11 +170,14 @@ def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str)
     assert asyncio.run(ask()) == text
 
 
-@pytest.mark.parametrize("states", [["SUBMITTED", "WORKING", "COMPLETED"], ["SUBMITTED"]])
+@pytest.mark.parametrize("how", ["ask", "stream"])
+@pytest.mark.parametrize(
+    "states", [["SUBMITTED", "WORKING", "COMPLETED"], ["SUBMITTED"], ["WORKING", "lost"]]
+)
 def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
-    states: list[str], monkeypatch: pytest.MonkeyPatch
+    states: list[str], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "ASK_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(client, "TASK_POLL_SECONDS", 0.0)
     bodies: list[Json] = []
 
     def respond(request: httpx2.Request) -> httpx2.Response:
@@ -181,18 +185,31 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
             return httpx2.Response(200, json=CARD)
         bodies.append(json.loads(request.content))
         state = states[min(len(bodies), len(states)) - 1]
+        if state == "lost":
+            return httpx2.Response(502)
         outcome = task_of(f"TASK_STATE_{state}", "done")
         return httpx2.Response(200, json={"result": outcome if len(bodies) == 1 else outcome["task"]})
 
-    async def ask() -> str:
-        timeout = PATIENCE if states[-1] == "COMPLETED" else 0.1
+    async def call() -> str:
+        timeout = 0.1 if len(states) == 1 else PATIENCE
         async with Client(BASE_URL, transport=Answering(respond), timeout=timeout) as agent:
-            return await agent.ask("hi")
+            options = SendMessageConfiguration(acceptedOutputModes=["text/plain"])
+            if how == "ask":
+                return await agent.ask("hi", configuration=options)
+            [event] = await collect(agent.stream("hi", configuration=options))
+            return str(event["task"]["status"]["state"].removeprefix("TASK_STATE_"))
 
     if states[-1] == "COMPLETED":
-        assert asyncio.run(ask()) == "done"
+        assert asyncio.run(call()) == ("done" if how == "ask" else "COMPLETED")
         assert [body["method"] for body in bodies] == ["SendMessage", "GetTask", "GetTask"]
+    elif states[-1] == "lost" or how == "ask":
+        with pytest.raises(
+            AgentError, match="502" if states[-1] == "lost" else "the agent's task is submitted"
+        ) as told:
+            asyncio.run(call())
+        assert told.value.task is not None
+        assert told.value.task["id"] == "t"
     else:
-        with pytest.raises(AgentError, match="the agent's task is submitted"):
-            asyncio.run(ask())
-    assert bodies[0]["params"]["configuration"] == {"returnImmediately": False}
+        assert asyncio.run(call()) == "SUBMITTED"
+    options = {"acceptedOutputModes": ["text/plain"], "returnImmediately": False}
+    assert bodies[0]["params"]["configuration"] == options

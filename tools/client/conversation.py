@@ -50,7 +50,7 @@ HELP = """\
                 call a skill with parameters, and with the words after them as the text.
                 Without an ID: the agent's skills
 /save N PATH    save the file with this number
-/new            begin a new conversation
+/new            begin a new conversation, without attached files
 /wait           follow a task that pauses or waits; Ctrl-C leaves it
 /quit           leave; so does Ctrl-D
 Ctrl-C cancels the task that is running. It leaves one that pauses or waits."""
@@ -199,7 +199,7 @@ class Chat:
             await asyncio.shield(future)
             if self._state is None:  # no one has got the message: a question is still open
                 self._attached, self._task_id, self._state = backup
-                if self._attached:
+                if self._attached and self._view.is_conversation:
                     self._view.note("Its files go with the next message. /new leaves them out.")
                 if self._state in INTERRUPTED and self._error_code in OVER_CODES:
                     self._task_id, self._state = "", None

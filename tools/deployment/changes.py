@@ -129,14 +129,15 @@ def package_changes(name: str, *, is_image: bool) -> Iterator[str]:
 
 
 def _check_executions(name: str, loss: str) -> None:
-    """Raises ConfigurationError if durable turns run. loss: what they would lose, and by what."""
+    """Raises ConfigurationError if durable turns run. loss: what the deployment takes from them, as
+    the beginning of a sentence."""
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         function = stack.resources_of(name).get(stack.DURABLE, "")
         turns = list(Versions(client, function).open_executions()) if function else []
     if turns:
         raise ConfigurationError(
-            f"{loss}, and {len(turns)} durable turns have not ended. Wait for them, cancel their tasks, or"
-            " end each one:"
+            f"{loss}, but durable turns are open: {len(turns)}. Wait for them, cancel their tasks, or end"
+            " each one:"
             f" aws lambda stop-durable-execution --durable-execution-arn {turns[0]}"
         )

@@ -122,8 +122,8 @@ def end_stragglers() -> None:
 
 class CallPool(ThreadPoolExecutor):
     """Threads for the calls that asynchronous code makes with `asyncio.to_thread`. A call continues when its
-    turn is canceled, so it counts as the turn's until it ends. A lookup of a name, which asyncio makes here,
-    too, is none of the skill's code, and does not count."""
+    turn is canceled, so it counts as the turn's until it ends. asyncio looks up names here, too; such a
+    lookup is not the skill's code, and does not count."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         if call in (socket.getaddrinfo, socket.getnameinfo):

@@ -92,18 +92,18 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
 
 def _missing_name(error: BaseException, text: str) -> str:
     """What is wrong with a name that is not defined, or not in its module; "" for another error."""
-    kit = importlib.import_module("a2a_lambda")
+    kit, client = (importlib.import_module(name) for name in ("a2a_lambda", "a2a_lambda.client"))
     if type(error) is NameError and error.name:
-        advice = did_you_mean(error.name, kit.__all__)
-        if error.name in kit.__all__:
-            advice = f": write `from a2a_lambda import {error.name}`"
-        return f"the name {error.name} is not defined{advice}"
+        for module in (kit, client):
+            if error.name in module.__all__:
+                return f"{text}: write `from {module.__name__} import {error.name}`"
+        return text
     match = re.match(r"cannot import name '(\w+)' from ", text)
     if not isinstance(error, ImportError) or match is None:
         return ""
     if error.name != "a2a_lambda":
         return text
-    name, client = match[1], importlib.import_module("a2a_lambda.client")
+    name = match[1]
     advice = did_you_mean(name, kit.__all__)
     if name in client.__all__:
         advice = f": write `from a2a_lambda.client import {name}`"

@@ -3,6 +3,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def keys() -> list[str]:
 
 @pytest.fixture
 def tools(keys: list[str]) -> Iterator[str]:
-    """Url of an MCP server."""
+    """URL of an MCP server."""
     mcp = MCPServer("shop")
 
     @mcp.tool()
@@ -49,8 +50,21 @@ def tools(keys: list[str]) -> Iterator[str]:
             keys.append(dict(scope["headers"])[b"authorization"].decode())
         await app(scope, receive, send)
 
+    with served(noting) as url:
+        yield url
+
+
+@pytest.fixture
+def no_tools() -> Iterator[str]:
+    """URL of an MCP server without tools."""
+    with served(MCPServer("empty").streamable_http_app()) as url:
+        yield url
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(noting, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -117,6 +131,15 @@ def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, tools: str, rea
     )
     with pytest.raises(SkillError, match="could not finish"):
         ask(httpserver, tools)
+
+
+def test_a_server_without_tools_leaves_them_out(httpserver: HTTPServer, no_tools: str) -> None:
+    httpserver.expect_request("/v1/chat/completions").respond_with_data(
+        stream_of({"content": "I cannot know."}), content_type="text/event-stream"
+    )
+    assert ask(httpserver, no_tools).text == "I cannot know."
+    [(request, _)] = httpserver.log
+    assert "tools" not in request.get_json()
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

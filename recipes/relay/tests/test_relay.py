@@ -205,10 +205,13 @@ def test_an_agent_that_answers_with_messages_knows_the_conversation(httpserver: 
 
 
 def test_values_of_the_message_that_ends_the_task_are_passed_on(httpserver: HTTPServer) -> None:
-    done = status("COMPLETED", "So: ")
-    done["statusUpdate"]["status"]["message"]["parts"].append({"data": {"sum": 3}})
-    answer = asyncio.run(agent.run("Count.", **Other(httpserver, [done]).given()))
-    assert (answer.text, answer.data) == ("So: ", [{"sum": 3}])
+    done = status("COMPLETED", "So:")
+    done["statusUpdate"]["status"]["message"]["parts"] += [{"data": {"sum": 3}}, {"text": "Bye."}]
+    no_ids: dict[str, Any] = {
+        "artifactUpdate": {"artifact": {"artifactId": "a", "parts": [{"text": "One. "}]}}
+    }
+    answer = asyncio.run(agent.run("Count.", **Other(httpserver, [no_ids, done]).given()))
+    assert (answer.text, answer.data) == ("One. So: Bye.", [{"sum": 3}])
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,9 @@ def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bedrock.sent) == 11
 
 
-def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    bedrock = Bedrock(text("It ", stop="content_filtered"))
+@pytest.mark.parametrize("reason", ["content_filtered", "max_tokens"])
+def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    bedrock = Bedrock(text("It ", stop=reason))
     monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with pytest.raises(SkillError, match="could not finish"):

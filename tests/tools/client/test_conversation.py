@@ -48,11 +48,14 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     assert "\\x1b[2Jtry again" in capsys.readouterr().err, "no control sequence reaches the terminal"
 
 
-def converse(*answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",)) -> tuple[Away, str]:
+def converse(
+    *answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",), is_conversation: bool = True
+) -> tuple[Away, str]:
     """A conversation with a server that answers with these records: what was sent, and what was printed."""
     printed = io.StringIO()
     caller = Away(*answers)
-    made = Chat(None, caller, Console(file=printed, width=100))  # type: ignore[arg-type]
+    console = Console(file=printed, width=100)
+    made = Chat(None, caller, console, is_conversation=is_conversation)  # type: ignore[arg-type]
     made._card = card or {}
 
     async def take() -> None:
@@ -266,4 +269,7 @@ def test_files_of_a_refused_message_are_kept_until_a_new_conversation(tmp_path: 
     lines = (f"/file {tmp_path / 'sums.csv'}", "go", "again", "/new", "go on")
     caller, printed = converse([error], [error], [done], lines=lines)
     assert [len(message["parts"]) for message in caller.sent] == [2, 2, 1]
-    assert "Its files go with the next message. /new leaves them out." in printed
+    note = "Its files go with the next message. /new leaves them out."
+    assert printed.count(note) == 2
+    _, printed = converse([error], lines=lines[:2], is_conversation=False)
+    assert note not in printed

@@ -158,7 +158,7 @@ class Agents(Mapping[str, Profile]):
         if agent_name in self._unreadable:
             raise Unavailable(self._public_reason(agent_name, self._unreadable[agent_name]))
         if agent_name not in self._profiles:
-            agents = f". Agents: {', '.join(self._profiles)}" if self._shows_reasons else ""
+            agents = f". Agents: {', '.join(self._profiles) or 'none'}" if self._shows_reasons else ""
             raise RouteNotFound(f"there is no agent {excerpt(agent_name)!r}{agents}")
         return self._profiles[agent_name]
 

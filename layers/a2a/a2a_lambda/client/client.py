@@ -40,10 +40,13 @@ from a2a_lambda.wire.interface import Wire
 CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 """Most bytes of an answer, or of an event."""
 
-ASK_POLL_SECONDS = 1.0
-"""Seconds between looks of `ask` at a task that has not stopped."""
+TASK_POLL_SECONDS = 1.0
+"""Seconds between looks at a task that has not stopped."""
 
 EVENT_STREAM = "text/event-stream"
+
+Outgoing = str | Sequence[Part] | Message
+"""A message to send: its text, its parts, or all of it."""
 
 CARD_ABSENT_STATUSES = (401, 403, 405, 410)
 """Statuses with which gateways and file servers answer at a path that is not there. Another path may have the
@@ -54,7 +57,7 @@ class AgentError(KitError):
     """The other agent refused the call, or its answer is not valid.
 
     code: its JSON-RPC error code, or None. status: HTTP status of the answer, or None.
-    task: the task that has not completed, if `ask` raises this.
+    task: the task that has not completed, if `ask` or `stream` raises this.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class Client:
     auth: signs in there instead, or too: `ClientCredentials`, `AwsSignature`.
     hosts: other hosts that its card may send callers to. private: the agent may be in a private network,
         and use plain http. extensions: URIs to activate. timeout: seconds of silence after which a call
-        fails, and for which `ask` waits for a task that the agent has answered with too soon.
+        fails. If the agent answers before its task has stopped, `ask` looks at the task for as long.
     agent: the agent, if its card is known already. verify: public keys, as {"keys": […]} (RFC 7517); the card
         must have a signature of one of them.
     Raises ConfigurationError if the key cannot be sent in a header.
@@ -150,11 +153,7 @@ class Client:
         return (await self.discover()).card
 
     async def send(
-        self,
-        message: str | Sequence[Part] | Message,
-        *,
-        configuration: SendMessageConfiguration | None = None,
-        **fields: Any,
+        self, message: Outgoing, *, configuration: SendMessageConfiguration | None = None, **fields: Any
     ) -> Task | Message:
         """Send a message; returns its task, or the message that the agent answers with.
 
@@ -167,20 +166,18 @@ class Client:
             raise AgentError("the agent answered with neither a task nor a message")
         return result
 
-    async def ask(self, message: str | Sequence[Part] | Message, **fields: Any) -> str:
+    async def ask(
+        self, message: Outgoing, *, configuration: SendMessageConfiguration | None = None, **fields: Any
+    ) -> str:
         """Send a message, and wait until its task stops. Returns the text of the artifacts, or of the message
         that ends the task if they have none.
 
         fields: see `send`. Raises AgentError, with the task and the agent's own words, if the task did not
         complete, for example because it asks a question; and what `send` raises.
         """
-        answer: Any = await self.send(message, configuration={"returnImmediately": False}, **fields)
+        answer = await self._send_and_wait(message, configuration, fields)
         if "status" not in answer:
             return text_of(answer["parts"])
-        give_up_at = time.monotonic() + self._timeout
-        while answer["status"]["state"] not in STOPPED and time.monotonic() < give_up_at:
-            await asyncio.sleep(ASK_POLL_SECONDS)
-            answer = await self.get(answer["id"])
         words = text_of(answer["status"].get("message", {}).get("parts", []))
         state = answer["status"]["state"]
         if state != TaskState.COMPLETED:
@@ -193,18 +190,14 @@ class Client:
         return "\n".join(filter(None, texts)) or words
 
     async def stream(
-        self,
-        message: str | Sequence[Part] | Message,
-        *,
-        configuration: SendMessageConfiguration | None = None,
-        **fields: Any,
+        self, message: Outgoing, *, configuration: SendMessageConfiguration | None = None, **fields: Any
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. If the last one does not end the task, it may still
         be running: ask for it with `get`. An agent whose card does not say that it streams gets the
-        message with `send`, and its answer is the only event. Raises what `discover` raises."""
+        message as `ask` sends it, and its answer is the only event. Raises what `discover` raises."""
         agent = await self.discover()
         if object_in(agent.card, "capabilities").get("streaming") is not True:
-            outcome: Any = await self.send(message, configuration=configuration, **fields)
+            outcome = await self._send_and_wait(message, configuration, fields)
             yield Event(task=outcome) if "status" in outcome else Event(message=outcome)
             return
         body = rpc_body(agent.wire, "stream", _request(message, configuration, fields), agent.tenant)
@@ -222,6 +215,28 @@ class Client:
                         yield event
                         if ends_task(event):  # a server may keep the connection open
                             return
+
+    async def _send_and_wait(
+        self, message: Outgoing, configuration: SendMessageConfiguration | None, fields: Mapping[str, Any]
+    ) -> Any:
+        """The task of a message after it has stopped, or as it is after `timeout`; or a message."""
+        options = SendMessageConfiguration(**{"returnImmediately": False, **(configuration or {})})
+        answer: Any = await self.send(message, configuration=options, **fields)
+        # Some servers answer at once all the same.
+        give_up_at = time.monotonic() + self._timeout
+        while (
+            not options["returnImmediately"]
+            and "status" in answer
+            and answer["status"]["state"] not in STOPPED
+            and time.monotonic() < give_up_at
+        ):
+            await asyncio.sleep(TASK_POLL_SECONDS)
+            try:
+                answer = await self.get(answer["id"])
+            except AgentError as error:
+                error.task = answer
+                raise
+        return answer
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Raises what `discover` raises."""
@@ -289,9 +304,7 @@ CALL_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ProtocolError, sse.TooLarge,
 
 
 def _request(
-    message: str | Sequence[Part] | Message,
-    configuration: SendMessageConfiguration | None,
-    fields: Mapping[str, Json],
+    message: Outgoing, configuration: SendMessageConfiguration | None, fields: Mapping[str, Json]
 ) -> SendMessageRequest:
     for name in fields:
         if name not in Message.__annotations__:

@@ -227,7 +227,7 @@ class Intake:
             wait = head.message_wait
             if head.is_asleep and wait is None:
                 raise UnsupportedOperation(
-                    "the task is paused or waiting for another system: send it when the task asks"
+                    "the task is paused or waiting for another system, and accepts no messages until it asks"
                 )
             # A client cannot know when a turn that runs elsewhere asks: it gets some seconds to do so.
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
