@@ -57,7 +57,7 @@ def test_a_skill_that_is_woken_before_it_waits_continues() -> None:
 
 
 def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`asyncio.to_thread` leaves its call behind when the turn is canceled. Nothing stops it."""
+    """When the turn is canceled, `asyncio.to_thread` leaves its call behind, and nothing stops it."""
     monkeypatch.setattr(agent_threads, "_loops", [])
     monkeypatch.setattr(agent_threads, "_busy", set())
     has_begun, may_end = threading.Event(), threading.Event()

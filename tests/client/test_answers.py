@@ -205,10 +205,10 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
     elif states[-1] == "lost" or how == "ask":
         with pytest.raises(
             AgentError, match="502" if states[-1] == "lost" else "the agent's task is submitted"
-        ) as told:
+        ) as refusal:
             asyncio.run(call())
-        assert told.value.task is not None
-        assert told.value.task["id"] == "t"
+        assert refusal.value.task is not None
+        assert refusal.value.task["id"] == "t"
     else:
         assert asyncio.run(call()) == "SUBMITTED"
     options = {"acceptedOutputModes": ["text/plain"], "returnImmediately": False}

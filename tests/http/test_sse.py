@@ -177,10 +177,10 @@ def test_a_turn_that_runs_again_has_ids_only_for_clients_that_replace(begins: st
     first = chunk("one ", append=False)
     events = [Event(task=task_of(first)) if begins == "with the task" else first, chunk("two ")]
     for event in (*events, chunk("x", "b", append=False)):
-        assert view.updates(event) == [event]
+        assert view.take(event) == [event]
     assert not view.is_stale
     for event in (chunk("one ", append=False), chunk("two ")):
-        assert view.updates(event) == [event]
+        assert view.take(event) == [event]
         assert view.is_stale is not replaces
 
 
@@ -189,11 +189,11 @@ def test_a_client_gets_one_task_a_stream() -> None:
     tasks = [
         Event(task=task_of(*chunks)) for chunks in ([chunk("one ")], [chunk("one two "), chunk("x", "b")])
     ]
-    whole = [chunk("one two ", append=False, last=True), chunk("x", "b", append=False, last=True)]
+    artifacts = [chunk("one two ", append=False, last=True), chunk("x", "b", append=False, last=True)]
     later = [chunk("three "), chunk("y", "b"), status_event(TaskState.COMPLETED)]
-    for replaces, restated in ((True, whole), (False, whole[1:])):
+    for replaces, restated in ((True, artifacts), (False, artifacts[1:])):
         view = sse.StreamView(replaces=replaces)
-        assert [view.updates(event) for event in tasks] == [tasks[:1], restated]
+        assert [view.take(event) for event in tasks] == [tasks[:1], restated]
         assert view.is_stale is not replaces
-        shown = [update for event in later for update in view.updates(event)]
+        shown = [update for event in later for update in view.take(event)]
         assert shown == (later if replaces else later[1:])

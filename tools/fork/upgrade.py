@@ -170,11 +170,11 @@ def settle(base: str, head: str, commit: str) -> None:
     _remove({path for path in kits - forks if is_own(path)})
     # A file that is new in the kit. Git may have merged the fork's example into it, if the kit moved that. A
     # file of the kit that one side has renamed, and the other one still has, is not new: git merges it.
-    new_in_kit = kits - forks - bases - _renamed(base, commit, forks)
+    new_in_kit = kits - forks - bases - _renamed_paths(base, commit, forks)
     _take(commit, {path for path in new_in_kit if not is_own(path)})
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
-    _take(head, forks - bases - kits - _renamed(base, head, kits))
+    _take(head, forks - bases - kits - _renamed_paths(base, head, kits))
     # A fork may delete the laboratory, and does not get it back. One that is older than it gets it.
     laboratory = f"{lab.FOLDER}/"
     is_in_base, is_in_fork = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
@@ -240,7 +240,7 @@ def _files(commit: str) -> set[str]:
     return _paths("ls-tree", "-r", "--name-only", commit)
 
 
-def _renamed(base: str, commit: str, others: Collection[str]) -> set[str]:
+def _renamed_paths(base: str, commit: str, others: Collection[str]) -> set[str]:
     """New paths of the kit's files that were renamed between two commits.
 
     others: files of the other side. One that lacks the old path has nothing to merge.

@@ -50,19 +50,19 @@ def tools(keys: list[str]) -> Iterator[str]:
             keys.append(dict(scope["headers"])[b"authorization"].decode())
         await app(scope, receive, send)
 
-    with served(noting) as url:
+    with serve(noting) as url:
         yield url
 
 
 @pytest.fixture
 def no_tools() -> Iterator[str]:
     """URL of an MCP server without tools."""
-    with served(MCPServer("empty").streamable_http_app()) as url:
+    with serve(MCPServer("empty").streamable_http_app()) as url:
         yield url
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
+def serve(app: Any) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -293,7 +293,7 @@ async def _encode_stream(
                     yield sse.COMMENT
                     continue
                 sequence, event = item
-                updates = view.updates(event)
+                updates = view.take(event)
                 values = [value for update in updates for value in wire.encode_event(update, recipient)]
                 for index, value in enumerate(values, 1):
                     # One event may become several. Only the last of them has the id: a client that has it

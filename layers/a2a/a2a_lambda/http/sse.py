@@ -48,8 +48,8 @@ class StreamView:
         self._artifact_ids: set[str] = set()
         self._broken_ids: set[str] = set()
 
-    def updates(self, event: Event) -> list[Event]:
-        """What is sent for an event."""
+    def take(self, event: Event) -> list[Event]:
+        """Take an event of the log; returns what is sent for it."""
         updates = [event]
         if "task" in event:
             if not self._has_task:
@@ -63,11 +63,11 @@ class StreamView:
             updates = restate(event["task"])
             self._broken_ids |= self._artifact_ids
             self.is_stale = not self._replaces
-        return updates if self._replaces else [update for update in updates if self._fits(update)]
+        return updates if self._replaces else [update for update in updates if self._admit(update)]
 
-    def _fits(self, update: Event) -> bool:
-        """Whether a client that cannot replace an artifact gets an event. It gets no more of an artifact that
-        is not whole: a hole in a text is worse than an early end."""
+    def _admit(self, update: Event) -> bool:
+        """Note an event; returns whether a client that cannot replace an artifact gets it. It gets no more of
+        an artifact that is not whole: a hole in a text is worse than an early end."""
         if "artifactUpdate" in update:
             identity = update["artifactUpdate"]["artifact"]["artifactId"]
             # A turn that runs again begins its artifacts again, after what the client has of them.

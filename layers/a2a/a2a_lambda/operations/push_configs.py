@@ -78,7 +78,7 @@ def default_config_id(call: CallContext, head: Head, config: TaskPushNotificatio
 def _requested_id(head: Head, request: PushConfigRequest) -> str:
     """Id of the config that a request names, or ""."""
     config_id = request.get("id", "")
-    # Other servers give a config that came without an id the task's id, and their clients ask for it by it.
+    # Other servers give a config that came without an id that of its task, by which their clients ask for it.
     is_default = config_id == head.task_id and config_id not in head.push_config_ids
     return head.push_config_ids[0] if is_default and len(head.push_config_ids) == 1 else config_id
 

@@ -54,8 +54,8 @@ class Wire:
     sends_version: a client sends A2A-Version.
     replaces_artifacts: in a stream, an artifact with `append: false` replaces the one before.
     push_config_id: id for a push notification config that a client sends without one. A task has one such
-        config, and the next one replaces it. "" = the kit makes one: for a config in a message from its task
-        and URL, so that a repeated one replaces it; otherwise a new one.
+        config, and the next one replaces it. If it is "", the kit makes an id: for a config in a message, it
+        makes the id from the task and the URL, so that a repeated config replaces it; any other is new.
     no_extended_card: raised if the agent has none.
     """
 
