@@ -1,9 +1,7 @@
 """A conversation with an agent in the terminal: messages, commands, and what is shown of the answers."""
 
 import asyncio
-import re
 import uuid
-from collections.abc import Collection
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from a2a_lambda.protocol.model import (
 from tools.callers.names import AnyCaller
 from tools.callers.records import FAILURES
 from tools.client import attachments
+from tools.client.skills import parameters_of, skills_of, split_parameters
 from tools.client.view import View
 
 OVER_CODES = (-32001, -32004)
@@ -39,16 +38,11 @@ OVER_CODES = (-32001, -32004)
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
 
-PARAMETER = re.compile(
-    r"""\s*(?P<name>[^\s=]+)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>(?!["'])\S*))(?!\S)"""
-)
-"""A parameter of a skill. A value with spaces is in quotes."""
-
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
 /skill ID a=1 b="2 3"
                 call a skill with parameters, and with the words after them as the text.
-                Without an ID: the agent's skills
+                Without an ID: the agent's skills and their parameters
 /save N PATH    save the file with this number
 /new            begin a new conversation, without attached files
 /wait           follow a task that pauses or waits; Ctrl-C leaves it
@@ -135,8 +129,8 @@ class Chat:
             case "/save":
                 await self._save(rest)
             case "/skill" if not rest.strip():
-                for skill in objects_in(self._card, "skills"):
-                    self._view.note(f"  {text_in(skill, 'id')}: {text_in(skill, 'description')}")
+                for skill in skills_of(self._card):
+                    self._view.note(f"  {skill}")
             case "/skill":
                 await self._call_skill(rest)
             case _ if command.startswith("/"):
@@ -152,28 +146,16 @@ class Chat:
         if skill not in skills:
             self._view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
             return
-        arguments: dict[str, str] = {}
-        while parameter := PARAMETER.match(text):
-            value = parameter["double"] or parameter["single"] or parameter["word"] or ""
-            arguments[parameter["name"]] = value
-            text = text[parameter.end() :]
+        arguments, text = split_parameters(text)
         if any("=" in word for word in text.split()):
             self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
             return
-        names = self._parameters(skill)
+        names = parameters_of(self._card, skill)
         if unknown := [name for name in arguments if names is not None and name not in names]:
             listing = ", ".join(names or ()) or "none"
             self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
             return
-        await self.send(text.strip(), intent_metadata(skill, arguments))
-
-    def _parameters(self, skill: str) -> Collection[str] | None:
-        """Names of a skill's parameters, or None if the card does not say."""
-        for extension in objects_in(object_in(self._card, "capabilities"), "extensions"):
-            for entry in objects_in(object_in(extension, "params"), "skills"):
-                if entry.get("id") == skill and "inputSchema" in entry:
-                    return list(object_in(object_in(entry, "inputSchema"), "properties"))
-        return None
+        await self.send(text, intent_metadata(skill, arguments))
 
     async def send(self, text: str, metadata: dict[str, Json] | None = None) -> TaskState | None:
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])

@@ -94,6 +94,16 @@ def test_a_card_of_another_kit_may_have_anything(capabilities: Any) -> None:
     assert len(caller.sent) == 2
 
 
+def test_skills_are_listed_with_their_parameters() -> None:
+    skills = [{"id": "add", "inputSchema": {"properties": {"a": {}, "b": {}}}}]
+    card = {
+        "capabilities": {"extensions": [{"params": {"skills": skills}}]},
+        "skills": [{"id": "add", "description": "Adds."}, {"id": "greet", "description": "Greets."}],
+    }
+    _, output = converse(card=card, lines=("/skill",))
+    assert output == "  add a=… b=…: Adds.\n  greet: Greets.\n"
+
+
 def test_a_value_with_spaces_is_in_quotes() -> None:
     line = """/skill add title="hello world" who='Ann' count=2 it's for you"""
     caller, _ = converse([], card={"skills": [{"id": "add"}]}, lines=(line,))

@@ -3,6 +3,8 @@
 import { isObject, objectsIn } from "./protocol.js";
 import { words } from "./words.js";
 
+const SCALARS = ["string", "integer", "number", "boolean"];
+
 /** JSON Schemas of the skills, by id. They are in the card's extensions. */
 export function schemasOf(card) {
   const found = {};
@@ -68,7 +70,9 @@ function resolveReference(property, schema) {
 
 function typeOf(property) {
   if (Array.isArray(property.enum) || property.const !== undefined) return "enum";
-  return ["string", "integer", "number", "boolean"].includes(property.type) ? property.type : "json";
+  // The agent reads the text of a union by each of its types.
+  if (objectsIn(property.anyOf).some((option) => SCALARS.includes(option.type))) return "string";
+  return SCALARS.includes(property.type) ? property.type : "json";
 }
 
 function inputFor(property) {
