@@ -22,8 +22,8 @@ What this emulator cannot do, and what is done about it here:
   CloudFormation's own call.
 - It gives SAM's transform no parameters, so a new Release publishes no version: the tests publish it.
 - It has no CodeDeploy: `Rollout` stays as it is by default.
-- It has no composite alarm, no association of WAF and no record of a hosted zone, and its callers come
-  through no CDN: the parameters of UNSUPPORTED are left out.
+- It has no composite alarm, no association of WAF, no record of a hosted zone and no layer of another account
+  or region, and its callers come through no CDN: the parameters of UNSUPPORTED are left out.
 """
 
 import json
@@ -58,9 +58,13 @@ UNSUPPORTED = {
     "RpcConcurrency": "0",
     "RpcProvisioned": "0",
     "AccessLogs": "false",
+    "ExtraLayerArn": "",
+    "ExtraLayerArn2": "",
+    "ExtraLayerWrapper": "",
+    "OtlpEndpoint": "",
 }
-"""Parameters whose resources the emulator does not have, or that need what only the real account has, and
-their values here."""
+"""Parameters whose resources the emulator does not have, that need what only the real account has, or that
+would send the spans of a test to a real collector, and their values here."""
 
 COMMAND_SECONDS = 3600.0
 """Seconds that a command has. A canary on AWS takes a quarter of an hour."""

@@ -26,7 +26,7 @@ from tools.command import AGENTS, reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
-from tools.deployment.versions import Versions
+from tools.deployment.versions import Versions, build_of, name_release
 
 TEMPLATE = Path("template.yaml")
 
@@ -224,7 +224,7 @@ def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[s
     ]
 
 
-def release(build: Path, parameters: Mapping[str, str]) -> str:
+def digest_of_build(build: Path, parameters: Mapping[str, str]) -> str:
     """Digest of what is deployed. Of compiled files it counts only whether there are any, because the same
     source must give the same release."""
     digest = hashlib.sha256(repr(sorted(parameters.items())).encode())
@@ -237,31 +237,33 @@ def release(build: Path, parameters: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-def fresh_release(release: str, name: str) -> str:
-    """The release. If the stack was rolled back from it, or a rollback of it was cut off, another one,
-    because otherwise the deployment would change nothing.
+def fresh_release(build: str, name: str) -> str:
+    """The release of a build. If the stack was rolled back from it, or a rollback of it was cut off, another
+    one, because otherwise the deployment would change nothing.
 
-    name: name of the stack. Raises ConfigurationError, and during a rollout too.
+    build: digest of the build. name: name of the stack. Raises ConfigurationError, and during a rollout too.
     """
     with stack.aws_errors(f"stack {name}"):
         client: Any = clients.session().create_client("lambda")
         resources = stack.resources_of(name)
         functions = [Versions(client, resources[function]) for function in stack.functions_of(resources)]
         histories = [versions.all() for versions in functions]
-        live_releases = {
+        live_releases = [
             history.get(versions.live(), "") for versions, history in zip(functions, histories, strict=True)
-        }
-    releases = {digest for history in histories for digest in history.values()}
+        ]
+    builds = {build_of(digest) for history in histories for digest in history.values()}
     newest = max(version for history in histories for version in history)
-    # After a rollback, the same build has this name, or one with the number of an earlier version.
-    names = {release, *(_release_after(release, version) for version in range(newest + 1))}
-    if len(live_releases) == 1 and live_releases <= names:
-        return live_releases.pop()
-    return _release_after(release, newest) if release in releases else release
+    # After a rollback, the same build has this digest, or one with the number of an earlier version.
+    digests = {build_of(build), *(build_of(_build_after(build, version)) for version in range(newest + 1))}
+    if len(set(live_releases)) == 1 and build_of(live_releases[0]) in digests:
+        return live_releases[0]
+    return name_release(
+        _build_after(build, newest) if build_of(build) in builds else build, predecessor=live_releases[0]
+    )
 
 
-def _release_after(release: str, version: int) -> str:
-    return hashlib.sha256(f"{release} after {version}".encode()).hexdigest()
+def _build_after(build: str, version: int) -> str:
+    return hashlib.sha256(f"{build} after {version}".encode()).hexdigest()
 
 
 @reports_errors
@@ -295,7 +297,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
             print(f"note: {note}")
         return 0
     build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
-    digest = release(build, parameters)
+    digest = digest_of_build(build, parameters)
     parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
     if is_first and parameters["DeletionProtection"] == "true":
         # If this first deployment fails, CloudFormation must be able to delete the table.

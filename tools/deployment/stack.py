@@ -189,9 +189,12 @@ def _check(name: str, value: str, declaration: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, choices))}")
     elif declaration["Type"] == "Number":
         low, high = declaration["MinValue"], declaration["MaxValue"]
-        form = r"\d+" if isinstance(high, int) else r"\d+(\.\d+)?"
+        # The template's conditions compare texts: 00 would be another number than 0.
+        form = r"(0|[1-9][0-9]*)" + ("" if isinstance(high, int) else r"(\.[0-9]+)?")
         if not (re.fullmatch(form, value) and low <= float(value) <= high):
-            raise ConfigurationError(f"parameter {name}={value}: use a number from {low} to {high}")
+            raise ConfigurationError(
+                f"parameter {name}={value}: use a number from {low} to {high}, without leading zeros"
+            )
     elif (pattern := declaration.get("AllowedPattern")) and not re.fullmatch(pattern, value):
         raise ConfigurationError(f"parameter {name}={value} is not valid. {declaration['Description']}")
 

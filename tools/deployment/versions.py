@@ -2,10 +2,13 @@
 
     make rollback STACK=my-stack                    every function returns to the release before
     make rollback STACK=my-stack RELEASE=3f9c…      or to another one, by the first characters of its digest
-    make prune STACK=my-stack KEEP=3                delete all versions but the newest ones, the live one, and
-                                                    the one that CloudFormation would restore
+    make prune STACK=my-stack KEEP=3                delete all versions but the newest ones, the live one,
+                                                    those that were live before it, and the one that
+                                                    CloudFormation would restore
 
-SAM writes the release into the description of each version. All functions return to the same release.
+SAM writes the release into the description of each version. All functions return to the same release. A
+deployment that fails leaves its versions behind, so that the version before the live one may never have been
+live: a release therefore ends with the first characters of the release that was live before it.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-aliases.html
 """
 
@@ -34,6 +37,9 @@ PREPARATION_SECONDS = 300.0
 PREPARATION_PAUSE_SECONDS = 2.0
 
 RELEASE_DIGEST = re.compile(r"[0-9a-f]{64}$")
+
+PREDECESSOR_CHARACTERS = 12
+"""Characters at the end of a release that are those of the release that was live before."""
 
 
 class Versions:
@@ -131,6 +137,27 @@ def release_of(configuration: Mapping[str, Any]) -> str:
     return digest[0] if digest else ""
 
 
+def name_release(build: str, predecessor: str) -> str:
+    """The release of a build. build: its digest. predecessor: the release that is live when the build is
+    deployed; "" = unknown."""
+    head = predecessor[:PREDECESSOR_CHARACTERS]
+    return build[: len(build) - len(head)] + head
+
+
+def build_of(release: str) -> str:
+    """What is the same in all releases of a build. release: a release, or the digest of a build."""
+    return release[:-PREDECESSOR_CHARACTERS]
+
+
+def versions_before(releases: Mapping[int, str], version: int) -> list[int]:
+    """The versions that can have been live before another one, in order: those of the release that the
+    version's own release names, or else all earlier ones, because the named one was deleted, or the version
+    was deployed by hand."""
+    earlier = [number for number in releases if number < version]
+    head = releases[version][-PREDECESSOR_CHARACTERS:]
+    return [number for number in earlier if releases[number].startswith(head)] or earlier
+
+
 def stack_versions(resources: Mapping[str, str], name: str) -> set[int]:
     """Versions of a function that CloudFormation knows: the one that it deployed last.
 
@@ -145,7 +172,7 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     anything, unless all functions have a version of the release. The durable one need not: a stack gets it
     when durable skills are switched on. It then stays as it is, so that turns that pause can end.
 
-    release: the first characters of its digest; "" = the newest one before the live one. If an earlier
+    release: the first characters of its digest; "" = the one that was live before the live one. If an earlier
     rollback was cut off, so that the functions differ, "" = the older one of theirs.
     """
     history = {name: versions.all() for name, versions in functions.items()}
@@ -163,11 +190,12 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     if len(live_releases) > 1:
         older = [digest for digest in releases if digest in live_releases][:1]
     else:
-        older = [
-            digest
+        common_versions = {
+            version: digest
             for version, digest in history[lead].items()
-            if digest in common_releases and version < live[lead]
-        ]
+            if digest in common_releases or version == live[lead]
+        }
+        older = [common_versions[version] for version in versions_before(common_versions, live[lead])]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
         newest_version = {digest: version for version, digest in history[lead].items()}
@@ -206,14 +234,17 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
 
 
 def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str, str]) -> Iterator[str]:
-    """Delete old versions; yields a line for each function. It keeps the newest `count` of each, the live
-    one, and the one that CloudFormation would restore if a deployment fails.
+    """Delete old versions; yields a line for each function. It keeps the newest `count` of each, as many that
+    were live, and the one that CloudFormation would restore if a deployment fails.
 
     resources: physical ids of the stack's resources, by logical id.
     """
     for name, versions in functions.items():
-        numbers, live = list(versions.all()), versions.live()
-        needed = {live, *stack_versions(resources, name)}
+        releases, live = versions.all(), versions.live()
+        numbers, was_live = list(releases), [live]
+        while len(was_live) < count and (earlier := versions_before(releases, was_live[-1])):
+            was_live.append(earlier[-1])
+        needed = {*was_live, *stack_versions(resources, name)}
         old = [version for version in numbers[:-count] if version not in needed]
         if name == DURABLE:
             old = [version for version in old if not versions.runs_turns(version)]

@@ -76,17 +76,17 @@ def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:
     (tmp_path / "RpcFunction").mkdir()
     code = tmp_path / "RpcFunction" / "rpc.py"
     code.write_text("one")
-    not_compiled = deploy.release(tmp_path, {"LogDays": "7"})
+    not_compiled = deploy.digest_of_build(tmp_path, {"LogDays": "7"})
     assert re.fullmatch("[0-9a-f]{64}", not_compiled)
     compiled = tmp_path / "RpcFunction" / "rpc.pyc"
     compiled.write_text("compiled")
-    first = deploy.release(tmp_path, {"LogDays": "7"})
+    first = deploy.digest_of_build(tmp_path, {"LogDays": "7"})
     compiled.write_text("compiled anew")
-    assert deploy.release(tmp_path, {"LogDays": "7"}) == first
+    assert deploy.digest_of_build(tmp_path, {"LogDays": "7"}) == first
     assert not_compiled != first, "a build that compiles starts faster, so it is worth a release"
-    assert deploy.release(tmp_path, {"LogDays": "8"}) != first
+    assert deploy.digest_of_build(tmp_path, {"LogDays": "8"}) != first
     code.write_text("two")
-    assert deploy.release(tmp_path, {"LogDays": "7"}) != first
+    assert deploy.digest_of_build(tmp_path, {"LogDays": "7"}) != first
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -163,7 +163,7 @@ def test_a_release_that_was_rolled_back_is_deployed_anew(live: type[Live]) -> No
     live.releases = {1: first, 2: second}
     live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2)
     assert deploy.fresh_release(second, "s") == second, "nothing new"
-    assert deploy.fresh_release("3" * 64, "s") == "3" * 64
+    assert deploy.fresh_release("3" * 64, "s") == "3" * 52 + "2" * 12, "and ends with what it follows"
     live.live_versions = dict.fromkeys(stack.FUNCTIONS, 1)
     again = deploy.fresh_release(second, "s")
     assert again not in (first, second)
@@ -171,6 +171,9 @@ def test_a_release_that_was_rolled_back_is_deployed_anew(live: type[Live]) -> No
     live.releases = {1: first, 2: second, 3: again}
     live.live_versions = dict.fromkeys(stack.FUNCTIONS, 3)
     assert deploy.fresh_release(second, "s") == again, "the same build is live already"
+    live.releases = {1: first, 2: "3" * 52 + "1" * 12}
+    live.live_versions = dict.fromkeys(stack.FUNCTIONS, 2)
+    assert deploy.fresh_release("3" * 64, "s") == "3" * 52 + "1" * 12
 
 
 def test_a_release_whose_rollback_was_cut_off_is_deployed_anew(live: type[Live]) -> None:

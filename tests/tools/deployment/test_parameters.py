@@ -249,6 +249,8 @@ def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     [
         ("WorkerConcurrency=abc", "a number from 2 to 1000"),
         ("WorkerConcurrency=1", "a number from 2 to 1000"),
+        ("RpcConcurrency=00", "without leading zeros"),
+        ("ExecutionTimeout=007", "without leading zeros"),
         ("Rollout=Foo", "use one of AllAtOnce"),
         ("OriginDigests=abc", "SHA-256"),
         ("DomainName=UPPER", "Host name"),

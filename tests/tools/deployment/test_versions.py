@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from a2a_lambda.errors import ConfigurationError
 from tools.deployment import stack, versions
 from tools.deployment.stack import DURABLE
-from tools.deployment.versions import Versions, prune, roll_back
+from tools.deployment.versions import Versions, name_release, prune, roll_back
 
 ONE, TWO, THREE, FOUR = (letter * 64 for letter in "1234")
 
@@ -87,6 +87,25 @@ def test_all_functions_go_back_to_the_same_release() -> None:
     said = list(roll_back(functions_of(client)))
     assert client.live == {"rpc": 1, "api": 1}
     assert ONE[:12] in said[0]
+
+
+def after(digit: str, predecessor: str) -> str:
+    """A release that was deployed while another one was live."""
+    return name_release(digit * 64, predecessor)
+
+
+def test_a_rollback_passes_over_releases_that_were_never_live() -> None:
+    """CloudFormation keeps the versions of a deployment that its alarm has stopped."""
+    stopped, same_build = after("2", ONE), after("3", ONE)
+    client = Lambda({"rpc": {1: ONE, 2: stopped, 3: same_build}}, {"rpc": 3})
+    list(roll_back(functions_of(client)))
+    assert client.live == {"rpc": 1}
+
+
+def test_a_release_that_was_deleted_is_replaced_by_the_one_before() -> None:
+    client = Lambda({"rpc": {1: ONE, 3: after("3", TWO)}}, {"rpc": 3})
+    list(roll_back(functions_of(client)))
+    assert client.live == {"rpc": 1}
 
 
 def test_a_release_may_be_named() -> None:
@@ -193,6 +212,15 @@ def test_what_is_live_is_never_deleted() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"rpc": 1})
     assert "1 deleted" in next(iter(prune(functions_of(client), 2, {})))
     assert set(client.functions["rpc"]) == {1, 3, 4}
+
+
+def test_what_was_live_before_is_never_deleted() -> None:
+    """Rather than canaries that failed."""
+    second = after("2", ONE)
+    third, fourth, live = after("3", second), after("4", second), after("5", second)
+    client = Lambda({"rpc": {1: ONE, 2: second, 3: third, 4: fourth, 5: live}}, {"rpc": 5})
+    list(prune(functions_of(client), 2, {}))
+    assert set(client.functions["rpc"]) == {2, 4, 5}
 
 
 def test_a_stack_has_none_of_the_resources_that_it_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
