@@ -81,7 +81,7 @@ def ai_calculate(
             if number in numbers:  # the slot's number, as the text has it
                 numbers.remove(number)
         terms += numbers
-    if any(abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST for number in terms):
+    if any(map(too_large, terms)):
         return Ask(
             "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
         )
@@ -136,9 +136,19 @@ async def advise(pieces: tuple[str, ...]) -> AsyncIterator[str]:
 
 
 def elsewhere(turn: Turn, asking: Skill) -> Skill | None:
-    """The skill the words are for, where they are not for the one that asked."""
+    """The skill the words are for, where they are not for the one that asked. A skill that would ask is none,
+    because the next message answers a question of the skill that asked first."""
+    numbers = language.numbers(turn.text)
     other = by_words(turn)
+    if other is ai_calculate and (len(numbers) < 2 or any(map(too_large, numbers))):
+        return None
+    if other is ai_coach and language.sport(turn.text) is None:
+        return None
     return None if other is asking else other
+
+
+def too_large(number: Decimal) -> bool:
+    return abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST
 
 
 def hear(turn: Turn) -> int | float:

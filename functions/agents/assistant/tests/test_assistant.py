@@ -98,6 +98,13 @@ def test_a_question_is_left_for_another_skill(assistant: Agent) -> None:
     assert say(assistant, "coach me", "chess").state == "input-required"
 
 
+def test_a_question_stays_where_the_other_skill_would_ask_too(assistant: Agent) -> None:
+    for text in ("add", "add 5", f"add 1 and {'9' * 11_000}"):
+        assert "basketball or football" in say(assistant, "coach me", text).text
+    assert "Dribble" in say(assistant, "coach me", "add 5", "basketball").text
+    assert "Which two numbers" in say(assistant, "add", "coach me").text
+
+
 def test_does_not_add_what_would_take_for_ever(assistant: Agent) -> None:
     slots = {"num1": "1e999999", "num2": "1"}
     assert say(assistant, "add", skill="ai-calculate", slots=slots).state == "input-required"
