@@ -217,6 +217,8 @@ def test_wrong_content_type(client: TestClient, key: str, media_type: str) -> No
     response = Rpc(client, key).post(SEND, **{"Content-Type": media_type})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == -32005
+    versioned = Rpc(client, key).post(SEND, **{"Content-Type": media_type, "A2A-Version": "1.0"})
+    assert versioned.json()["error"]["data"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: str) -> None:

@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda import telemetry
+from a2a_lambda import errors, telemetry
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.errors import (
-    ContentTypeNotSupported,
-    ExtensionSupportRequired,
-    InvalidParams,
-    TaskNotFound,
-    UnsupportedOperation,
-)
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
@@ -222,7 +215,7 @@ def test_a_large_file_for_an_unknown_task_is_stored_only_if_the_message_creates_
     raw = base64.b64encode(bytes(300_000)).decode()
     call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")], taskId="unknown")
     request["creates_task"] = creates_task
-    with nullcontext() if creates_task else pytest.raises(TaskNotFound):
+    with nullcontext() if creates_task else pytest.raises(errors.TaskNotFound):
         within(bench.messages.receive(call, request))
     assert len(s3.objects) == creates_task
 
@@ -245,7 +238,7 @@ def test_log_lines_of_a_turn_name_its_task(bench: RunBench, monkeypatch: pytest.
 
 def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:
     asked = within(bench.send("question"))
-    with pytest.raises(InvalidParams, match="another context"):
+    with pytest.raises(errors.InvalidParams, match="another context"):
         within(bench.send("question", taskId=asked["id"], contextId="another"))
     same = within(bench.send("question", taskId=asked["id"], contextId=asked["contextId"]))
     assert same["status"]["state"] == TaskState.COMPLETED
@@ -253,7 +246,7 @@ def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> N
 
 def test_a_message_to_a_task_that_has_ended_is_refused(bench: RunBench) -> None:
     task = within(bench.send("echo", "first"))
-    with pytest.raises(UnsupportedOperation, match="has ended"):
+    with pytest.raises(errors.UnsupportedOperation, match="has ended"):
         within(bench.send("echo", "second", taskId=task["id"]))
 
 
@@ -305,7 +298,7 @@ def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) 
             asyncio.run(bench.cancel(asked["id"]))
 
     bench.calls.before = cancel
-    with pytest.raises(UnsupportedOperation, match="has ended"):
+    with pytest.raises(errors.UnsupportedOperation, match="has ended"):
         within(bench.send("question", text="x" * 500_000, taskId=asked["id"]))
     task = within(bench.get(asked["id"]))
     assert task["status"]["state"] == TaskState.CANCELED
@@ -316,7 +309,7 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     bench = RunBench(kit, settings)
     bench.scope = Scope(bench.scope.owner, "plain")
     parts = [Part(text="x"), Part(url="https://example.com/a.mp4", mediaType="video/mp4")]
-    with pytest.raises(ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
+    with pytest.raises(errors.ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
         within(bench.send("echo", parts=parts))
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
 
@@ -333,7 +326,7 @@ def test_only_an_agent_with_parameters_takes_json(bench: RunBench, tmp_path: Pat
         agents = Agents.of(Agent.load(write(tmp_path / name, code)))
         bench.messages = Messages(bench.store, agents, repeat_seconds=60)
         bench.scope = Scope(bench.scope.owner, "hello")
-        with nullcontext() if is_taken else pytest.raises(ContentTypeNotSupported):
+        with nullcontext() if is_taken else pytest.raises(errors.ContentTypeNotSupported):
             assert within(bench.send("", parts=[part]))["status"]["state"] == TaskState.COMPLETED
 
 
@@ -343,7 +336,7 @@ def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_pat
     bench.messages = Messages(bench.store, agents, repeat_seconds=60)
     bench.scope = Scope(bench.scope.owner, "hello")
     call, request = bench.sent("hello")
-    with pytest.raises(ExtensionSupportRequired, match="urn:x"):
+    with pytest.raises(errors.ExtensionSupportRequired, match="urn:x"):
         within(bench.messages.send(call, request))
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
     assert within(bench.messages.send(replace(call, extensions=("urn:x",)), request))["task"]
@@ -361,7 +354,9 @@ def test_an_answer_of_a_message_alone_is_a_message(
         response = await bench.messages.send(replace(call, takes_message=takes_message), request)
         assert response["task"]["status"]["message"]["parts"] == [{"text": "Just words."}]
         is_message = takes_message and not has_artifact
-        assert response.get("message") == (response["task"]["status"]["message"] if is_message else None)
+        message = dict(response["task"]["status"]["message"])
+        del message["taskId"]
+        assert response.get("message") == (message if is_message else None)
         listed = (await bench.service.list(bench.scope, {}))["tasks"]
         assert [task["id"] for task in listed] == ([] if is_message else [response["task"]["id"]])
         call, request = bench.sent("echo")

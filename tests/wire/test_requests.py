@@ -123,6 +123,7 @@ def test_a_request_for_a_task(wire: Any) -> None:
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageToken": ""}, {"taskId": "t"}),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 0}, {"taskId": "t"}),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 2.0}, {"taskId": "t", "pageSize": 2}),
+        (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 1000}, {"taskId": "t", "pageSize": 1000}),
         (v1_0.WIRE, "set_push", {"taskId": "t", **CONFIG}, {"taskId": "t", **CONFIG}),
         (v0_3.WIRE, "get_push", {"id": "t"}, {"taskId": "t"}),
         (v0_3.WIRE, "get_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
@@ -139,7 +140,6 @@ def test_a_request_for_push_configs(wire: Any, operation: str, params: Json, req
     [
         (v1_0.WIRE, "get_push", {"taskId": "t"}, "params.id"),
         (v1_0.WIRE, "get_push", {"id": "c"}, "params.taskId"),
-        (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 101}, "params.pageSize"),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 1.5}, "params.pageSize"),
         (v1_0.WIRE, "set_push", {"url": "https://x"}, "params.taskId"),
         (v0_3.WIRE, "delete_push", {"id": "t"}, "params.pushNotificationConfigId"),

@@ -39,7 +39,9 @@ def test_a_configuration_is_read_in_either_spelling() -> None:
         "blocking": False,
         "push_notification": {"url": HOOK},
     }
-    for configuration in (camel, snake):
+    as_in_the_text: Json = {**camel, "pushNotificationConfig": camel["pushNotification"]}
+    del as_in_the_text["pushNotification"]
+    for configuration in (camel, snake, as_in_the_text):
         request = v0_3_http.decode_send(
             {"message": SAID, "configuration": configuration, "metadata": {"a": 1}}
         )
@@ -107,7 +109,7 @@ def test_data_of_any_kind_comes_out_as_it_went_in(value: Json) -> None:
 
 @pytest.mark.parametrize("state", ["TASK_STATE_CANCELLED", "TASK_STATE_CANCELED", "canceled"])
 def test_a_list_is_filtered_by_any_spelling_of_a_state(state: str) -> None:
-    assert v0_3_http.decode_list({"status": state}) == {"status": TaskState.CANCELED}
+    assert v0_3_http.decode_list({"status": state})["status"] == TaskState.CANCELED
     for unknown in ("ended", "unknown"):
         with pytest.raises(InvalidParams):
             v0_3_http.decode_list({"status": unknown})
@@ -147,3 +149,15 @@ def test_a_message_in_a_task_has_the_tasks_context() -> None:
 @pytest.mark.parametrize("role", ["user", "ROLE_USER"])
 def test_a_role_has_either_spelling(role: str) -> None:
     assert v0_3_http.decode_send({"message": {**SAID, "role": role}})["message"]["role"] == "ROLE_USER"
+
+
+@pytest.mark.parametrize(
+    "unset", [{"file": None}, {"data": None}, {"file": None, "data": None, "metadata": None}]
+)
+def test_a_null_of_a_part_is_unset(unset: Json) -> None:
+    assert v0_3_http.decode_part({"text": "hi", **unset}, "part") == {"text": "hi"}
+
+
+def test_tasks_are_listed_with_their_artifacts() -> None:
+    assert v0_3_http.decode_list(None)["includeArtifacts"] is True
+    assert v0_3_http.decode_list({"includeArtifacts": "false"})["includeArtifacts"] is False

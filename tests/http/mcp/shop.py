@@ -32,6 +32,15 @@ def chat(turn: Turn):
 def engrave(turn: Turn, words: str, font: str = "plain"):
     return f"{words!r} in {font}"
 
+users = []
+
+@skill
+def fetch(doc: str):
+    if doc not in users:
+        users.append(doc)
+        return Authorize("Sign in at https://login.example.com")
+    return f"fetched {doc}"
+
 @skill
 def private(turn: Turn):
     return Authorize("Sign in at https://login.example.com")
@@ -46,6 +55,7 @@ skills:
   - {{ id: order, name: Order, description: Orders. }}
   - {{ id: chat, name: Chat, description: Talks. }}
   - {{ id: engrave, name: Engrave, description: Writes on it. }}
+  - {{ id: fetch, name: Fetch, description: Fetches a document. }}
   - {{ id: private, name: Private, description: Asks for a sign-in. }}
 """
 

@@ -190,11 +190,13 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
         error = caller.refusal("tools/call", changed)
         assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
     broken: Json
-    for broken in ({"action": "accept"}, {"action": "accept", "content": {}}, "x"):
+    for broken in ({"action": "accept", "content": {"a": 1, "b": 2}}, "x"):
         mcp.refusal(
             "tools/call", {**params, "inputResponses": dict.fromkeys(params["inputResponses"], broken)}
         )
-    for missing in ({}, {"x": {"action": "accept"}}, None, "x"):
+    [key] = params["inputResponses"]
+    empty = [{key: {"action": "accept"}}, {key: {"action": "accept", "content": {}}}]
+    for missing in ({}, {"x": {"action": "accept"}}, None, "x", *empty):
         again = mcp.ask("tools/call", {**params, "inputResponses": missing})
         assert form_of(again) == form_of(asked), "a missing answer is asked for again"
     assert "How many?" in form_of(mcp.ask("tools/call", params))[1], "what was refused changed nothing"
@@ -251,3 +253,15 @@ def test_a_state_ends_after_an_hour() -> None:
     assert request_state.unseal(state, binding, secret, now + 3599) == asked
     with pytest.raises(InvalidParams):
         request_state.unseal(state, binding, secret, now + 3600)
+
+
+def test_a_sign_in_of_a_skill_that_reads_no_text_is_answered_as_the_result_says(
+    client: TestClient, kit: Kit
+) -> None:
+    mcp = Mcp(client, new_key(kit), "/mcp", **ELICITS)
+    asked = text_of(mcp.call("fetch", {"doc": "a"}))
+    call = re.search(r"with task='(.+?)' and (\w+)=<the answer>", asked)
+    assert call
+    [tool] = [tool for tool in mcp.ask("tools/list")["tools"] if tool["name"] == "fetch"]
+    assert call[2] in tool["inputSchema"]["properties"]
+    assert text_of(mcp.call("fetch", {"task": call[1], call[2]: "done"})) == "fetched a"

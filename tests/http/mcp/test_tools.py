@@ -26,7 +26,8 @@ def test_skills_are_tools(mcp: Mcp) -> None:
     properties = weather["inputSchema"]["properties"]
     assert properties["city"] == {"type": "string", "description": "Name of the city"}
     assert properties["unit"]["enum"] == ["C", "F"]
-    assert "message" not in properties, "the skill gets no turn, so it reads no text"
+    text = "Only to answer a task's question."
+    assert properties["message"]["description"] == text, "the skill gets no turn, so it reads no text"
     assert weather["inputSchema"]["required"] == ["city"]
     assert weather["outputSchema"]["required"] == ["city", "degrees"]
     assert [*talk["inputSchema"]["properties"]] == ["times", "message", "task"]

@@ -96,6 +96,15 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
     assert caught.value.path == "params.arguments.b"
 
 
+def test_a_skill_that_reads_no_text_is_called_without_a_message() -> None:
+    own = tool({"a": NUMBER})
+    with pytest.raises(InvalidParams, match="send 'task' with it, or leave it out") as caught:
+        decode_call(own, {"a": 1, "message": "hi"}, {})
+    assert caught.value.path == "params.arguments.message"
+    assert decode_call(own, {"a": 1, "message": ""}, {})["message"]["parts"] == [{"data": {"a": 1}}]
+    assert decode_call(own, {"task": "t-1", "message": "hi"}, {})["message"]["parts"] == [{"text": "hi"}]
+
+
 def test_a_very_long_name_is_quoted_in_part() -> None:
     with pytest.raises(InvalidParams) as caught:
         decode_call(tool({"a": NUMBER}), {"b" * 1000: 1}, {})

@@ -21,10 +21,12 @@ def test_a_skill_without_parameters_needs_a_message() -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-@pytest.mark.parametrize(("reads_text", "names"), [(False, {"a", "task"}), (True, {"a", "message", "task"})])
-def test_parameters_come_with_a_message_only_if_the_skill_reads_it(reads_text: bool, names: set[str]) -> None:
+@pytest.mark.parametrize("reads_text", [False, True])
+def test_parameters_come_with_a_message_that_may_be_left_out(reads_text: bool) -> None:
     schema = tool({"a": NUMBER}, reads_text=reads_text).input_schema
-    assert schema["properties"].keys() == names
+    assert schema["properties"].keys() == {"a", "message", "task"}
+    description = schema["properties"]["message"]["description"]
+    assert description == ("What the user says." if reads_text else "Only to answer a task's question.")
     assert schema["properties"]["a"] == NUMBER
     assert "required" not in schema, "the parameters say what is required, and a message is not"
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import ProtocolError
+from a2a_lambda.errors import ProtocolError, VersionNotSupported
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
 from a2a_lambda.http.dispatch import accept, answer
@@ -91,6 +92,8 @@ async def handle(request: Request, address: Address) -> Response:
     wires: Sequence[Wire] = DIALECTS[address.dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
     is_streaming = False
+    with suppress(VersionNotSupported):  # refused once the caller is known
+        wires = negotiation.wires_for(address.dialect, version(request))
     try:
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from copy import copy
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
@@ -302,5 +303,7 @@ class _Sending:
         task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)
         if head.message_only and "message" in task["status"]:
-            response["message"] = task["status"]["message"]
+            message = copy(task["status"]["message"])
+            del message["taskId"]  # the client has never heard of the task, which has ended
+            response["message"] = message
         return response

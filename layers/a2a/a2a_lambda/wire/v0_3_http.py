@@ -51,7 +51,7 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
 
 SEND_FIELDS_0_3 = protojson.spellings(["message", "request", "configuration", "metadata"])
 CONFIGURATION_FIELDS_0_3 = protojson.spellings(
-    ["acceptedOutputModes", "pushNotification", "historyLength", "blocking"]
+    ["acceptedOutputModes", "pushNotification", "pushNotificationConfig", "historyLength", "blocking"]
 )
 MESSAGE_FIELDS = protojson.spellings([*Message.__annotations__, "content"])
 FILE_FIELDS = protojson.spellings(["fileWithUri", "fileWithBytes", "mimeType", "name"])
@@ -60,7 +60,7 @@ CONFIG_FIELDS = protojson.spellings(["configId", "config", "parent", "name", "pu
 
 def decode_part(value: Json, path: str) -> Part:
     """A part. It may have a kind, as in the text of the specification."""
-    source = fields.mapping(value, path)
+    source = {name: member for name, member in fields.mapping(value, path).items() if member is not None}
     if "kind" in source:
         return json_0x.decode_part(source, path)
     if "file" in source:
@@ -176,9 +176,10 @@ def decode_send(params: Json) -> SendMessageRequest:
             options["historyLength"] = length
         # A client that wants no wait leaves `blocking` out, because ProtoJSON omits what is false.
         options["returnImmediately"] = not fields.flag(configuration, "blocking", path)
-        if "pushNotification" in configuration:
-            config = fields.mapping(configuration["pushNotification"], f"{path}.pushNotification")
-            options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.pushNotification")
+        for name in ("pushNotificationConfig", "pushNotification"):  # as in the text, and in a2a.proto
+            if name in configuration:
+                config = fields.mapping(configuration[name], f"{path}.{name}")
+                options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.{name}")
         request["configuration"] = options
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
@@ -219,8 +220,9 @@ def encode_config(config: TaskPushNotificationConfig) -> Json:
 
 
 def decode_list(params: Json) -> ListTasksRequest:
-    """A request of 1.0, whose state may be in the spelling of 0.3's a2a.proto or of its text."""
-    source = {} if params is None else fields.mapping(params, "params")
+    """A request of 1.0, whose state may be in the spelling of 0.3's a2a.proto or of its text. It lists tasks
+    with their artifacts, which 0.3 cannot ask for."""
+    source = {"includeArtifacts": True, **({} if params is None else fields.mapping(params, "params"))}
     status = source.get("status")
     if isinstance(status, str):
         source = {**source, "status": LISTED_STATES.get(status, status)}

@@ -166,9 +166,8 @@ def decode_pushes(params: Json) -> ListPushConfigsRequest:
     result["taskId"] = fields.identifier(source, "taskId", "params")
     _check_page_token(result)
     # The specification sets no limits for this size, and a2a-java sends 0 when its caller names none.
-    if fields.count(source, "pageSize", "params") == 0:
-        del result["pageSize"]
-    elif (size := _page_size(source)) is not None:
+    result.pop("pageSize", None)
+    if size := fields.count(source, "pageSize", "params"):
         result["pageSize"] = size
     return cast(ListPushConfigsRequest, result)
 

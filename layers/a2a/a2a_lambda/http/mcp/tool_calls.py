@@ -20,7 +20,7 @@ from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.questions import elicitation, is_refusal, question_key
+from a2a_lambda.wire.mcp.questions import elicitation, is_empty, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
@@ -113,7 +113,7 @@ async def _request_of(
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
                 return question_state.task_id, ()
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
-        if response is None:  # the answer is missing, so the question is asked again
+        if response is None or is_empty(response):  # the answer is missing, so the question is asked again
             return question_state.task_id, ()
         path = f"params.inputResponses.{question_state.key}"
         return await tasks.reply_to(call, record.task, response, path), ()

@@ -93,6 +93,11 @@ def is_refusal(response: Json) -> bool:
     return isinstance(response, dict) and response.get("action") in list(REFUSAL_TEXTS)
 
 
+def is_empty(response: Json) -> bool:
+    """Whether the user sent the form without filling it in."""
+    return isinstance(response, dict) and response.get("action") == "accept" and not response.get("content")
+
+
 def answer_of(response: Json, name: str, path: str) -> str:
     """What the user said, in words. Raises InvalidParams.
 

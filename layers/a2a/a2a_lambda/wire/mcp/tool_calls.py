@@ -60,6 +60,12 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
     parts = parts or [Part(text="")]
     if (task_id := task_of(tool, arguments)) is not None:
         return reply(task_id, parts)
+    if text and not tool.takes_message:
+        raise InvalidParams(
+            f"{tool.name} does not read {tool.message_argument!r}, which only answers a task's question: send"
+            f" {tool.task_argument!r} with it, or leave it out",
+            path=f"params.arguments.{tool.message_argument}",
+        )
     message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
     message["metadata"] = intent_metadata(tool.name, {})
     if meta.get(CONTEXT_KEY) is not None:

@@ -66,10 +66,11 @@ class Tool:
         schema = dict(self.profile.input_schemas.get(self.name, {"type": "object"}))
         properties = dict(self.parameters)
         required = [*schema.get("required", [])]
-        if self.takes_message:
-            properties[self.message_argument] = {"type": "string", "description": "What the user says."}
-            if not self.parameters:
-                required.append(self.message_argument)
+        # Any skill may ask a question whose answer fills no parameter, or send the user to a sign-in.
+        text = "What the user says." if self.takes_message else "Only to answer a task's question."
+        properties[self.message_argument] = {"type": "string", "description": text}
+        if not self.parameters:
+            required.append(self.message_argument)
         text = "Only to answer a task's question, or to see a task's progress: the task's id."
         properties[self.task_argument] = {"type": "string", "description": text}
         schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
