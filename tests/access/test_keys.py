@@ -360,7 +360,7 @@ def test_a_load_that_took_too_long_is_another_containers_at_once(
     register: KeyRegister, make: Callable[[], Keys], copies: KeyCopies, ssm: Ssm
 ) -> None:
     secrets = [register.create(f"key-{number}") for number in range(11)]  # more than a page has
-    ssm.seconds = keys.KEYS_WAIT_SECONDS
+    ssm.seconds = keys.KEYS_READ_SECONDS
     with pytest.raises(KeysUnavailable):
         make().find(secrets[0])
     assert copies.begin_load(seconds=10, resume=30) is not None

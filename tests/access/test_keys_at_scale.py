@@ -193,6 +193,35 @@ def busiest_second(parameters: ParameterStore) -> int:
     return max(bisect_left(times, begin + 1) - index for index, begin in enumerate(times))
 
 
+@pytest.mark.parametrize("seconds", [60.0, 301.0])
+def test_a_stack_that_is_seldom_called_accepts_each_of_its_keys(
+    simulation: Simulation, deployed: Deployed, seconds: float
+) -> None:
+    """Its copy of the keys is too old at each call, so that a call waits until all are read."""
+    secrets = [unknown(each) for each in range(3_900)]
+    deployment = deployed(ParameterStore(simulation, secrets))
+    waits: list[float] = []
+
+    def use() -> None:
+        for secret in (*secrets[:2], *secrets[-2:]):
+            begun = simulation.now
+            assert deployment.request(secret)
+            waits.append(simulation.now - begun)
+            simulation.sleep(seconds)
+
+    simulation.run([use])
+    assert max(waits) <= keys.KEYS_READ_SECONDS + 1
+
+
+def test_a_client_that_tries_again_gets_in_whatever_the_number_of_keys(
+    simulation: Simulation, deployed: Deployed
+) -> None:
+    deployment = deployed(ParameterStore(simulation, [unknown(each) for each in range(5_000)]))
+    waits: list[float] = []
+    simulation.run([lambda: waits.append(deployment.admit(unknown(4_999)))])
+    assert waits[0] <= 2 * keys.KEYS_READ_SECONDS
+
+
 @pytest.mark.parametrize("number", [300, 600])
 @pytest.mark.parametrize("seconds", [1.0, 20.0, 61.0])
 def test_a_revoked_key_is_refused_soon_however_seldom_it_is_used(

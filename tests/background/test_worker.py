@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.background.worker import TURN_ATTEMPTS
-from a2a_lambda.errors import StoreError, UnsupportedOperation
+from a2a_lambda.agent.agent import Agent
+from a2a_lambda.background.worker import TURN_ATTEMPTS, Worker
+from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import ConfigurationError, StoreError, UnsupportedOperation
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Json, Part, Task, TaskState
@@ -16,6 +18,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import lease
 from tests.background.worker_bench import WorkerBench
+from tests.conftest import AGENTS
 from tests.helpers.clock import until
 from tests.helpers.rest import user_texts
 from tests.processes.death import die_after_context, dying_before_write
@@ -61,6 +64,21 @@ def test_a_message_delivered_twice_runs_once(bench: WorkerBench) -> None:
     again = bench.send("look", contextId="twice")
     bench.work()
     assert bench.get(again["id"])["artifacts"][0]["parts"][0]["data"]["turns"] == 2
+
+
+def test_a_turn_of_an_agent_that_a_version_lacks_waits_for_another_version(bench: WorkerBench) -> None:
+    """As while a deployment adds the agent."""
+    task = bench.send("echo")
+    [turn] = bench.queue.waiting
+    old_version = Worker(bench.store, Agents.of(Agent.load(AGENTS / "plain")))
+    with pytest.raises(ConfigurationError, match="this version has no agent probe"):
+        asyncio.run(old_version.run_turn(turn, None))
+    assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
+    bench.work()
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
+    other = bench.send("echo")
+    asyncio.run(old_version.fail_turn(bench.queue.waiting[0]))
+    assert bench.get(other["id"])["status"]["state"] == TaskState.FAILED
 
 
 def test_one_that_runs_is_left_alone(bench: WorkerBench) -> None:

@@ -157,6 +157,22 @@ def test_a_table_that_does_not_answer_ends_no_renewal(
     assert held.head.trace == "changed"
 
 
+def test_a_renewal_that_failed_is_made_again_at_the_next_look(
+    store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, update_head, fails = Lease(store, head), store.update_head, [True]
+
+    def fail_once(new_head: Head) -> Head:
+        if fails:
+            fails.pop()
+            raise StoreError("no answer")
+        return update_head(new_head)
+
+    monkeypatch.setattr(store, "update_head", fail_once)
+    renew(held, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS, *[lambda: None] * 2))
+    assert get(store, head).lease == clock.now + LEASE_SECONDS
+
+
 def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,10 @@
 """Keys of issuers: what is believed, how often an issuer is asked, and what if it does not answer."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,9 +143,38 @@ def test_what_an_issuer_does_not_say_of_a_key_may_be_null_or_empty(
     assert door.tokens.check(provider.token())
 
 
-def test_a_new_key_is_used_and_a_withdrawn_one_ends(
-    door: Door, provider: IdentityProvider, clock: Clock
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_withdrawn_key_ends_when_the_issuer_is_asked_in_time(
+    open_door: Open,
+    provider: IdentityProvider,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_cold: bool,
 ) -> None:
+    """Also in a container that has not seen a token yet."""
+    monkeypatch.setattr(issuer_keys, "RENEW_WAIT_SECONDS", PATIENCE)
+    door = open_door(provider.issuer())
+    door.tokens.check(provider.token())
+    provider.rotate()
+    withdrawn = provider.keys.pop(0)
+    clock.now += issuer_keys.RENEW_SECONDS
+    if is_cold:
+        door = open_door(provider.issuer())
+    assert door.refusal(provider.token(key=withdrawn, exp=int(clock.now) + 600)) == "kid"
+
+
+def test_a_new_key_is_used_and_a_withdrawn_one_ends(
+    door: Door, provider: IdentityProvider, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewals: list[Callable[[], None]] = []
+
+    def slow_thread(*, target: Any, args: Any, **_: Any) -> SimpleNamespace:
+        """It takes longer than a caller waits."""
+        return SimpleNamespace(start=lambda: renewals.append(partial(target, *args)), join=lambda _: None)
+
+    monkeypatch.setattr(issuer_keys, "threading", SimpleNamespace(Thread=slow_thread))
+
     def token() -> str:
         return provider.token(exp=int(clock.now) + 600)
 
@@ -155,9 +186,8 @@ def test_a_new_key_is_used_and_a_withdrawn_one_ends(
     clock.now += issuer_keys.RENEW_SECONDS
     of_old = provider.token(key=old, exp=int(clock.now) + 600)
     door.tokens.check(of_old)  # it is known, so no one waits: the copy is renewed meanwhile
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and thread.name == issuer_keys.RENEWAL_THREAD:
-            thread.join()
+    for renew in renewals:
+        renew()
     clock.now += 61
     assert door.refusal(provider.token(key=old, exp=int(clock.now) + 600)) == "kid"
 

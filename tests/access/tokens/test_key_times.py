@@ -90,7 +90,7 @@ def test_a_copy_is_renewed_after_ten_minutes(container: Container, clock: Clock)
 class UntilJoined:
     """A thread that runs only while someone waits for it."""
 
-    def __init__(self, *, target: Any, args: Any, name: str, daemon: bool) -> None:
+    def __init__(self, *, target: Any, args: Any, daemon: bool) -> None:
         self._run = partial(target, *args)
 
     def start(self) -> None:

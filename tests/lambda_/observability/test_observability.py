@@ -137,6 +137,11 @@ def test_the_lowest_level_tells_no_more_of_a_message(tell: Tell) -> None:
     assert not [line for line in lines if line.get("level") == "DEBUG"]
 
 
+def test_the_path_of_a_request_is_not_logged(tell: Tell) -> None:
+    """That of a durable turn's wait is a secret."""
+    assert "/a2a/probe" not in json.dumps(tell().call("echo"))
+
+
 def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise ValueError("no")

@@ -51,7 +51,11 @@ KEYS_WAIT_SECONDS = 3.0
 """Seconds for which a request waits for Parameter Store: one with an unknown key, or the one that renews
 the copy."""
 
-LOAD_SECONDS = 10.0
+KEYS_READ_SECONDS = 20.0
+"""Seconds for which the request that reads the keys goes on while Parameter Store answers, if it needs them:
+400 pages. A stack that is seldom called would otherwise never have read them all."""
+
+LOAD_SECONDS = 30.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
 
 RESUME_SECONDS = STALE_KEYS_SECONDS
@@ -239,7 +243,9 @@ class Keys:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            if not self._reader.read(load, give_up_at, retries=self._must_wait(digest, arrival)):
+            must_wait = self._must_wait(digest, arrival)
+            end_at = self._clock() + KEYS_READ_SECONDS if must_wait else None
+            if not self._reader.read(load, give_up_at, end_at=end_at, retries=must_wait):
                 self._copies.stop_load(load, cooldown_seconds=0)
                 return False
         except KeysUnavailable as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place
@@ -70,7 +71,8 @@ async def load_head_of_execution(store: Store, turn: TurnReference, arn: str) ->
 async def take(
     store: Store, agents: Agents, load: LoadHead, hold: HoldHead, *, attempts: int
 ) -> TakenTurn | None:
-    """The turn, held by this process; None if there is nothing to run. Raises StoreError.
+    """The turn, held by this process; None if there is nothing to run. Raises StoreError, and
+    ConfigurationError for a turn of the worker whose agent this version of the function does not have.
 
     attempts: number of times that the turn is started before it fails for good.
     """
@@ -79,6 +81,10 @@ async def take(
             await give_up(store, head, f"its turn was started {head.attempts} times")
             return None
         if head.scope.agent not in agents:
+            if head.place is Place.WORKER:
+                # While a deployment moves calls to the next version, the queue gives the turns of a new agent
+                # to the old one, too. So the message comes again, and ends the turn as a dead letter.
+                raise ConfigurationError(f"this version has no agent {head.scope.agent}")
             await give_up(store, head, "this deployment has no such agent")
             return None
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.

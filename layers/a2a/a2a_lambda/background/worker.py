@@ -35,7 +35,8 @@ class Worker:
         self._agents = agents
 
     async def run_turn(self, queued_turn: TurnReference, deadline: float | None) -> None:
-        """Run a queued turn to its end. Raises StoreError: then its message must come again.
+        """Run a queued turn to its end. Raises StoreError, ConfigurationError: then its message must come
+        again.
 
         deadline: a `time.monotonic()` value, when the turn must end.
         """

@@ -21,8 +21,9 @@ from a2a_lambda.errors import is_safe_to_log
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
-CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "opentelemetry")
-"""Loggers that write whole requests, with secrets and messages, at a low level."""
+CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "mangum", "opentelemetry")
+"""Loggers that write whole requests, with secrets and messages, or their paths, which may be secret, at a low
+level."""
 
 LOGGED_EXCEPTIONS = 50
 """Exceptions of a chain, and of the groups in it, that are logged."""

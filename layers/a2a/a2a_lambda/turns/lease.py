@@ -50,8 +50,8 @@ class Lease:
             now = self._store.clock()
             try:
                 if now - renewal >= LEASE_RENEWAL_SECONDS:
-                    renewal = now
                     await self.update(lambda head: replace(head, lease=self._store.clock() + LEASE_SECONDS))
+                    renewal = now  # one that failed is made again at the next look
                 else:
                     await self._reload()
                 self._looked_at = now

@@ -64,10 +64,9 @@ FETCH_WAIT_SECONDS = 5.0
 FETCH_POLL_SECONDS = 0.2
 
 RENEW_WAIT_SECONDS = 1.0
-"""Seconds for which a caller whose key is known waits for a renewal. Lambda freezes the process after the
-answer, so a renewal that continues without a caller might never end."""
-
-RENEWAL_THREAD = "renewal of an issuer's keys"
+"""Seconds for which a caller whose key is known waits for a renewal, which may find that the issuer withdrew
+the key. Lambda freezes the process after the answer, so a renewal that continues without a caller might never
+end."""
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +158,18 @@ class IssuerKeys:
             or not keyring.has_usable_key(kid, self._clock())
         ):
             keyring = self._look(issuer, kid)
+            now = self._clock()
+            is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
+            # Also in a container that starts cold, because a stack that is seldom called has no others.
+            if (
+                is_old
+                and keyring.has_usable_key(kid, now)
+                and (fetch := self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS))
+            ):
+                thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
+                thread.start()
+                thread.join(RENEW_WAIT_SECONDS)
+                keyring = self._read(issuer)
         if keyring.is_stale(self._clock()):
             raise KeysUnavailable(f"issuer {issuer.name} has not given its keys for a day")
         if not keyring.find(kid):
@@ -185,22 +196,11 @@ class IssuerKeys:
         return current_keyring
 
     def _look(self, issuer: Issuer, kid: str) -> Keyring:
-        """Use the shared copy, and renew it if it is old or lacks a key. A request with a known key waits
-        RENEW_WAIT_SECONDS at most; one whose key is unknown, or older than STALE_JWKS_SECONDS, waits for the
-        issuer."""
+        """Use the shared copy. A request whose key it lacks, or has for longer than STALE_JWKS_SECONDS, waits
+        for the issuer."""
         if self.knows(issuer, kid):
             keyring = self._read(issuer)
-            now = self._clock()
-            if keyring.has_usable_key(kid, now):
-                is_old = now - keyring.copy.fetched_at >= RENEW_SECONDS
-                if is_old and (
-                    fetch := self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)
-                ):
-                    thread = threading.Thread(
-                        target=self._renew, args=[issuer, fetch], name=RENEWAL_THREAD, daemon=True
-                    )
-                    thread.start()
-                    thread.join(RENEW_WAIT_SECONDS)
+            if keyring.has_usable_key(kid, self._clock()):
                 return keyring
         # One request at a time: the others find what it has found.
         with self._lock:
