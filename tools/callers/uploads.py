@@ -19,6 +19,8 @@ NO_UPLOADS = (
     " agent's card does not offer, or this version does not have"
 )
 
+UNKNOWN_TYPE = "application/octet-stream"
+
 UPLOAD_SECONDS = 600.0
 """Seconds of silence after which an upload fails."""
 
@@ -46,9 +48,11 @@ async def upload(
 ) -> Part:
     """Upload a file; returns the part that names it. Raises AgentError, and what httpx raises.
 
-    url: by `upload_url`. part: the file's filename and mediaType. size: its bytes. headers: those of the key.
+    url: by `upload_url`. part: the file's filename, and its mediaType if it is known. size: its bytes.
+    headers: those of the key.
     """
-    answer = await http.post(url, headers=headers, json={"size": size, "mediaType": part["mediaType"]})
+    media_type = part.get("mediaType", UNKNOWN_TYPE)
+    answer = await http.post(url, headers=headers, json={"size": size, "mediaType": media_type})
     if answer.status_code != 200:
         raise AgentError(error_text(answer.content, answer.status_code), status=answer.status_code)
     place = strictjson.loads(answer.content)

@@ -24,8 +24,9 @@ async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[
     parts = []
     for path in paths:
         size = path.stat().st_size  # nothing else runs
-        media_type = guess_media_type(path.name) or "application/octet-stream"
-        part = Part(filename=path.name, mediaType=media_type)
+        part = Part(filename=path.name)
+        if media_type := guess_media_type(path.name):  # agents accept a file without a type
+            part["mediaType"] = media_type
         if agent is not None and url and size > room:
             with path.open("rb") as file:
                 parts.append(await upload(http, url, file, part, size=size, headers=agent.headers))
@@ -35,6 +36,12 @@ async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[
         room -= size
         parts.append({**part, "raw": base64.b64encode(path.read_bytes()).decode()})
     return parts
+
+
+def path_of(text: str) -> Path:
+    """A path that a user wrote, perhaps in quotes."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return Path(text[1:-1] if is_quoted else text).expanduser()
 
 
 async def save(http: httpx2.AsyncClient, part: Part, path: Path) -> None:

@@ -29,14 +29,23 @@ from a2a_lambda.protocol.model import (
 from tools.callers.names import AnyCaller
 from tools.callers.records import FAILURES
 from tools.client import attachments
+from tools.client.operations import OpenOperations
 from tools.client.skills import parameters_of, skills_of, split_parameters
 from tools.client.view import View
 
 OVER_CODES = (-32001, -32004)
 """Codes of TaskNotFound and UnsupportedOperation: the question that a message answers is over."""
 
+UNFINISHED = (TaskState.SUBMITTED, TaskState.WORKING)
+
 WAIT_SECONDS = 5.0
 """Seconds between looks at a task that pauses or waits."""
+
+POLL_SECONDS = 1.0
+"""Seconds between looks at the task of a server that does not stream."""
+
+POLLS = 120
+"""Looks until a server that does not stream counts as one whose task pauses or waits."""
 
 HELP = """\
 /file PATH      send a file with the next message; several times for several files
@@ -64,8 +73,7 @@ class Chat:
         self._task_id = ""
         self._state: TaskState | None = None
         self._last_event = ""
-        self._waits = False
-        self._is_suspended = False
+        self._open = OpenOperations()
         self._attached: list[Path] = []
         self._error_code: int | None = None
         self.is_unanswered = False
@@ -94,7 +102,7 @@ class Chat:
                 task: Task = record["result"]
                 self._identify(task["id"], task["contextId"])
                 self._state = TaskState(task["status"]["state"])
-                self._waits = self._state == TaskState.WORKING
+                self._open.reset(may_wait=self._state == TaskState.WORKING)
                 if self._state in TERMINAL:
                     self._view.note(
                         "The task has ended. The message begins a new task in the same conversation."
@@ -169,11 +177,11 @@ class Chat:
         message["parts"] = [Part(text=text), *files]
         if self._context_id:
             message["contextId"] = self._context_id
-        if self._state in INTERRUPTED or (self._waits and self._state == TaskState.WORKING):
+        if self._state in INTERRUPTED or (self._open.has_wait and self._state == TaskState.WORKING):
             message["taskId"] = self._task_id
         backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
-        self._is_suspended = False
+        self._open.reset()
         if "taskId" not in message:  # an answer to a question continues what has been shown
             self._view.begin()
         future = asyncio.ensure_future(self._run(message))
@@ -191,7 +199,7 @@ class Chat:
         except asyncio.CancelledError:  # Ctrl-C
             if current := asyncio.current_task():
                 current.uncancel()
-            if self._is_suspended and self._state == TaskState.WORKING:
+            if self._open and self._state == TaskState.WORKING:
                 self._view.note(f"The task continues without this terminal. {self._how_to_continue()}")
             else:
                 await self._cancel()
@@ -201,14 +209,20 @@ class Chat:
             return self._state
 
     async def _run(self, message: Message) -> None:
-        streams = object_in(self._card, "capabilities").get("streaming") is True
-        records = self._caller.call("stream" if streams else "send", {"message": message})
+        records = self._caller.call("stream" if self._streams() else "send", {"message": message})
         async with aclosing(records):
             async for record in records:
                 if not self._take(record):
                     if self._task_id and self._state is not None and self._state not in STOPPED:
                         self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
+        # A server that does not stream may have answered before the task's end.
+        for _ in range(0 if self._streams() else POLLS):
+            if self._open or self._state not in UNFINISHED:
+                break
+            await asyncio.sleep(POLL_SECONDS)
+            if not await self._look():
+                return
         self._view.end_line()
         if self._state == TaskState.COMPLETED and not self._view.has_output:
             self._view.note("The task has completed without output.")
@@ -216,8 +230,21 @@ class Chat:
             self._view.show_state(str(self._state))
         if self._state in INTERRUPTED and not self._view.is_conversation:
             self._view.note(f"To answer, add TASK={self._task_id}.")
-        if self._state == TaskState.WORKING:
+        if self._state in UNFINISHED:
             self._view.note(f"The task continues later. {self._how_to_continue()}")
+
+    def _streams(self) -> bool:
+        return object_in(self._card, "capabilities").get("streaming") is True
+
+    async def _look(self) -> bool:
+        """Show the task if it has stopped. False if it cannot be read."""
+        async for record in self._caller.call("get", {"id": self._task_id}):
+            is_task = record["kind"] == "result"
+            if is_task and TaskState(record["result"]["status"]["state"]) not in STOPPED:
+                self._state = TaskState(record["result"]["status"]["state"])
+            elif not self._take(record):
+                return False
+        return True
 
     def _how_to_continue(self) -> str:
         return (
@@ -249,12 +276,17 @@ class Chat:
             return
         with suppress(asyncio.CancelledError):
             while self._state not in STOPPED:
-                records = self._caller.call("subscribe", {"id": self._task_id}, after=self._last_event)
-                async with aclosing(records):
-                    async for record in records:
-                        if not self._take(record):
-                            return
-                await asyncio.sleep(WAIT_SECONDS)
+                can_subscribe = self._streams()
+                if can_subscribe:
+                    records = self._caller.call("subscribe", {"id": self._task_id}, after=self._last_event)
+                    async with aclosing(records):
+                        async for record in records:
+                            # Some servers refuse a subscription to a task that has ended.
+                            can_subscribe = record["kind"] != "error" and self._take(record)
+                if not can_subscribe and not await self._look():
+                    return
+                if self._state not in STOPPED:
+                    await asyncio.sleep(WAIT_SECONDS)
             self._view.end_line()
             self._view.show_state(str(self._state))
             return
@@ -286,11 +318,7 @@ class Chat:
             update = event["statusUpdate"]
             self._identify(update["taskId"], update["contextId"])
             operation = object_in(update.get("metadata", {}), OPERATION)
-            # Other kits use the word, too.
-            if all(text_in(operation, name) for name in ("kind", "name", "state")):
-                is_begun = operation["state"] == "started"
-                self._waits = is_begun and operation["kind"] == "wait"
-                self._is_suspended = is_begun and operation["kind"] in ("wait", "sleep")
+            if self._open.take(operation):
                 self._view.show_operation(operation)
             self._show_status(update["status"])
         elif "artifactUpdate" in event:
@@ -310,23 +338,12 @@ class Chat:
 
     def _show_status(self, status: TaskStatus) -> None:
         self._state = TaskState(status["state"])
-        message = status.get("message")
-        if message is None:
-            return
-        if self._state in STOPPED:
-            self._view.end_line()
-            self._view.show_parts(message["messageId"], message["parts"], append=False)
-            self._view.show_commands(message.get("metadata", {}))
-            self._view.show_choices(message.get("metadata", {}))
-        else:
-            stage = message.get("metadata", {}).get("stage")
-            text = " ".join(part["text"] for part in message["parts"] if "text" in part)
-            self._view.note(f"{text} ({stage})" if stage else text)
+        if "message" in status:
+            self._view.show_status(status["message"], has_stopped=self._state in STOPPED)
 
     def attach(self, name: str) -> bool:
         """Send a file with the next message. Returns whether it could be read."""
-        is_quoted = len(name) > 1 and name[0] == name[-1] and name[0] in "\"'"
-        path = Path(name[1:-1] if is_quoted else name).expanduser()
+        path = attachments.path_of(name)
         try:
             path.open("rb").close()
         except OSError as error:
@@ -338,15 +355,14 @@ class Chat:
         return True
 
     async def _save(self, rest: str) -> None:
-        number, _, path = rest.strip().partition(" ")
-        if not path or not number.isdecimal() or not 1 <= int(number) <= len(self._view.files):
+        number, _, name = rest.strip().partition(" ")
+        if not name or not number.isdecimal() or not 1 <= int(number) <= len(self._view.files):
             self._view.fail("write /save N PATH, with the number of a file")
             return
         part = self._view.files[int(number) - 1]
         try:
-            target = Path(path).expanduser()  # noqa: ASYNC240  # nothing else runs
-            await attachments.save(self._http, part, target)
+            await attachments.save(self._http, part, attachments.path_of(name))
         except (OSError, ValueError, *FAILURES) as error:
             self._view.fail(f"the file cannot be saved: {str(error) or type(error).__name__}")
             return
-        self._view.note(f"saved {path}")
+        self._view.note(f"saved {name}")

@@ -12,7 +12,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import CHOICES, Json, Part, objects_in, state_word, text_in
+from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, objects_in, state_word, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 
@@ -94,6 +94,18 @@ class View:
     def show_state(self, state: str) -> None:
         """A state at which a task has stopped."""
         self._console.print(Text(state_word(state), style="yellow"))
+
+    def show_status(self, message: Message, *, has_stopped: bool) -> None:
+        """The message of a task's status: an answer or a question, or a word on its progress."""
+        metadata = message.get("metadata", {})
+        if has_stopped:
+            self.end_line()
+            self.show_parts(message["messageId"], message["parts"], append=False)
+            self.show_commands(metadata)
+            self.show_choices(metadata)
+            return
+        text = " ".join(part["text"] for part in message["parts"] if "text" in part)
+        self.note(f"{text} ({metadata['stage']})" if metadata.get("stage") else text)
 
     def show_operation(self, operation: Json) -> None:
         """A step, a pause or a wait of a durable turn."""

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tests.helpers.clock import until
 from tools.callers.records import Record
+from tools.client import conversation
 from tools.client.conversation import Chat
 
 
@@ -23,7 +24,7 @@ class Away:
         self._answers = iter(answers)
         self.sent: list[dict[str, Any]] = []
 
-    async def call(self, operation: str, request: Any) -> AsyncGenerator[Record, None]:
+    async def call(self, operation: str, request: Any, after: str = "") -> AsyncGenerator[Record, None]:
         self.sent.append(request.get("message", request))
         for record in next(self._answers):
             yield record
@@ -283,3 +284,64 @@ def test_files_of_a_refused_message_are_kept_until_a_new_conversation(tmp_path: 
     assert printed.count(note) == 2
     _, printed = converse([error], lines=lines[:2], is_conversation=False)
     assert note not in printed
+
+
+def task_record(state: str, text: str = "") -> Record:
+    artifacts = [{"artifactId": "a", "parts": [{"text": text}]}] if text else []
+    status = {"state": f"TASK_STATE_{state}"}
+    return {
+        "kind": "result",
+        "result": {"id": "t1", "contextId": "c1", "status": status, "artifacts": artifacts},
+    }
+
+
+def operation_record(kind: str, name: str, state: str) -> Record:
+    operation = {"kind": kind, "name": name, "state": state}
+    working = {"state": "TASK_STATE_WORKING"}
+    update = {"taskId": "t1", "contextId": "c1", "status": working, "metadata": {"operation": operation}}
+    return {"kind": "event", "event": {"statusUpdate": update}}
+
+
+def test_a_server_that_answers_before_the_end_is_asked_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "POLL_SECONDS", 0.0)
+    looks = [[task_record("WORKING")], [task_record("COMPLETED", "Done.")]]
+    _, output = converse([task_record("SUBMITTED")], *looks)
+    assert output == "Done.\n"
+
+
+def test_a_task_that_takes_longer_is_left_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(conversation, "POLLS", 2)
+    submitted, done = [task_record("SUBMITTED")], [task_record("COMPLETED", "Done.")]
+    _, output = converse(*[submitted] * 3, done, lines=("go", "/wait"))
+    assert output == "submitted\nThe task continues later. /wait follows it.\nDone.\ncompleted\n"
+
+
+def test_a_server_that_refuses_a_subscription_is_asked_for_the_task(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It may have ended meanwhile."""
+    error: Record = {"kind": "error", "code": -32004, "message": "the task has ended"}
+    answers = [[operation_record("sleep", "sleep", "started")], [error], [task_record("COMPLETED", "Done.")]]
+    card = {"capabilities": {"streaming": True}}
+    _, output = converse(*answers, card=card, lines=("go", "/wait"))
+    assert output.endswith("Done.\ncompleted\n")
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("others", "waits"),
+    [
+        ([("step", "slow", "started"), ("step", "slow", "ended")], True),
+        ([("sleep", "sleep", "started"), ("sleep", "sleep", "ended")], True),
+        ([("wait", "other", "started"), ("wait", "other", "ended")], True),
+        ([("wait", "ok", "ended")], False),
+    ],
+)
+def test_a_reply_is_for_a_wait_that_is_open_beside_others(
+    others: list[tuple[str, str, str]], waits: bool
+) -> None:
+    operations = [("wait", "ok", "started"), *others]
+    records = [operation_record(*operation) for operation in operations]
+    caller, _ = converse(records, [], card={"capabilities": {"streaming": True}}, lines=("go", "yes"))
+    assert caller.sent[1].get("taskId") == ("t1" if waits else None)

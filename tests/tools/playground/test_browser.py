@@ -57,20 +57,6 @@ def test_a_form_fills_the_parameters(page: "Page") -> None:
     expect(send(page, "2")).to_contain_text("42")
 
 
-def test_a_union_of_a_form_takes_the_text_of_each_type(page: "Page") -> None:
-    slots = page.evaluate(
-        """async () => {
-          const { showParameters, readSlots } = await import("/playground/parameters.js");
-          const fieldset = document.createElement("fieldset");
-          const code = { anyOf: [{ type: "integer" }, { type: "string" }] };
-          showParameters(fieldset, { properties: { code } });
-          fieldset.querySelector("[name=code]").value = "AB-1";
-          return readSlots(fieldset);
-        }"""
-    )
-    assert slots == [{"name": "code", "value": "AB-1"}]
-
-
 def test_a_large_file_is_uploaded(page: "Page", tmp_path: Path) -> None:
     (tmp_path / "large.bin").write_bytes(b"x" * 5_000_000)
     open_agent(page, "probe")

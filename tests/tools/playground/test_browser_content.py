@@ -3,7 +3,9 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 
@@ -203,3 +205,20 @@ def test_the_time_line_shows_steps_and_artifacts(page: "Page") -> None:
     expect(names.last).to_have_text("completed")
     expect(names).to_contain_text(["submitted", "artifact-1", "completed"])
     expect(page.locator("#task .spans")).to_contain_text("invoke_agent")
+
+
+@pytest.mark.parametrize(
+    "schema", [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"description": "x"}]
+)
+def test_a_parameter_of_several_types_takes_a_text(page: "Page", schema: Any) -> None:
+    slots = page.evaluate(
+        """async (code) => {
+          const { showParameters, readSlots } = await import("/playground/parameters.js");
+          const fieldset = document.createElement("fieldset");
+          showParameters(fieldset, { properties: { code } });
+          fieldset.querySelector("[name=code]").value = "AB-1";
+          return readSlots(fieldset);
+        }""",
+        schema,
+    )
+    assert slots == [{"name": "code", "value": "AB-1"}]

@@ -1,7 +1,7 @@
 """What becomes of a conversation in the page when something else happens meanwhile."""
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
 
@@ -209,3 +209,37 @@ def test_a_text_that_no_parser_reads_is_shown_as_it_is(page: "Page") -> None:
         assert shown == text
     expect(send(page, "It works.")).not_to_be_empty()
     state(page, "completed")
+
+
+def run_in_conversation(page: "Page", code: str) -> Any:
+    """What a script returns that has a turn, and gives it operations of a durable turn."""
+    return page.evaluate(CONVERSATION.replace("CODE", code))
+
+
+CONVERSATION = """async () => {
+  const { Conversation } = await import("/playground/conversation.js");
+  const conversation = new Conversation("test");
+  conversation.begin();
+  const turn = conversation.add({ messageId: "m", parts: [] }, "1.0");
+  const take = (kind, name, state, id) => {
+    const metadata = { operation: { kind, name, state } };
+    const status = { state: "TASK_STATE_WORKING" };
+    conversation.takeEvent(turn, { statusUpdate: { taskId: "t", contextId: "c", status, metadata } });
+    if (id) conversation.mark(turn, id);
+  };
+  CODE
+}"""
+
+
+def test_a_reply_is_for_a_wait_that_is_open_beside_a_step(page: "Page") -> None:
+    begin = 'take("wait", "ok", "started"); take("step", "slow", "started"); take("step", "slow", "ended");'
+    reply = 'const message = {}; conversation.add(message, "1.0"); return message.taskId ?? null;'
+    assert run_in_conversation(page, begin + reply) == "t"
+    assert run_in_conversation(page, f'{begin} take("wait", "ok", "ended"); {reply}') is None
+
+
+def test_a_step_that_ends_again_after_a_resumption_is_shown_once(page: "Page") -> None:
+    begin = 'take("step", "slow", "started", "1"); take("step", "slow", "ended"); conversation.rewind(turn);'
+    states = "return turn.steps.map(({ operation }) => operation.state);"
+    assert run_in_conversation(page, begin + states) == ["started"]
+    assert run_in_conversation(page, f'{begin} take("step", "slow", "ended"); {states}') == ["ended"]

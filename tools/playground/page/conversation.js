@@ -63,13 +63,13 @@ export class Conversation {
   mark(turn, lastEvent) {
     turn.lastEvent = lastEvent;
     const sizes = turn.artifacts.map(({ artifactId, parts }) => [artifactId, parts.length, parts.at(-1)?.text?.length]);
-    turn.mark = { steps: turn.steps.length, sizes };
+    turn.mark = { steps: [...turn.steps], sizes };
   }
 
   /** Return a turn to its last event with an id; returns that id, or "". */
   rewind(turn) {
-    if (!turn.mark) return "";
-    turn.steps.length = turn.mark.steps;
+    if (!Array.isArray(turn.mark?.steps)) return "";
+    turn.steps = [...turn.mark.steps];
     const sizes = new Map(turn.mark.sizes.map(([artifactId, ...size]) => [artifactId, size]));
     turn.artifacts = turn.artifacts.filter(({ artifactId }) => sizes.has(artifactId));
     for (const artifact of turn.artifacts) {
@@ -85,7 +85,7 @@ export class Conversation {
   add(message, version) {
     const before = this.turns.findLast((turn) => turn.state); // a turn that reached no server changes nothing
     if (this.contextId) message.contextId = this.contextId;
-    if (before && !before.isOver && (WAITING.includes(before.state) || (before.waits && before.state === "working"))) {
+    if (before && !before.isOver && (WAITING.includes(before.state) || (before.state === "working" && waits(before)))) {
       message.taskId = before.taskId;
     }
     const turn = { ...newTurn(message, version), sentAt: Date.now() };
@@ -118,7 +118,9 @@ export class Conversation {
         turns.at(-1).state = "input-required";
       }
     }
-    if (turns.length) this.takeEvent(turns.at(-1), { task });
+    if (!turns.length) return turns;
+    this.takeEvent(turns.at(-1), { task });
+    turns.at(-1).mayWait = true; // it was not followed
     return turns;
   }
 
@@ -178,10 +180,15 @@ function takeOperation(turn, operation) {
   if (!operation) return;
   const isSame = (step) =>
     step.operation?.kind === operation.kind && step.operation.name === operation.name && step.operation.state === "started";
-  const begun = operation.state === "started" ? undefined : turn.steps.findLast(isSame);
-  if (begun) begun.operation = operation;
+  const begun = operation.state === "started" ? -1 : turn.steps.findLastIndex(isSame);
+  // Replaced, not changed: the mark of an earlier event has the old one.
+  if (begun >= 0) turn.steps[begun] = { operation };
   else turn.steps.push({ operation });
-  turn.waits = operation.kind === "wait" && operation.state === "started";
+}
+
+/** Whether a message may end a wait of a turn. */
+function waits(turn) {
+  return turn.mayWait || turn.steps.some(({ operation }) => operation?.kind === "wait" && operation.state === "started");
 }
 
 function takeArtifact(turn, { artifact, append }) {

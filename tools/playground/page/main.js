@@ -203,7 +203,8 @@ async function deliver(message) {
   const turn = conversation.add(message, $("version").value);
   show();
   isAtEnd = true;
-  const mode = $("mode").value;
+  const streams = !card || card.capabilities?.streaming === true;
+  const mode = $("mode").value === "stream" && !streams ? "wait" : $("mode").value;
   let refusal = null;
   if (mode === "stream") {
     refusal = await call(turn, "stream", { message });
@@ -247,7 +248,7 @@ async function composeMessage() {
       continue;
     }
     room -= file.size;
-    parts.push({ raw: await base64(file), filename: file.name, mediaType: file.type || "application/octet-stream" });
+    parts.push({ raw: await base64(file), filename: file.name, mediaType: file.type || undefined });
   }
   if (!parts.length) return null;
   const message = { messageId: crypto.randomUUID(), role: "ROLE_USER", parts };

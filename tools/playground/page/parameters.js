@@ -4,6 +4,7 @@ import { isObject, objectsIn } from "./protocol.js";
 import { words } from "./words.js";
 
 const SCALARS = ["string", "integer", "number", "boolean"];
+const COMPOSED = ["type", "anyOf", "oneOf", "allOf"]; // a property without them has values of any type
 
 /** JSON Schemas of the skills, by id. They are in the card's extensions. */
 export function schemasOf(card) {
@@ -70,8 +71,9 @@ function resolveReference(property, schema) {
 
 function typeOf(property) {
   if (Array.isArray(property.enum) || property.const !== undefined) return "enum";
-  // The agent reads the text of a union by each of its types.
+  // The agent reads the text of a union by each of its types, and takes any text for a value of any type.
   if (objectsIn(property.anyOf).some((option) => SCALARS.includes(option.type))) return "string";
+  if (!COMPOSED.some((keyword) => keyword in property)) return "string";
   return SCALARS.includes(property.type) ? property.type : "json";
 }
 
