@@ -127,6 +127,18 @@ def test_code(tmp_path: Path, code: str, said: str) -> None:
     assert "exec_module" not in told
 
 
+def test_a_file_of_the_agent_may_have_the_name_of_another_module(tmp_path: Path) -> None:
+    """The repository has a package called tools."""
+    folder = tmp_path / "hello"
+    folder.mkdir()
+    (folder / "card.yaml").write_text(CARD.format(name="hello"))
+    (folder / "tools.py").write_text("def weather(): ...")
+    (folder / "agent.py").write_text("from tools import weather")
+    advice = "'weather' from 'tools'. It is a file of this agent: write `from . import tools`"
+    with pytest.raises(ConfigurationError, match=advice):
+        Agent.load(folder)
+
+
 @pytest.mark.parametrize("hint", ["Any", "object", "Texted", "Turn", "'Turn | None'", "Annotated[Turn, 'x']"])
 def test_a_turn_may_have_any_hint_that_fits_it(tmp_path: Path, hint: str) -> None:
     protocol = "from typing import *\n\nclass Texted(Protocol):\n    text: str\n\n"

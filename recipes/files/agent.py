@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -14,6 +14,9 @@ from a2a_lambda import Ask, File, SkillError, Turn, skill
 
 SORTED_BYTES = 2_000_000
 """Bytes of a file that is sorted. All of its rows are in memory, where a short cell takes some 150 bytes."""
+
+EXACT = Context(prec=200_000)
+"""More digits than a cell can have: csv allows 131,072 characters."""
 
 NUMBER = re.compile(r"\s*([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,2})?)\s*", re.IGNORECASE)
 
@@ -30,7 +33,7 @@ def add_up(turn: Turn) -> tuple[str, File] | Ask:
             count += 1
             for column, cell in enumerate(row[: len(header)]):
                 if (number := number_of(cell, rows.dialect.delimiter)) is not None:
-                    totals[column] = totals.get(column, Decimal(0)) + number
+                    totals[column] = EXACT.add(totals.get(column, Decimal(0)), number)
     result = io.StringIO()
     columns = sorted(totals)
     names, sums = [header[column] for column in columns], [f"{totals[column]:f}" for column in columns]

@@ -16,6 +16,7 @@ from a2a_lambda import Answer, Turn, skill
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.protocol.model import Message, Part, Role
 
 
 class Colour(Enum):
@@ -341,3 +342,27 @@ def test_a_nested_class_that_is_not_sent_by_its_aliases_has_no_schema() -> None:
         raise NotImplementedError
 
     assert Skill(skill(tell)).output_schema is None
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    name: str
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [Circle | Square, Annotated[Circle | Square, Field(discriminator="kind")]],
+    ids=["by form", "by kind"],
+)
+def test_an_object_answers_for_a_union_though_another_parameter_has_its_field(hint: Any) -> None:
+    def draw(shape: Any, name: str = "d") -> None: ...
+
+    draw.__annotations__["shape"] = hint
+    text = '{"kind": "circle", "name": "c"}'
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+    values, answer = Skill(skill(draw)).read_message(Turn(message=message), "shape")
+    assert (values, answer) == ({}, text)

@@ -34,6 +34,7 @@ WRONG = {
     "from dataclasses import dataclass;"
     " R = dataclass(slots=True)(type('R', (), {'__annotations__': {'f': object}}));"
     " return R(File('a.txt', b'1'))": "File inside a R would become JSON: return or",
+    "return {'a': (File('a.txt', b'1'),)}": "File inside a dict would become JSON: return or",
     "return [[File('a.txt', b'1')]]": "File inside a list would become JSON: return or",
     "return Artifact('a', 'b', metadata={'k': object()})": "a dict cannot become JSON",
     "return {'a': float('nan')}": "an output cannot be sent as JSON: JSON has no NaN and no infinity",
@@ -131,6 +132,7 @@ def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
             TypeError,
             r"an artifact needs content: write Artifact\(\"name\", \"text\"\)",
         ),
+        ("return Artifact('', 'x')", TypeError, "an artifact needs a name"),
         ("return Artifact(5, 'x')", TypeError, "an artifact's name must be text"),
         ("return Artifact('a', 'x', description=5)", TypeError, "an artifact's description must be text"),
         ("return Message()", TypeError, r"write Message\(\"Hello!\"\)"),

@@ -26,6 +26,15 @@ def build_agents(folder: Path, *names: str) -> Agents:
     return Agents.of_manifest(manifest, folder, names)
 
 
+def test_an_agent_in_a_linked_folder_has_the_name_of_the_link(tmp_path: Path) -> None:
+    """By which its callers know it."""
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "linked").symlink_to(write(tmp_path / "shared", GOOD, name="one"))
+    catalog = Agents.of_folder(agents)
+    assert [(name, catalog[name].name) for name in catalog] == [("linked", "linked")]
+
+
 def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no agent"):
         Agents.of_folder(tmp_path)

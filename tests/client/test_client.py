@@ -197,6 +197,23 @@ def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
     asyncio.run(go())
 
 
+def test_a_site_may_have_a_page_for_each_path() -> None:
+    """And a card with a byte order mark."""
+    card = json.dumps(CARDS["0.2.5"]).encode()
+
+    async def discover(older: bytes) -> discovery.DiscoveredAgent:
+        def respond(request: httpx2.Request) -> httpx2.Response:
+            is_older = request.url.path.endswith("/agent.json")
+            return httpx2.Response(200, content=older if is_older else b"<!doctype html>")
+
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            return await agent.discover()
+
+    assert asyncio.run(discover(b"\xef\xbb\xbf" + card)).url == f"{BASE_URL}/a2a/probe"
+    with pytest.raises(AgentError, match=r"agent-card\.json: the card is no JSON"):
+        asyncio.run(discover(b"<!doctype html>"))
+
+
 @pytest.mark.parametrize("status", [401, 403, 405, 410])
 def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
     """API Gateway answers 403 at a path without a route."""

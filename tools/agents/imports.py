@@ -25,6 +25,9 @@ MAY_FAIL = {"ImportError", "ModuleNotFoundError", "Exception"}
 ELSEWHERE = {"version_info", "platform", "__name__"}
 """Names in the test of an `if` that is not about Lambda."""
 
+REPOSITORY = ("functions", "tools")
+"""Packages that are in the repository only. An agent's own file may have such a name, too."""
+
 TESTS = "tests"
 """Folder of an agent that no build packs."""
 
@@ -57,9 +60,10 @@ def find_missing(
                         f" build leaves out: name {other}, too, or move what both need into a folder beside"
                         " them without a card.yaml"
                     )
-            elif package == "functions":  # it is a package in the repository only
+            elif package in REPOSITORY:
                 sentences.append(
-                    f"{short_path(file)}:{line}: Lambda has no 'functions': write `from .module import name`,"
+                    f"{short_path(file)}:{line}: Lambda has no {package!r}, a folder of this repository:"
+                    " write `from .module import name`,"
                     " or `from ..folder.module import name` for a folder beside this agent"
                 )
             elif package == TESTS:

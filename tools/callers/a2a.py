@@ -117,7 +117,8 @@ class A2aCaller(RecordingClient):
             raise AgentError(f"{version.title} has no default agent. Name one, as in AGENT=assistant")
         place = f"/{self._name}" if self._name else ""
         path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
-        url = self._base + path
+        home, mark, query = self._base.partition("?")
+        url = self._base if home.endswith(".json") else f"{home.rstrip('/')}{path}{mark}{query}"
         version_header = {"A2A-Version": version.wire.versions[-1]} if version.wire.sends_version else {}
         needs_key = bool(version.key_header)
         while True:

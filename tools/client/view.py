@@ -19,7 +19,8 @@ from tools.terminal import printable
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 
 
-FENCE = re.compile(r" {0,3}(?:```|~~~)")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+"""The line that begins or ends code, and the word after it."""
 
 
 class View:
@@ -170,7 +171,7 @@ class Blocks:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._pieces: list[str] = []
-        self._is_code = False
+        self._fence = ""
 
     def add(self, piece: str) -> str:
         """The blocks that are complete now."""
@@ -182,9 +183,13 @@ class Blocks:
         end = 0
         for line in lines:
             self._lines.append(line + "\n")
-            if FENCE.match(line):
-                self._is_code = not self._is_code
-            elif not line.strip() and not self._is_code:
+            if fence := FENCE.match(line):
+                marks, word = fence.groups()
+                if not self._fence:
+                    self._fence = marks
+                elif marks.startswith(self._fence) and not word.strip():
+                    self._fence = ""
+            elif not line.strip() and not self._fence:
                 end = len(self._lines)
         block = "".join(self._lines[:end])
         del self._lines[:end]
@@ -193,7 +198,7 @@ class Blocks:
     def end(self) -> str:
         """What is left, also if it is not complete."""
         rest = "".join([*self._lines, *self._pieces])
-        self._lines, self._pieces, self._is_code = [], [], False
+        self._lines, self._pieces, self._fence = [], [], ""
         return rest
 
 

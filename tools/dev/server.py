@@ -49,6 +49,11 @@ APPLICATION = "tools.dev.application:create"
 
 RELOADED = ("functions", "layers/a2a")
 
+RELOADED_FILES = tuple(
+    f"*.{name}" for name in ("py", "yaml", "md", "txt", "json", "sql", "toml", "j2", "jinja")
+)
+"""Code, cards, and what agents read beside their code, such as a prompt."""
+
 GRACE_SECONDS = 1.0
 """Seconds in which turns may finish by themselves when the process ends; again for those that no request
 waits for, once the requests have ended."""
@@ -95,7 +100,7 @@ def main() -> int:
             port=port,
             reload=True,
             reload_dirs=list(RELOADED),
-            reload_includes=["*.py", "*.yaml"],
+            reload_includes=list(RELOADED_FILES),
             reload_excludes=list(NOT_RELOADED),
             timeout_graceful_shutdown=REQUESTS_END_SECONDS,
             log_level="warning",

@@ -85,6 +85,10 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
         advice = _missing_module(error.name, folder)
         return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
     text = error_text(error)
+    if isinstance(error, ImportError) and error.name and (folder / f"{error.name}.py").exists():
+        # Another module has the name, such as the repository's `tools`.
+        problem = text.partition(" (")[0]
+        return ConfigurationError(f"{location}: {problem}. {_missing_module(error.name, folder)}")
     if missing_name := _missing_name(error, text):
         return ConfigurationError(f"{location}: {missing_name}{_quote(line)}")
     return ImportFailed(f"{location}: {type(error).__name__}", f"{text and f': {text}'}{_quote(line)}")

@@ -59,6 +59,7 @@ def test_cells_are_read_as_csv_has_them(agent: Agent) -> None:
         (b"n,n\n1,2\n3,4", b"n,n\r\n4,6\r\n"),
         (b"n;m\n0,5;1E2\n.25;7", b"n,m\r\n0.75,107\r\n"),
         (b"n,m\n1\n2,3,4", b"n,m\r\n3,3\r\n"),
+        (b"n\n" + b"9" * 50 + b"\n1", b"n\r\n1" + b"0" * 50 + b"\r\n"),
     ],
 )
 def test_columns_are_added_up_by_their_place(agent: Agent, content: bytes, totals: bytes) -> None:

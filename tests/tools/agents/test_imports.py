@@ -111,7 +111,8 @@ def test_an_agent_that_a_build_leaves_out_cannot_be_imported(tmp_path: Path, lin
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("from functions.agents.bad.near import x", "Lambda has no 'functions': write `from .module import"),
+        ("from functions.agents.bad.near import x", "Lambda has no 'functions', a folder of this"),
+        ("import tools", "Lambda has no 'tools', a folder of this repository: write `from .module import"),
         ("from .tests.fakes import x", "a build leaves the folder tests out"),
         ("from . import tests", "a build leaves the folder tests out"),
         ("from agents.bad.tests import fakes", "a build leaves the folder tests out"),

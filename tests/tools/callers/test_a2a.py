@@ -113,6 +113,27 @@ async def test_a_server_that_is_away_is_an_error() -> None:
     assert "does not answer" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("https://a.example/", "https://a.example/.well-known/agent-card.json"),
+        ("https://a.example/x?tenant=1", "https://a.example/x/.well-known/agent-card.json?tenant=1"),
+        ("https://a.example/x/agent-card.json", "https://a.example/x/agent-card.json"),
+    ],
+)
+async def test_a_base_may_have_a_query_or_be_the_card(base: str, url: str) -> None:
+    urls: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        urls.append(str(request.url))
+        return httpx2.Response(404)
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        async for _ in A2aCaller(http, base, VERSIONS["1.0"]).card():
+            pass
+    assert urls == [url]
+
+
 def stranger(home: str, elsewhere: str) -> httpx2.MockTransport:
     """An agent whose card sends HTTP+JSON elsewhere. It fails the test if it is called there."""
     rpc = {"url": f"{home}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}

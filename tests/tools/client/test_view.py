@@ -58,6 +58,8 @@ def test_what_is_no_terminal_gets_the_text_as_it_comes() -> None:
         ("one\n \t\ntwo\n\nthree", "one\n \t\ntwo\n\n"),
         ("a\n\n```\nx\n\ny", "a\n\n"),
         ("```\nx\n\ny\n```\n\nz", "```\nx\n\ny\n```\n\n"),
+        ("````md\n```\nx\n```\n\ny\n````\n\nz", "````md\n```\nx\n```\n\ny\n````\n\n"),
+        ("~~~\n```\n\ny\n~~~\n\nz", "~~~\n```\n\ny\n~~~\n\n"),
     ],
 )
 def test_a_block_ends_with_a_blank_line_outside_of_code(text: str, block: str) -> None:

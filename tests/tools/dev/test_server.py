@@ -25,7 +25,7 @@ from tests.helpers.rpc import Rpc, message, request, texts
 from tests.push.courier import Webhook
 from tools.dev import server as server_module
 from tools.dev.console import ENDING
-from tools.dev.server import NOT_RELOADED
+from tools.dev.server import NOT_RELOADED, RELOADED_FILES
 
 pytestmark = pytest.mark.slow(seconds=40)
 
@@ -261,11 +261,13 @@ def test_an_edit_ends_a_turn_whose_client_has_left(server: DevServer, folder: Pa
         ("agents/tests/tests/test_it.py", False),
         ("agents/hello/tests/recordings/asks-1.yaml", False),
         ("agents/hello/card.yaml", True),
+        ("agents/hello/prompts/system.md", True),
     ],
 )
 def test_an_agent_may_be_called_tests(path: str, is_read: bool) -> None:
-    """Its code is reloaded, and its tests are not."""
+    """Its code is reloaded, with what it reads, and its tests are not."""
     assert any(Path("functions", path).match(pattern) for pattern in NOT_RELOADED) is not is_read
+    assert any(Path("functions", path).match(pattern) for pattern in RELOADED_FILES)
 
 
 def test_idle_is_idle(server: DevServer) -> None:

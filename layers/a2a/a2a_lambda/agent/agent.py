@@ -80,7 +80,7 @@ class Agent:
     def load(cls, folder: str | os.PathLike[str], card: Card | None = None) -> "Agent":
         """The agent in a folder. card: if it is known, card.yaml is not read. Raises ConfigurationError,
         including for whatever agent.py raises."""
-        path = Path(folder).resolve()
+        path = Path(os.path.abspath(folder))  # a link keeps its name, by which the agent is called
         if card is None:
             from a2a_lambda.agent.card_file import read_card
 

@@ -72,6 +72,8 @@ class NamedArtifact:
         _check_text("an artifact's name", name)
         if description is not None:
             _check_text("an artifact's description", description)
+        if not name:
+            raise TypeError("an artifact needs a name: what has none is part of the reply, so yield it alone")
         if not contents:
             raise TypeError('an artifact needs content: write Artifact("name", "text")')
         self.name = name
@@ -258,8 +260,8 @@ def _members(value: Any) -> Iterator[Any]:
 def _members_of(node: Any) -> Sequence[Any]:
     """What is in a list, a dict, a model or a dataclass itself."""
     match node:
-        case list():
-            return node
+        case list() | tuple() | set() | frozenset():
+            return list(node)
         case dict():
             return list(node.values())
         case BaseModel():

@@ -7,6 +7,7 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 import asyncio
 import time
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, suppress
 from typing import Any, Self
@@ -16,7 +17,7 @@ import httpx2
 from a2a_lambda import mistakes, strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.client.keys import card_headers, check_key
-from a2a_lambda.errors import KitError, ProtocolError
+from a2a_lambda.errors import KitError, ParseError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
@@ -132,8 +133,12 @@ class Client:
             headers = {**credentials, **version_header, **tracing.headers()}
             async with self._open("GET", url, headers) as answer:
                 content, status = await read_whole(answer), answer.status_code
-                card = strictjson.loads(content) if status == 200 else None
             if status == 200:
+                try:
+                    card = strictjson.loads(content.removeprefix(BOM_UTF8))
+                except ParseError as problem:  # a site may have a page for every path
+                    refusal = refusal or AgentError(f"{url}: the card is no JSON: {problem}", status=status)
+                    continue
                 if self._verify is not None and isinstance(card, dict):
                     signatures.check_signature(card, self._verify, url)
                 try:
