@@ -199,7 +199,9 @@ class Chat:
         except asyncio.CancelledError:  # Ctrl-C
             if current := asyncio.current_task():
                 current.uncancel()
-            if self._open and self._state == TaskState.WORKING:
+            # A server that does not stream does not say whether its task pauses, perhaps for days.
+            may_pause = self._open or not self._streams()
+            if may_pause and self._state in UNFINISHED:
                 self._view.note(f"The task continues without this terminal. {self._how_to_continue()}")
             else:
                 await self._cancel()

@@ -132,8 +132,11 @@ def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
     assert "write parameters as name=value" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("state", "is_left"), [("started", True), ("ended", False)])
-def test_ctrl_c_leaves_a_task_that_pauses(state: str, is_left: bool) -> None:
+@pytest.mark.parametrize(
+    ("streams", "state", "is_left"),
+    [(True, "started", True), (True, "ended", False), (False, "ended", True)],
+)
+def test_ctrl_c_leaves_a_task_that_may_pause(streams: bool, state: str, is_left: bool) -> None:
     """Only one that runs is canceled: no one wants to lose the work of days."""
     operation = {"kind": "sleep", "name": "sleep", "state": state}
     working = {"state": "TASK_STATE_WORKING"}
@@ -152,6 +155,7 @@ def test_ctrl_c_leaves_a_task_that_pauses(state: str, is_left: bool) -> None:
 
     printed = io.StringIO()
     made = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
+    made._card = {"capabilities": {"streaming": streams}}
 
     async def talk() -> None:
         sending = asyncio.create_task(made.send("go"))
@@ -160,7 +164,8 @@ def test_ctrl_c_leaves_a_task_that_pauses(state: str, is_left: bool) -> None:
         await sending
 
     asyncio.run(talk())
-    assert operations == (["send"] if is_left else ["send", "cancel"])
+    send = "stream" if streams else "send"
+    assert operations == ([send] if is_left else [send, "cancel"])
     assert ("The task continues without this terminal." in printed.getvalue()) is is_left
 
 

@@ -83,7 +83,8 @@ async def take(
         if head.scope.agent not in agents:
             if head.place is Place.WORKER:
                 # While a deployment moves calls to the next version, the queue gives the turns of a new agent
-                # to the old one, too. So the message comes again, and ends the turn as a dead letter.
+                # to the old one, too. So the message comes again. If no version has the agent, the message
+                # becomes a dead letter, which ends the turn.
                 raise ConfigurationError(f"this version has no agent {head.scope.agent}")
             await give_up(store, head, "this deployment has no such agent")
             return None
