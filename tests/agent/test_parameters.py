@@ -221,23 +221,23 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
         ("Annotated[Decimal, Field(gt=0, lt=2.5)]", "a number", "more than 0 and less than 2.5"),
         ("Annotated[str, Field(min_length=30)]", "", "at least 30 characters long"),
         ("Annotated[str, Field(pattern='^[A-Z]{3}$')]", "", "of the form ^[A-Z]{3}$"),
-        ("Annotated[list[int], Field(min_length=2)]", "a list as JSON", "at least 2 entries long"),
-        ("Annotated[list[int], Field(min_length=1)]", "a list as JSON", "not empty"),
+        ("Annotated[list, Field(min_length=2)]", 'a JSON list such as ["a", "b"]', "at least 2 entries long"),
+        ("Annotated[list[int], Field(min_length=1)]", 'a JSON list such as ["a", "b"]', "not empty"),
         ("Annotated[float, Field(lt=1e300)]", "a number", "less than 1e+300"),
         ("date", "a date such as 2026-12-24", ""),
-        ("list[int]", "a list as JSON", ""),
+        ("list[int]", 'a JSON list such as ["a", "b"]', ""),
     ],
 )
 def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:
-    """Its limits, and its type if an answer was of another one."""
+    """Its limits, and its type if that is JSON, or if an answer was of another one."""
     code = (
         "from datetime import date\nfrom decimal import Decimal\nfrom typing import Annotated\n"
         f"from pydantic import Field\n@skill\ndef hello(turn, x: {hint}): return str(x)"
     )
     agent = Agent.load(write(tmp_path, code))
-    first = "Please tell me: x." + (f" It must be {limits}." if limits else "")
-    assert run(agent, {"text": "hi"}).text == first
     words = ", ".join(filter(None, (kind, limits)))
+    says = f" It must be {words if 'JSON' in kind else limits}." if limits or "JSON" in kind else ""
+    assert run(agent, {"text": "hi"}).text == f"Please tell me: x.{says}"
     refusal = f"“none” cannot be used. Please tell me: x. It must be {words}."
     assert run(agent, {"data": {"x": "none"}}).text == refusal
     problem = agent.skills["hello"].problem_of({"x": "none"}, is_complete=True)

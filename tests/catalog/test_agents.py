@@ -1,5 +1,8 @@
 """The agents of a deployment: one that fails, or is slow, does not affect the others."""
 
+import asyncio
+import importlib
+import sys
 import threading
 from pathlib import Path
 
@@ -33,6 +36,24 @@ def test_an_agent_in_a_linked_folder_has_the_name_of_the_link(tmp_path: Path) ->
     (agents / "linked").symlink_to(write(tmp_path / "shared", GOOD, name="one"))
     catalog = Agents.of_folder(agents)
     assert [(name, catalog[name].name) for name in catalog] == [("linked", "linked")]
+
+
+def test_a_folder_beside_the_agents_may_be_imported_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a test, which then replaces what is in it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "agents"]:
+        monkeypatch.delitem(sys.modules, name)
+    agents = tmp_path / "agents"
+    (agents / "shared").mkdir(parents=True)
+    (agents / "shared" / "rates.py").write_text("RATE = 1")
+    folder = write(agents, "from ..shared import rates\n@skill\ndef hello(turn): return str(rates.RATE)")
+    others = [place for place in sys.path if not (Path(place) / "agents").exists()]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *others])
+    importlib.import_module("agents.shared.rates")
+    agent = Agent.load(folder)
+    monkeypatch.setattr("agents.shared.rates.RATE", 5)
+    assert asyncio.run(agent.run("hi")).text == "5"
 
 
 def test_the_default_agent_is_the_only_one_or_says_so(tmp_path: Path) -> None:

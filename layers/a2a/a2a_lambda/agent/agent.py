@@ -337,7 +337,8 @@ def _import(folder: Path) -> ModuleType:
         for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
             del sys.modules[module_name]
         parent = sys.modules.get("agents")
-        if parent is None or parent.__path__ != [str(folder.parent)]:
+        # A test may have imported a folder beside the agents before: then it is a namespace package.
+        if parent is None or list(parent.__path__) != [str(folder.parent)]:
             parent = _package("agents", folder.parent)
         setattr(parent, folder.name, _package(f"agents.{folder.name}", folder))
     spec = importlib.util.spec_from_file_location(name, path)

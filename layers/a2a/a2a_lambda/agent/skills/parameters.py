@@ -49,8 +49,8 @@ ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "asse
 TYPE_TEXTS = {
     "integer": "a whole number",
     "number": "a number",
-    "array": "a list as JSON",
-    "object": "an object as JSON",
+    "array": 'a JSON list such as ["a", "b"]',
+    "object": 'a JSON object such as {"a": "b"}',
     "date": "a date such as 2026-12-24",
     "date-time": "a time such as 2026-12-24T18:00:00Z",
     "time": "a time such as 18:00:00",

@@ -251,7 +251,8 @@ class Skill:
         choices = self._choices(parameter.name)
         if choices:
             question += f" Choose one of {', '.join(choices)}."
-        if not choices and (limits := self._limits(parameter.name, has_type=bool(problem))):
+        is_json = self._property(parameter.name).get("type") in ("array", "object")
+        if not choices and (limits := self._limits(parameter.name, has_type=is_json or bool(problem))):
             question += f" It must be {limits}."
         return AskArgument(question, parameter.name, choices=choices)
 
