@@ -303,8 +303,8 @@ class Skill:
             reason = lines[-1 if lines[0].endswith(":") else 0].removesuffix(".")
             raise ImportFailed(
                 f"{self._where}: its parameters have no JSON Schema",
-                f": {reason}. A parameter is a value that JSON can hold; the files of a message are in"
-                " turn.files",
+                f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
+                " model; the files of a message are in turn.files",
             ) from error
 
     @cached_property
