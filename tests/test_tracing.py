@@ -99,6 +99,7 @@ def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
     attributes = request.attributes or {}
     assert attributes["http.response.status_code"] == 200
     assert attributes["url.path"] == "/a2a/probe"
+    assert attributes["server.address"]
     assert {"invoke_agent probe", "DynamoDB.PutItem"} <= spans.below(request)
     turn = spans.named("invoke_agent probe")
     attributes = turn.attributes or {}

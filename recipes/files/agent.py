@@ -15,8 +15,8 @@ from a2a_lambda import Ask, File, SkillError, Turn, skill
 SORTED_BYTES = 2_000_000
 """Bytes of a file that is sorted. All of its rows are in memory, where a short cell takes some 150 bytes."""
 
-EXACT = Context(prec=200_000)
-"""More digits than a cell can have: csv allows 131,072 characters."""
+EXACT = Context(prec=300_000)
+"""More digits than a sum can have: a cell has 131,072 characters at most, before the point or after it."""
 
 NUMBER = re.compile(r"\s*([+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,2})?)\s*", re.IGNORECASE)
 

@@ -51,22 +51,6 @@ def test_a_load_continues_where_another_container_has_stopped(
     assert load.pages == 3
 
 
-@pytest.mark.parametrize(("end_seconds", "is_complete"), [(None, False), (4.0, True), (3.0, False)])
-def test_each_page_gives_the_next_one_time_until_the_end(
-    parameters: ParameterStore, clock: Clock, end_seconds: float | None, is_complete: bool
-) -> None:
-    """A page takes two seconds, and the first one has three."""
-
-    class Slow(ParameterStore):
-        def get_parameters_by_path(self, **arguments: Any) -> Any:
-            clock.now += 2.0
-            return parameters.get_parameters_by_path(**arguments)
-
-    reader = KeyReader(Slow(), "/k", clock=clock, sleep=lambda _: None)  # type: ignore[arg-type]
-    end_at = None if end_seconds is None else clock() + end_seconds + 0.5
-    assert reader.read(KeyLoad(clock()), clock() + 3.0, end_at=end_at) == is_complete
-
-
 def test_a_load_whose_token_has_expired_begins_again(parameters: ParameterStore, clock: Clock) -> None:
     """The age of the keys counts from the new first page."""
     load = KeyLoad(clock() - 200, pages=7, token="old", rows=[["of", "then"]])

@@ -239,16 +239,6 @@ def test_a_test_replaces_what_an_agent_imports(tmp_path: Path, monkeypatch: pyte
     assert asyncio.run(agent.run("x")).text == "replaced"
 
 
-def test_a_test_replaces_what_every_loaded_copy_of_an_agent_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in two test files, of which each loads the agent."""
-    folder = write(tmp_path, "from json import dumps\n@skill\ndef hello(turn): return dumps([])")
-    agents = [Agent.load(folder), Agent.load(folder)]
-    monkeypatch.setattr("agents.hello.agent.dumps", lambda value: "replaced")
-    assert [asyncio.run(agent.run("x")).text for agent in agents] == ["replaced", "replaced"]
-
-
 def test_an_agent_that_is_loaded_again_has_nothing_of_its_old_file(tmp_path: Path) -> None:
     folder = write(tmp_path, "@route\ndef old(turn): return hello\n@skill\ndef hello(turn): ...")
     Agent.load(folder)

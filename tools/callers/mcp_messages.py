@@ -15,7 +15,7 @@ from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
-from a2a_lambda.wire.mcp.tools import ARGUMENT_PREFIX, MESSAGE_ARGUMENT
+from a2a_lambda.wire.mcp.tools import ANSWER_ONLY, ARGUMENT_PREFIX, MESSAGE_ARGUMENT
 from tools.callers.records import Record
 
 QUESTION = "question:"
@@ -54,9 +54,11 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
 
 
 def _text_argument(tool: Json) -> str:
-    """Name of the argument that takes what the user says, or ""."""
+    """Name of the argument that takes what the user says in a new call, or ""."""
+    properties = _properties(tool)
     names = (ARGUMENT_PREFIX + MESSAGE_ARGUMENT, MESSAGE_ARGUMENT)
-    return next((name for name in names if name in _properties(tool)), "")
+    name = next((name for name in names if name in properties), "")
+    return "" if properties.get(name, {}).get("description") == ANSWER_ONLY else name
 
 
 def _properties(tool: Json) -> dict[str, Json]:

@@ -30,7 +30,7 @@ from tools.callers.names import AnyCaller
 from tools.callers.records import FAILURES
 from tools.client import attachments
 from tools.client.operations import OpenOperations
-from tools.client.skills import parameters_of, skills_of, split_parameters
+from tools.client.skills import parameters_of, skill_lines, split_parameters
 from tools.client.view import View
 
 OVER_CODES = (-32001, -32004)
@@ -56,7 +56,7 @@ HELP = """\
 /new            begin a new conversation, without attached files
 /wait           follow a task that pauses or waits; Ctrl-C leaves it
 /quit           leave; so does Ctrl-D
-Ctrl-C cancels the task that is running. It leaves one that pauses or waits."""
+Ctrl-C cancels the running task, or leaves it if it pauses, waits, or is of a server that does not stream."""
 
 
 class Chat:
@@ -137,7 +137,7 @@ class Chat:
             case "/save":
                 await self._save(rest)
             case "/skill" if not rest.strip():
-                for skill in skills_of(self._card):
+                for skill in skill_lines(self._card):
                     self._view.note(f"  {skill}")
             case "/skill":
                 await self._call_skill(rest)
@@ -181,8 +181,8 @@ class Chat:
             message["taskId"] = self._task_id
         backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
-        self._open.reset()
         if "taskId" not in message:  # an answer to a question continues what has been shown
+            self._open.reset()
             self._view.begin()
         future = asyncio.ensure_future(self._run(message))
         try:
@@ -200,8 +200,7 @@ class Chat:
             if current := asyncio.current_task():
                 current.uncancel()
             # A server that does not stream does not say whether its task pauses, perhaps for days.
-            may_pause = self._open or not self._streams()
-            if may_pause and self._state in UNFINISHED:
+            if (self._open or not self._streams()) and self._state in UNFINISHED:
                 self._view.note(f"The task continues without this terminal. {self._how_to_continue()}")
             else:
                 await self._cancel()
@@ -233,6 +232,7 @@ class Chat:
         if self._state in INTERRUPTED and not self._view.is_conversation:
             self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state in UNFINISHED:
+            self._open.mark_unknown(may_wait=not self._streams())
             self._view.note(f"The task continues later. {self._how_to_continue()}")
 
     def _streams(self) -> bool:

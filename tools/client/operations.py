@@ -29,6 +29,10 @@ class OpenOperations:
             self._open.add((kind, name))
         return True
 
+    def mark_unknown(self, *, may_wait: bool) -> None:
+        """may_wait: the turn was not followed, so it may have begun to wait."""
+        self._open |= {ANY_WAIT} if may_wait else set()
+
     def reset(self, *, may_wait: bool = False) -> None:
         """Begin with another turn. may_wait: it may have begun to wait already."""
         self._open = {ANY_WAIT} if may_wait else set()

@@ -11,7 +11,7 @@ PARAMETER = re.compile(
 """A parameter of a skill. A value with spaces is in quotes."""
 
 
-def skills_of(card: Mapping[str, Json]) -> list[str]:
+def skill_lines(card: Mapping[str, Json]) -> list[str]:
     """A line for each skill: its id, its parameters, and its description."""
     lines = []
     for skill in objects_in(card, "skills"):

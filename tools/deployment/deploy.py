@@ -26,7 +26,7 @@ from tools.command import AGENTS, reports_errors, split_names
 from tools.deployment import stack
 from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
-from tools.deployment.versions import Versions, build_of, name_release
+from tools.deployment.versions import Versions, build_of, release_after
 
 TEMPLATE = Path("template.yaml")
 
@@ -257,7 +257,7 @@ def fresh_release(build: str, name: str) -> str:
     digests = {build_of(build), *(build_of(_build_after(build, version)) for version in range(newest + 1))}
     if len(set(live_releases)) == 1 and build_of(live_releases[0]) in digests:
         return live_releases[0]
-    return name_release(
+    return release_after(
         _build_after(build, newest) if build_of(build) in builds else build, predecessor=live_releases[0]
     )
 

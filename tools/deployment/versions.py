@@ -137,7 +137,7 @@ def release_of(configuration: Mapping[str, Any]) -> str:
     return digest[0] if digest else ""
 
 
-def name_release(build: str, predecessor: str) -> str:
+def release_after(build: str, predecessor: str) -> str:
     """The release of a build. build: its digest. predecessor: the release that is live when the build is
     deployed; "" = unknown."""
     head = predecessor[:PREDECESSOR_CHARACTERS]
@@ -190,12 +190,8 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     if len(live_releases) > 1:
         older = [digest for digest in releases if digest in live_releases][:1]
     else:
-        common_versions = {
-            version: digest
-            for version, digest in history[lead].items()
-            if digest in common_releases or version == live[lead]
-        }
-        older = [common_versions[version] for version in versions_before(common_versions, live[lead])]
+        earlier = [history[lead][version] for version in versions_before(history[lead], live[lead])]
+        older = [digest for digest in earlier if digest in common_releases]
     candidates = [digest for digest in order if digest.startswith(release)] if release else older
     if not candidates:
         newest_version = {digest: version for version, digest in history[lead].items()}

@@ -64,7 +64,7 @@ REQUESTS_END_SECONDS = 2
 TURNS_END_SECONDS = 2.0
 """Seconds, after the requests have ended, in which turns that no request waits for must end."""
 
-NOT_RELOADED = ("agents/*/tests/*.py", "agents/*/tests/recordings/*.yaml", "evals.yaml")
+NOT_RELOADED = ("agents/*/tests/*", "agents/*/tests/*/*", "evals.yaml", "README.md")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""

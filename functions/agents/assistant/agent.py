@@ -81,7 +81,7 @@ def ai_calculate(
             if number in numbers:  # the slot's number, as the text has it
                 numbers.remove(number)
         terms += numbers
-    if any(map(too_large, terms)):
+    if any(map(is_too_large, terms)):
         return Ask(
             "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
         )
@@ -136,18 +136,19 @@ async def advise(pieces: tuple[str, ...]) -> AsyncIterator[str]:
 
 
 def elsewhere(turn: Turn, asking: Skill) -> Skill | None:
-    """The skill the words are for, where they are not for the one that asked. A skill that would ask is none,
-    because the next message answers a question of the skill that asked first."""
+    """The skill the words are for, where they are not for the one that asked. None, too, if that skill would
+    ask, because the next message answers the one that asked first."""
     numbers = language.numbers(turn.text)
     other = by_words(turn)
-    if other is ai_calculate and (len(numbers) < 2 or any(map(too_large, numbers))):
+    if other is ai_calculate and (len(numbers) < 2 or any(map(is_too_large, numbers))):
         return None
     if other is ai_coach and language.sport(turn.text) is None:
         return None
     return None if other is asking else other
 
 
-def too_large(number: Decimal) -> bool:
+def is_too_large(number: Decimal) -> bool:
+    """Whether a number has so many digits that adding it would take long."""
     return abs(number.adjusted()) + len(number.as_tuple().digits) > LARGEST
 
 

@@ -59,6 +59,7 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
     said = {"action": "accept", "content": {"answer": "more"}}
     mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
+    mcp.ask("tasks/update", {**task, "inputResponses": {key: {"action": "accept"}}})
     assert not queue.waiting, "an answer to another question is ignored"
     mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
     work(kit, queue)

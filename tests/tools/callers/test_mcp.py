@@ -5,7 +5,11 @@ import json
 import httpx2
 import pytest
 
+from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.card import Card, CardSkill
 from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
+from a2a_lambda.protocol.profile import Profile
+from a2a_lambda.wire.mcp.tools import page_of
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 from tools.callers.mcp import McpCaller
@@ -161,3 +165,18 @@ def test_a_text_is_for_the_argument_that_takes_it(names: list[str]) -> None:
     tool = {"name": "t", "inputSchema": {"properties": {name: {"type": "string"} for name in names}}}
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="Hello")])
     assert call_of(message, [tool])["arguments"] == {names[-1]: "Hello"}
+
+
+def test_a_text_is_for_the_first_tool_that_reads_it() -> None:
+    """Each tool has a message, with which a question is answered."""
+    card = Card(name="a", description="a", version="1", skills=[skill("weather"), skill("talk")])
+    schemas = {"weather": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    tools, _ = page_of(Profile(name="a", card=card, input_schemas=schemas, modified=0), None)
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="Hello")])
+    assert call_of(message, tools) == {"name": "talk", "arguments": {"message": "Hello"}}
+    message["metadata"] = intent_metadata("weather", {"a": "x"})
+    assert call_of(message, tools) == {"name": "weather", "arguments": {"a": "x"}}
+
+
+def skill(name: str) -> CardSkill:
+    return CardSkill(id=name, name=name, description=name)

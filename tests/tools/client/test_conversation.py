@@ -334,6 +334,15 @@ def test_a_server_that_refuses_a_subscription_is_asked_for_the_task(
     assert not capsys.readouterr().err
 
 
+def test_a_reply_to_a_wait_that_no_one_got_is_sent_again_to_its_task() -> None:
+    waits = [operation_record("wait", name, "started") for name in ("a", "b")]
+    error: Record = {"kind": "error", "message": "no network"}
+    ended = [operation_record("wait", "a", "ended")]
+    card = {"capabilities": {"streaming": True}}
+    caller, _ = converse(waits, [error], ended, [], card=card, lines=("go", "yes", "yes", "no"))
+    assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1", "t1"]
+
+
 @pytest.mark.parametrize(
     ("others", "waits"),
     [

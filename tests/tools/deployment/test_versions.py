@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from a2a_lambda.errors import ConfigurationError
 from tools.deployment import stack, versions
 from tools.deployment.stack import DURABLE
-from tools.deployment.versions import Versions, name_release, prune, roll_back
+from tools.deployment.versions import Versions, prune, release_after, roll_back
 
 ONE, TWO, THREE, FOUR = (letter * 64 for letter in "1234")
 
@@ -91,7 +91,7 @@ def test_all_functions_go_back_to_the_same_release() -> None:
 
 def after(digit: str, predecessor: str) -> str:
     """A release that was deployed while another one was live."""
-    return name_release(digit * 64, predecessor)
+    return release_after(digit * 64, predecessor)
 
 
 def test_a_rollback_passes_over_releases_that_were_never_live() -> None:
@@ -100,6 +100,14 @@ def test_a_rollback_passes_over_releases_that_were_never_live() -> None:
     client = Lambda({"rpc": {1: ONE, 2: stopped, 3: same_build}}, {"rpc": 3})
     list(roll_back(functions_of(client)))
     assert client.live == {"rpc": 1}
+
+
+def test_no_other_release_replaces_one_that_not_every_function_has() -> None:
+    """The live release has added a function, and its first deployment failed."""
+    failed, live = after("2", ONE), after("3", ONE)
+    client = Lambda({"rpc": {1: ONE, 2: failed, 3: live}, "new": {1: failed, 2: live}}, {"rpc": 3, "new": 2})
+    with pytest.raises(ConfigurationError, match=r"no release is before the live one\. Write RELEASE="):
+        list(roll_back(functions_of(client)))
 
 
 def test_a_release_that_was_deleted_is_replaced_by_the_one_before() -> None:

@@ -262,6 +262,8 @@ def test_an_edit_ends_a_turn_whose_client_has_left(server: DevServer, folder: Pa
         ("agents/hello/tests/recordings/asks-1.yaml", False),
         ("agents/hello/card.yaml", True),
         ("agents/hello/prompts/system.md", True),
+        ("agents/hello/tests/data.json", False),
+        ("agents/hello/README.md", False),
     ],
 )
 def test_an_agent_may_be_called_tests(path: str, is_read: bool) -> None:

@@ -238,6 +238,18 @@ def test_a_reply_is_for_a_wait_that_is_open_beside_a_step(page: "Page") -> None:
     assert run_in_conversation(page, f'{begin} take("wait", "ok", "ended"); {reply}') is None
 
 
+def test_a_task_of_the_history_may_wait(page: "Page") -> None:
+    restore = """
+      const history = [{ role: "ROLE_USER", messageId: "h", parts: [] }];
+      const task = { id: "t", contextId: "c", status: { state: "TASK_STATE_WORKING" }, history };
+      conversation.restore("c", [task], "1.0");
+      const message = {};
+      conversation.add(message, "1.0");
+      return message.taskId;
+    """
+    assert run_in_conversation(page, restore) == "t"
+
+
 def test_a_step_that_ends_again_after_a_resumption_is_shown_once(page: "Page") -> None:
     begin = 'take("step", "slow", "started", "1"); take("step", "slow", "ended"); conversation.rewind(turn);'
     states = "return turn.steps.map(({ operation }) => operation.state);"

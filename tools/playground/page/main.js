@@ -213,7 +213,10 @@ async function deliver(message) {
     refusal = await call(turn, "send", { message, configuration: { returnImmediately: mode === "background" } });
     await poll(turn);
   }
-  if (refusal && message.taskId) await lookAgain(message.taskId);
+  if (refusal && message.taskId) {
+    for (const each of conversation.turns) if (each.taskId === message.taskId) each.mayWait = false;
+    await lookAgain(message.taskId);
+  }
 }
 
 /** See what became of a question whose answer was refused. If it is over, the next message is no answer. */

@@ -47,16 +47,13 @@ class KeyReader:
         self._clock = clock
         self._sleep = sleep
 
-    def read(
-        self, load: KeyLoad, give_up_at: float, *, end_at: float | None = None, retries: bool = True
-    ) -> bool:
+    def read(self, load: KeyLoad, give_up_at: float, *, retries: bool = True) -> bool:
         """Read the pages that a load does not have yet; returns whether it has all of them in time.
 
-        give_up_at: Unix time at which to stop; math.inf = never. end_at: with it, each page gives the next
-        one as long as the first had, until this Unix time. retries: try again if Parameter Store throttles.
-        Raises KeysUnavailable.
+        give_up_at: Unix time at which to stop; math.inf = never. retries: try again if Parameter Store
+        throttles. Raises KeysUnavailable.
         """
-        pause, page_seconds = 0.1, give_up_at - self._clock()
+        pause = 0.1
         while True:
             start = self._clock()
             try:
@@ -83,8 +80,6 @@ class KeyReader:
                 continue
             if not has_more:
                 return True
-            if end_at is not None:
-                give_up_at = min(self._clock() + page_seconds, end_at)
             if self._clock() >= give_up_at:
                 return False
             if load.token:  # the first page of the issuers follows at once

@@ -52,10 +52,10 @@ KEYS_WAIT_SECONDS = 3.0
 the copy."""
 
 KEYS_READ_SECONDS = 20.0
-"""Seconds for which the request that reads the keys goes on while Parameter Store answers, if it needs them:
-400 pages. A stack that is seldom called would otherwise never have read them all."""
+"""Seconds for which a request that needs a key goes on to read while pages come, KEYS_WAIT_SECONDS at a time.
+A stack that is seldom called would otherwise never have read them all."""
 
-LOAD_SECONDS = 30.0
+LOAD_SECONDS = 10.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
 
 RESUME_SECONDS = STALE_KEYS_SECONDS
@@ -102,6 +102,7 @@ class Keys:
         self._lock = threading.Lock()
         self._try_to_use(NO_KEYS)
         self._tried_at = float("-inf")
+        self._has_read_more = False
         self._refused: dict[str, float] = {}
 
     def knows(self, secret: str) -> bool:
@@ -220,7 +221,13 @@ class Keys:
             if arrival < self._tried_at + KEYS_REREAD_SECONDS:
                 return
             give_up_at = self._clock() + KEYS_WAIT_SECONDS
+            end_at = self._clock() + KEYS_READ_SECONDS
+            self._has_read_more = False
             while not self._try_to_renew(digest, arrival, give_up_at):
+                # A card needs no key, so no one waits long for it.
+                if self._has_read_more and digest is not None and self._clock() < end_at:
+                    give_up_at, self._has_read_more = self._clock() + KEYS_WAIT_SECONDS, False
+                    continue
                 if not must_wait or self._clock() >= give_up_at:
                     self._tried_at = arrival
                     return
@@ -243,10 +250,9 @@ class Keys:
             return False
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
-            must_wait = self._must_wait(digest, arrival)
-            end_at = self._clock() + KEYS_READ_SECONDS if must_wait else None
-            if not self._reader.read(load, give_up_at, end_at=end_at, retries=must_wait):
+            if not self._reader.read(load, give_up_at, retries=self._must_wait(digest, arrival)):
                 self._copies.stop_load(load, cooldown_seconds=0)
+                self._has_read_more = True
                 return False
         except KeysUnavailable as error:
             telemetry.measure({"KeyFailures": 1})

@@ -330,9 +330,7 @@ def _import(folder: Path) -> ModuleType:
         raise ConfigurationError(
             f"{mistakes.short_path(path)}: not found: write it, with a function that has @skill"
         )
-    name = f"agents.{folder.name}.agent"
     with _packages_lock:
-        loaded = sys.modules.get(name)
         # Of a copy: other agents may be imported at the same time.
         for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
             del sys.modules[module_name]
@@ -341,16 +339,11 @@ def _import(folder: Path) -> ModuleType:
         if parent is None or list(parent.__path__) != [str(folder.parent)]:
             parent = _package("agents", folder.parent)
         setattr(parent, folder.name, _package(f"agents.{folder.name}", folder))
+    name = f"agents.{folder.name}.agent"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    if loaded is not None and loaded.__file__ == str(path):
-        # An agent that was loaded before keeps this module, so that what a test replaces in it reaches both.
-        module = loaded
-        for attribute in [attribute for attribute in vars(module) if not attribute.startswith("__")]:
-            delattr(module, attribute)
-    else:
-        module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         with telemetry.log_guard:

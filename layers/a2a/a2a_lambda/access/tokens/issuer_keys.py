@@ -169,7 +169,8 @@ class IssuerKeys:
                 thread = threading.Thread(target=self._renew, args=[issuer, fetch], daemon=True)
                 thread.start()
                 thread.join(RENEW_WAIT_SECONDS)
-                keyring = self._read(issuer)
+                with suppress(StoreError):  # the old keys are still usable
+                    keyring = self._read(issuer)
         if keyring.is_stale(self._clock()):
             raise KeysUnavailable(f"issuer {issuer.name} has not given its keys for a day")
         if not keyring.find(kid):

@@ -10,7 +10,14 @@ from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import STOPPED, TERMINAL, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.questions import ANSWER_FIELD, answer_of, filled_parameter, is_refusal, question_key
+from a2a_lambda.wire.mcp.questions import (
+    ANSWER_FIELD,
+    answer_of,
+    filled_parameter,
+    is_empty,
+    is_refusal,
+    question_key,
+)
 from a2a_lambda.wire.mcp.revisions import TASKS, CapabilityRequired
 from a2a_lambda.wire.mcp.tool_calls import reply
 from a2a_lambda.wire.mcp.tools import Tool, tools_of
@@ -34,7 +41,8 @@ async def update(call: McpCall) -> dict[str, Json]:
     responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
     # An answer to an earlier question, or to one that somebody else has answered, is ignored, and so is one
     # with credentials, which no form has asked for.
-    if record.task["status"]["state"] == TaskState.INPUT_REQUIRED and key in responses:
+    is_answered = key in responses and not is_empty(responses[key])
+    if record.task["status"]["state"] == TaskState.INPUT_REQUIRED and is_answered:
         request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
         if not isinstance(request, str):
             request["configuration"] = {"returnImmediately": True}

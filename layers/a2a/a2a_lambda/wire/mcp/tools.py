@@ -27,6 +27,9 @@ has the name."""
 
 ARGUMENT_PREFIX = "a2a_"
 
+ANSWER_ONLY = "Only to answer a task's question."
+"""Description of the message of a tool whose skill reads no text."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -67,7 +70,7 @@ class Tool:
         properties = dict(self.parameters)
         required = [*schema.get("required", [])]
         # Any skill may ask a question whose answer fills no parameter, or send the user to a sign-in.
-        text = "What the user says." if self.takes_message else "Only to answer a task's question."
+        text = "What the user says." if self.takes_message else ANSWER_ONLY
         properties[self.message_argument] = {"type": "string", "description": text}
         if not self.parameters:
             required.append(self.message_argument)
