@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from a2a_lambda.access import keys
 from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
+from a2a_lambda.access.key_register import KeyRegister
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.store.key_copies import KeyLoad
-from tests.access.conftest import unknown
+from tests.access.conftest import Ssm, unknown
 from tests.helpers.clock import Clock
 
 ANN, BEN = (Key(name, digest_of(unknown(number)), name) for number, name in enumerate(("ann", "ben")))
@@ -59,3 +62,16 @@ def test_a_load_whose_token_has_expired_begins_again(parameters: ParameterStore,
     assert load.started_at == start
     assert load.pages == 3
     assert load.rows == [ANN.row(), BEN.row(), ISSUER.row()]
+
+
+@pytest.mark.parametrize(("age", "pages"), [(keys.FRESH_SECONDS, 3), (keys.STALE_KEYS_SECONDS, 6)])
+def test_only_a_key_that_must_wait_waits_until_all_keys_are_read(
+    register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock, *, age: float, pages: int
+) -> None:
+    """A page takes a second, and there are six, with that of the issuers."""
+    secrets = [register.create(f"key-{number}") for number in range(41)]
+    assert made.find(secrets[0])
+    clock.now += age
+    ssm.seconds, begun = 1.0, clock()
+    assert made.find(secrets[0])
+    assert pages <= clock() - begun < pages + 1

@@ -221,11 +221,11 @@ class Keys:
             if arrival < self._tried_at + KEYS_REREAD_SECONDS:
                 return
             give_up_at = self._clock() + KEYS_WAIT_SECONDS
-            end_at = self._clock() + KEYS_READ_SECONDS
+            # A card needs no key, so no one waits long for it.
+            end_at = self._clock() + (KEYS_READ_SECONDS if must_wait and digest is not None else 0.0)
             self._has_read_more = False
             while not self._try_to_renew(digest, arrival, give_up_at):
-                # A card needs no key, so no one waits long for it.
-                if self._has_read_more and digest is not None and self._clock() < end_at:
+                if self._has_read_more and self._clock() < end_at:
                     give_up_at, self._has_read_more = self._clock() + KEYS_WAIT_SECONDS, False
                     continue
                 if not must_wait or self._clock() >= give_up_at:
