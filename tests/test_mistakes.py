@@ -127,12 +127,15 @@ def test_code(tmp_path: Path, code: str, said: str) -> None:
     assert "exec_module" not in told
 
 
-def test_a_file_of_the_agent_may_have_the_name_of_another_module(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_file_of_the_agent_may_have_the_name_of_another_module(tmp_path: Path, *, is_file: bool) -> None:
     """The repository has a package called tools."""
     folder = tmp_path / "hello"
     folder.mkdir()
     (folder / "card.yaml").write_text(CARD.format(name="hello"))
-    (folder / "tools.py").write_text("def weather(): ...")
+    place = folder / "tools.py" if is_file else folder / "tools" / "weather.py"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("def weather(): ...")
     (folder / "agent.py").write_text("from tools import weather")
     advice = "'weather' from 'tools'. It is a file of this agent: write `from . import tools`"
     with pytest.raises(ConfigurationError, match=advice):

@@ -353,11 +353,10 @@ class Square(BaseModel):
     kind: Literal["square"]
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [Circle | Square, Annotated[Circle | Square, Field(discriminator="kind")]],
-    ids=["by form", "by kind"],
-)
+Shape = Annotated[Circle | Square, Field(discriminator="kind")]
+
+
+@pytest.mark.parametrize("hint", [Circle | Square, Shape, Shape | int], ids=["form", "kind", "nested"])
 def test_an_object_answers_for_a_union_though_another_parameter_has_its_field(hint: Any) -> None:
     def draw(shape: Any, name: str = "d") -> None: ...
 

@@ -102,7 +102,7 @@ class Chat:
                 task: Task = record["result"]
                 self._identify(task["id"], task["contextId"])
                 self._state = TaskState(task["status"]["state"])
-                self._open.reset(may_wait=self._state == TaskState.WORKING)
+                self._open.note_unknown(may_wait=self._state == TaskState.WORKING)
                 if self._state in TERMINAL:
                     self._view.note(
                         "The task has ended. The message begins a new task in the same conversation."
@@ -182,7 +182,7 @@ class Chat:
         backup = self._attached, self._task_id, self._state
         self._attached, self._task_id, self._state = [], "", None
         if "taskId" not in message:  # an answer to a question continues what has been shown
-            self._open.reset()
+            self._open.clear()
             self._view.begin()
         future = asyncio.ensure_future(self._run(message))
         try:
@@ -232,7 +232,7 @@ class Chat:
         if self._state in INTERRUPTED and not self._view.is_conversation:
             self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state in UNFINISHED:
-            self._open.mark_unknown(may_wait=not self._streams())
+            self._open.note_unknown(may_wait=not self._streams())
             self._view.note(f"The task continues later. {self._how_to_continue()}")
 
     def _streams(self) -> bool:

@@ -24,15 +24,15 @@ class OpenOperations:
         kind, name, state = (text_in(operation, field) for field in ("kind", "name", "state"))
         if not (kind and name and state):
             return False
-        self._open.discard((kind, name))
+        self._open -= {(kind, name), ANY_WAIT}  # from now on, the turn is followed
         if kind in ("wait", "sleep") and state == "started":
             self._open.add((kind, name))
         return True
 
-    def mark_unknown(self, *, may_wait: bool) -> None:
-        """may_wait: the turn was not followed, so it may have begun to wait."""
+    def note_unknown(self, *, may_wait: bool) -> None:
+        """Note a turn that was not followed. may_wait: it may have begun to wait."""
         self._open |= {ANY_WAIT} if may_wait else set()
 
-    def reset(self, *, may_wait: bool = False) -> None:
-        """Begin with another turn. may_wait: it may have begun to wait already."""
-        self._open = {ANY_WAIT} if may_wait else set()
+    def clear(self) -> None:
+        """Begin with another turn."""
+        self._open.clear()

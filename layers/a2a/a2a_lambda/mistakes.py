@@ -85,7 +85,8 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
         advice = _missing_module(error.name, folder)
         return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
     text = error_text(error)
-    if isinstance(error, ImportError) and error.name and (folder / f"{error.name}.py").exists():
+    own_names = {path.stem for path in folder.iterdir() if path.suffix in ("", ".py")}
+    if isinstance(error, ImportError) and error.name in own_names:
         # Another module has the name, such as the repository's `tools`.
         problem = text.partition(" (")[0]
         return ConfigurationError(f"{location}: {problem}. {_missing_module(error.name, folder)}")

@@ -182,7 +182,8 @@ class Skill:
     def _takes_object(self, parameter: Parameter, text: str) -> bool:
         """Whether a text is an object that fits a parameter as a whole."""
         prop = self.input_schema["properties"][parameter.name]
-        kinds = prop.get("anyOf", prop.get("oneOf", [prop]))  # oneOf: a union that a field tells apart
+        # oneOf: a union that a field tells apart.
+        kinds = [kind for member in prop.get("anyOf", [prop]) for kind in member.get("oneOf", [member])]
         if not any("$ref" in kind or kind.get("type") == "object" for kind in kinds):
             return False
         return parameter.takes(text)
