@@ -342,9 +342,8 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
 ) -> None:
     monkeypatch.setattr(agent_threads, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
-    bench.messages.agents.load("probe")
-    cleaned: list[str] = []
-    vars(sys.modules["agents.probe.agent"].tidy)["cleaned"] = cleaned
+    probe = bench.messages.agents.load("probe")
+    cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
     task = within(bench.send("tidy"))
     assert "200,000 bytes" in reason(task)
 
