@@ -7,8 +7,8 @@
                                                     CloudFormation would restore
 
 SAM writes the release into the description of each version. All functions return to the same release. A
-deployment that fails leaves its versions behind, so that the version before the live one may never have been
-live: a release therefore ends with the first characters of the release that was live before it.
+failed deployment leaves its versions behind, so the version before the live one may never have been live.
+Each release therefore ends with the first characters of the release that was live before it.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-aliases.html
 """
 
