@@ -13,6 +13,7 @@ from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import KeyLoad
 from tests.access.conftest import Ssm, unknown
 from tests.helpers.clock import Clock
@@ -75,3 +76,15 @@ def test_only_a_key_that_must_wait_waits_until_all_keys_are_read(
     ssm.seconds, begun = 1.0, clock()
     assert made.find(secrets[0])
     assert pages <= clock() - begun < pages + 1
+
+
+def test_no_one_waits_until_all_keys_are_read_for_the_issuers(
+    register: KeyRegister, made: Keys, ssm: Ssm, clock: Clock
+) -> None:
+    """A card names them, and needs no key."""
+    for number in range(41):
+        register.create(f"key-{number}")
+    ssm.seconds, begun = 1.0, clock()
+    with pytest.raises(KeysUnavailable):
+        made.find_issuers()
+    assert clock() - begun < keys.KEYS_WAIT_SECONDS + 1

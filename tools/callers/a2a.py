@@ -117,8 +117,7 @@ class A2aCaller(RecordingClient):
             raise AgentError(f"{version.title} has no default agent. Name one, as in AGENT=assistant")
         place = f"/{self._name}" if self._name else ""
         path = version.card.format(agent=f"/a2a{place}" if place else "", name=place)
-        home, mark, query = self._base.partition("?")
-        url = self._base if home.endswith(".json") else f"{home.rstrip('/')}{path}{mark}{query}"
+        url = discovery.card_url(self._base, path)
         version_header = {"A2A-Version": version.wire.versions[-1]} if version.wire.sends_version else {}
         needs_key = bool(version.key_header)
         while True:

@@ -241,9 +241,9 @@ class Chat:
     async def _look(self) -> bool:
         """Show the task if it has stopped. False if it cannot be read."""
         async for record in self._caller.call("get", {"id": self._task_id}):
-            is_task = record["kind"] == "result"
-            if is_task and TaskState(record["result"]["status"]["state"]) not in STOPPED:
-                self._state = TaskState(record["result"]["status"]["state"])
+            state = record["result"]["status"]["state"] if record["kind"] == "result" else None
+            if state is not None and TaskState(state) not in STOPPED:
+                self._state = TaskState(state)
             elif not self._take(record):
                 return False
         return True

@@ -82,20 +82,24 @@ class Visit:
         """Call the agent as Model Studio's console and its multimodal suite do."""
         own, _, name = url.partition("/a2a/")
         place = f"/alibaba/{name}" if name else "/alibaba"
-        agent = await self._agent("alibaba", _card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE)
+        agent = await self._agent(
+            "alibaba", discovery.card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE
+        )
         if agent is not None:
             await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
 
     async def v0_3(self, url: str) -> None:
         """Call the agent as a client of A2A 0.3 does."""
-        agent = await self._agent("0.3", _card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE)
+        agent = await self._agent("0.3", discovery.card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE)
         if agent is not None:
             await self._calls(agent)
 
     async def v1_0(self, url: str) -> None:
         """Call the agent as a client of A2A 1.0 does."""
         headers = {"A2A-Version": "1.0"}
-        agent = await self._agent("1.0", _card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers)
+        agent = await self._agent(
+            "1.0", discovery.card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers
+        )
         if agent is not None:
             await self._calls(agent, first="task")
 
@@ -277,10 +281,6 @@ async def _check_reachable(url: str, transport: httpx2.AsyncBaseTransport) -> No
 
 def _http_client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False)
-
-
-def _card_url(url: str, path: str) -> str:
-    return url if url.endswith(".json") else url + path
 
 
 def inspect(stack: str) -> tuple[str, int]:

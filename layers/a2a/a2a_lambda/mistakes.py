@@ -85,14 +85,18 @@ def of_import(error: BaseException, folder: Path) -> ConfigurationError:
         advice = _missing_module(error.name, folder)
         return ConfigurationError(f"{location}: there is no module {error.name!r}. {advice}")
     text = error_text(error)
-    own_names = {path.stem for path in folder.iterdir() if path.suffix in ("", ".py")}
-    if isinstance(error, ImportError) and error.name in own_names:
+    if isinstance(error, ImportError) and error.name and has_module(folder, error.name):
         # Another module has the name, such as the repository's `tools`.
         problem = text.partition(" (")[0]
         return ConfigurationError(f"{location}: {problem}. {_missing_module(error.name, folder)}")
     if missing_name := _missing_name(error, text):
         return ConfigurationError(f"{location}: {missing_name}{_quote(line)}")
     return ImportFailed(f"{location}: {type(error).__name__}", f"{text and f': {text}'}{_quote(line)}")
+
+
+def has_module(folder: Path, name: str) -> bool:
+    """Whether a folder has a module, or a package, of this name."""
+    return (folder / name).is_dir() or (folder / f"{name}.py").exists()
 
 
 def _missing_name(error: BaseException, text: str) -> str:
@@ -124,7 +128,7 @@ def _missing_module(name: str, folder: Path) -> str:
         return "The kit does not have that name: see docs/authoring.md for what it offers."
     if package in (folder.name, "functions"):
         return "A module of this agent is imported with a dot: write `from .module import name`."
-    is_here = (folder / package).is_dir() or (folder / f"{package}.py").exists()
+    is_here = has_module(folder, package)
     if is_here or (folder.parent / package).is_dir():
         place, dots = ("a file of this agent", ".") if is_here else ("a folder beside this agent", "..")
         return f"It is {place}: write `from {dots} import {package}`, or `from {dots}{name} import …`."

@@ -97,12 +97,12 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
 
 
 def test_a_skill_that_reads_no_text_is_called_without_a_message() -> None:
-    own = tool({"a": NUMBER})
+    add = tool({"a": NUMBER})
     with pytest.raises(InvalidParams, match="send 'task' with it, or leave it out") as caught:
-        decode_call(own, {"a": 1, "message": "hi"}, {})
+        decode_call(add, {"a": 1, "message": "hi"}, {})
     assert caught.value.path == "params.arguments.message"
-    assert decode_call(own, {"a": 1, "message": ""}, {})["message"]["parts"] == [{"data": {"a": 1}}]
-    assert decode_call(own, {"task": "t-1", "message": "hi"}, {})["message"]["parts"] == [{"text": "hi"}]
+    assert decode_call(add, {"a": 1, "message": ""}, {})["message"]["parts"] == [{"data": {"a": 1}}]
+    assert decode_call(add, {"task": "t-1", "message": "hi"}, {})["message"]["parts"] == [{"text": "hi"}]
 
 
 def test_a_very_long_name_is_quoted_in_part() -> None:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from a2a_lambda import telemetry
@@ -52,8 +53,8 @@ KEYS_WAIT_SECONDS = 3.0
 the copy."""
 
 KEYS_READ_SECONDS = 20.0
-"""Seconds for which a request that needs a key goes on to read while pages come, KEYS_WAIT_SECONDS at a time.
-A stack that is seldom called would otherwise never have read them all."""
+"""Seconds for which a request that needs a key continues to read while pages arrive, KEYS_WAIT_SECONDS at a
+time. Otherwise, a stack that is seldom called would never read all of its keys."""
 
 LOAD_SECONDS = 10.0
 """Seconds after which another container may take over a load that was neither finished nor stopped."""
@@ -73,6 +74,14 @@ REFUSED_KEYS = 10_000
 NO_KEYS = KeyCopy(float("-inf"), 0, [], 0.0)
 
 logger = logging.getLogger(__name__)
+
+
+class Renewal(Enum):
+    """What a try to renew the keys has come to: newer keys, some pages of them, or nothing."""
+
+    DONE = auto()
+    PARTIAL = auto()
+    NONE = auto()
 
 
 class Keys:
@@ -102,7 +111,6 @@ class Keys:
         self._lock = threading.Lock()
         self._try_to_use(NO_KEYS)
         self._tried_at = float("-inf")
-        self._has_read_more = False
         self._refused: dict[str, float] = {}
 
     def knows(self, secret: str) -> bool:
@@ -221,12 +229,11 @@ class Keys:
             if arrival < self._tried_at + KEYS_REREAD_SECONDS:
                 return
             give_up_at = self._clock() + KEYS_WAIT_SECONDS
-            # A card needs no key, so no one waits long for it.
+            # Issuers are wanted without a key, as for a card, so no one waits long for them.
             end_at = self._clock() + (KEYS_READ_SECONDS if must_wait and digest is not None else 0.0)
-            self._has_read_more = False
-            while not self._try_to_renew(digest, arrival, give_up_at):
-                if self._has_read_more and self._clock() < end_at:
-                    give_up_at, self._has_read_more = self._clock() + KEYS_WAIT_SECONDS, False
+            while (renewal := self._try_to_renew(digest, arrival, give_up_at)) is not Renewal.DONE:
+                if renewal is Renewal.PARTIAL and self._clock() < end_at:
+                    give_up_at = self._clock() + KEYS_WAIT_SECONDS
                     continue
                 if not must_wait or self._clock() >= give_up_at:
                     self._tried_at = arrival
@@ -237,28 +244,27 @@ class Keys:
         finally:
             self._lock.release()
 
-    def _try_to_renew(self, digest: str | None, arrival: float, give_up_at: float) -> bool:
+    def _try_to_renew(self, digest: str | None, arrival: float, give_up_at: float) -> Renewal:
         copy = self._copies.read_copy()
         # A copy from the future is of a container whose clock is wrong. It would count as fresh for too long.
         if copy is not None and self._copy.loaded_at < copy.loaded_at <= self._clock() + CLOCK_SKEW_SECONDS:
             self._try_to_use(copy)
         if self._is_fresh(digest, arrival):
-            return True
+            return Renewal.DONE
         # One container reads for all. The others use its copy, or keep their old keys until it is there.
         load = self._copies.begin_load(seconds=LOAD_SECONDS, resume=RESUME_SECONDS)
         if load is None:
-            return False
+            return Renewal.NONE
         try:
             # If it is throttled, a request with a working key does not try again. A later request continues.
             if not self._reader.read(load, give_up_at, retries=self._must_wait(digest, arrival)):
                 self._copies.stop_load(load, cooldown_seconds=0)
-                self._has_read_more = True
-                return False
+                return Renewal.PARTIAL
         except KeysUnavailable as error:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; the keys that were read before still work", error)
             self._copies.stop_load(load, cooldown_seconds=1)
-            return False
+            return Renewal.NONE
         load.is_of_card = digest is None and load.refusal is None
         if load.refusal is not None:
             logger.error("the issuers of tokens could not be read: %s", load.refusal)
@@ -267,12 +273,12 @@ class Keys:
         # Another release may have read the first pages.
         if not self._try_to_use(load.as_copy()):
             self._copies.stop_load(KeyLoad(self._clock(), holder=load.holder), cooldown_seconds=0)
-            return False
+            return Renewal.NONE
         with suppress(WriteRefused):  # too many keys for one item: then each container reads them by itself
             self._copies.finish_load(load)
         if not self._keys and not self._issuers:
             logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
-        return True
+        return Renewal.DONE
 
 
 class UnsharedKeyCopies:

@@ -40,12 +40,15 @@ class DiscoveredAgent:
     tenant: str = ""
 
 
-def card_urls(url: str) -> Sequence[str]:
-    """URLs at which the card of an agent may be: the URL itself, if it is of a card."""
+def card_url(url: str, path: str) -> str:
+    """URL of an agent's card: at a path below the agent's URL, unless that is the URL of a card itself."""
     place, mark, query = url.partition("?")
-    if place.endswith(".json"):
-        return (url,)
-    return tuple(f"{place.rstrip('/')}{path}{mark}{query}" for path in WELL_KNOWN)
+    return url if place.endswith(".json") else f"{place.rstrip('/')}{path}{mark}{query}"
+
+
+def card_urls(url: str) -> Sequence[str]:
+    """URLs at which the card of an agent may be."""
+    return tuple(dict.fromkeys(card_url(url, path) for path in WELL_KNOWN))
 
 
 def agent_of_card(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -92,13 +91,17 @@ async def handle(request: Request, address: Address) -> Response:
     wires: Sequence[Wire] = DIALECTS[address.dialect]
     binding = Rpc(request.headers.get("accept", ""), None)
     is_streaming = False
-    with suppress(VersionNotSupported):  # refused once the caller is known
+    refusal: VersionNotSupported | None = None
+    try:
         wires = negotiation.wires_for(address.dialect, version(request))
+    except VersionNotSupported as unsupported:
+        refusal = unsupported  # raised once the caller is known
     try:
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)
         binding = Rpc(binding.accept, jsonrpc.read_id(value))
-        wires = negotiation.wires_for(address.dialect, version(request))
+        if refusal is not None:
+            raise refusal
         envelope = jsonrpc.decode(value)
         method, params = envelope.method, envelope.params
         wires = negotiation.wires_with(wires, method)

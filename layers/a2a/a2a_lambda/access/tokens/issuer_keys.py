@@ -1,7 +1,7 @@
 """Public keys of issuers, which the containers of a deployment share as they share API keys.
 
     known kid, read from the table within a minute   nothing is read
-    known kid, older                                 the table is read; one container renews it, later
+    known kid, older                                 the table is read; one container renews an old copy
     unknown kid, or a signature of no known key      the table is read, then the issuer
 
 The whole deployment asks an issuer at most once in FETCH_COOLDOWN_SECONDS, whatever tokens say. An issuer

@@ -182,7 +182,7 @@ class Skill:
     def _takes_object(self, parameter: Parameter, text: str) -> bool:
         """Whether a text is an object that fits a parameter as a whole."""
         prop = self.input_schema["properties"][parameter.name]
-        # oneOf: a union that a field tells apart.
+        # A union whose members are distinguished by a field is a oneOf.
         kinds = [kind for member in prop.get("anyOf", [prop]) for kind in member.get("oneOf", [member])]
         if not any("$ref" in kind or kind.get("type") == "object" for kind in kinds):
             return False
