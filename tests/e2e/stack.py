@@ -38,6 +38,7 @@ import boto3
 import httpx2
 
 from tests.e2e.calls import Call, Recorder
+from tests.helpers.rest import PLAIN_HTTP
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import MACHINE_ARCHITECTURE
 from tools.deployment.stack import FUNCTIONS
@@ -249,7 +250,7 @@ class EmulatedStack(Stack):
     def card(self, path: str) -> httpx2.Response:
         """A card's answer, through the API."""
         api = f"{self.url}/_aws/execute-api/{self.resources['Api']}/live"
-        return httpx2.get(f"{api}/{path}", timeout=PATIENCE)
+        return httpx2.get(f"{api}/{path}", timeout=PATIENCE, verify=PLAIN_HTTP)
 
     def call(self, method: str, path: str, body: Json = None, **headers: str) -> httpx2.Response:
         """An answer through the function URL."""
@@ -275,11 +276,11 @@ class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self._url = httpx2.URL(stack.url)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        with httpx2.Client(timeout=PATIENCE) as client:
+        with httpx2.Client(timeout=PATIENCE, verify=PLAIN_HTTP) as client:
             return self._unwrapped(client.send(self._moved(request)))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        async with httpx2.AsyncClient(timeout=PATIENCE) as client:
+        async with httpx2.AsyncClient(timeout=PATIENCE, verify=PLAIN_HTTP) as client:
             return self._unwrapped(await client.send(self._moved(request)))
 
     def _moved(self, request: httpx2.Request) -> httpx2.Request:

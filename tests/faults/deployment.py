@@ -21,6 +21,7 @@ from a2a_lambda.tasks.identity import Scope
 from tests.conftest import AGENTS
 from tests.faults import forks, node
 from tests.helpers.clock import PATIENCE
+from tests.helpers.rest import PLAIN_HTTP
 from tests.processes.servers import answers
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
@@ -138,7 +139,9 @@ def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
     path = f"{url}/a2a/probe/message:{'stream' if streaming else 'send'}"
     waiting: list[str] = []
     try:
-        with httpx2.stream("POST", path, json=body, headers=headers, timeout=PATIENCE) as answer:
+        with httpx2.stream(
+            "POST", path, json=body, headers=headers, timeout=PATIENCE, verify=PLAIN_HTTP
+        ) as answer:
             outcome.status = answer.status_code
             if not streaming:
                 answer.read()

@@ -16,7 +16,7 @@ from tests.agents.probe.drawings import drawing
 from tests.faults import node
 from tests.faults.deployment import Deployment, send
 from tests.helpers.clock import PATIENCE
-from tests.helpers.rest import message_1_0
+from tests.helpers.rest import PLAIN_HTTP, message_1_0
 from tests.helpers.rpc import intent
 from tests.push.courier import Webhook
 
@@ -44,7 +44,7 @@ def points() -> list[tuple[str, str]]:
 def get_task(url: str, key: str, task_id: str) -> Json:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     url = f"{url}/a2a/probe/tasks/{task_id}"
-    return httpx2.get(url, headers=headers, timeout=PATIENCE).json()
+    return httpx2.get(url, headers=headers, timeout=PATIENCE, verify=PLAIN_HTTP).json()
 
 
 def every_point(flow: Callable[[str, str], bool]) -> int:
@@ -118,7 +118,7 @@ def urls_in(task: Json) -> list[str]:
 
 
 def read(url: str) -> bytes:
-    answer = httpx2.get(url, timeout=PATIENCE)
+    answer = httpx2.get(url, timeout=PATIENCE, verify=PLAIN_HTTP)
     assert answer.status_code == 200, answer.text
     return answer.content
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 
 from tests.helpers.clock import PATIENCE
+from tests.helpers.rest import PLAIN_HTTP
 from tests.helpers.rpc import Rpc, message, request
 from tools.build.built_functions import free_port
 
@@ -54,7 +55,7 @@ class DevServer:
         return self.run("tools.access.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
-        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE), key)  # type: ignore[arg-type]
+        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE, verify=PLAIN_HTTP), key)  # type: ignore[arg-type]
 
     def until(self, what: Callable[[], bool]) -> None:
         """Wait until something is so. A restart of the server may cut a request: it is asked again."""
@@ -69,7 +70,8 @@ class DevServer:
     def serves(self, agent: str = "") -> bool:
         """Whether it answers with the card of an agent; "" = the default one."""
         path = f"/a2a/{agent}" if agent else ""
-        return httpx2.get(f"{self.url}{path}/.well-known/agent.json").status_code == 200
+        card = httpx2.get(f"{self.url}{path}/.well-known/agent.json", verify=PLAIN_HTTP)
+        return card.status_code == 200
 
     def interrupt(self) -> int:
         """Ctrl-C, which reaches the whole foreground group."""

@@ -16,6 +16,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, ROOT
 from tests.helpers.clock import PATIENCE
+from tests.helpers.rest import PLAIN_HTTP
 from tools import template
 from tools.build.built_functions import free_port
 
@@ -30,7 +31,7 @@ LAMBDA_PATH = Path(__file__).parent / "lambda_path"
 
 def answers(url: str) -> bool:
     try:
-        return httpx2.get(url).status_code < 500
+        return httpx2.get(url, verify=PLAIN_HTTP).status_code < 500
     except httpx2.TransportError:
         return False
 

@@ -1,10 +1,12 @@
 """An identity provider on this machine, whose keys and answers a test decides."""
 
 import base64
+import itertools
 import json
 import time
 import uuid
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from joserfc import jwk, jws
@@ -16,6 +18,16 @@ from a2a_lambda.access.tokens.issuer import Issuer
 Json = Any
 
 AUDIENCE = "api://agents"
+
+RSA_KEYS = 8
+"""Different RSA keys that the providers of all tests share: to make one takes some 0.1 s."""
+
+_key_numbers = itertools.count()
+
+
+@cache
+def _private_key(number: int) -> Json:
+    return jwk.RSAKey.generate_key(2048).as_dict(private=True)
 
 
 class IdentityProvider:
@@ -63,7 +75,8 @@ class IdentityProvider:
         options: Any = {"kid": uuid.uuid4().hex}
         match kind:
             case "RSA":
-                made: Any = jwk.RSAKey.generate_key(2048, options)
+                private_key = _private_key(next(_key_numbers) % RSA_KEYS)
+                made: Any = jwk.RSAKey.import_key({**private_key, **options})
             case "EC":
                 made = jwk.ECKey.generate_key("P-256", options)
             case _:
