@@ -8,14 +8,18 @@ It ends when its standard input ends, so it never outlives the process that star
 at a time: with threads, moto's conditional writes race.
 """
 
+import copy
+import inspect
 import logging
 import os
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from werkzeug.sansio.utils import host_is_trusted
 
@@ -120,7 +124,35 @@ class OneAtATime:
             yield from self._app(environ, start_response)
 
 
+def leave_out_ec2() -> None:
+    """Spare moto the import of its EC2, which takes a second. Its Parameter Store needs it only for commands
+    to machines, and for values that name a machine image."""
+    ec2 = ModuleType("moto.ec2")
+    vars(ec2)["ec2_backends"] = {}
+    sys.modules.setdefault(ec2.__name__, ec2)
+
+
+def narrow_queries() -> None:
+    """Make moto search only the partition that a query names. By itself, it sorts the whole table for each
+    query, so that the development server would become slower with each task."""
+    from moto.dynamodb.models.table import Table
+
+    query_table = Table.query
+    signature = inspect.signature(query_table)
+
+    def query_partition(table: Table, hash_key: Any, *arguments: Any, **options: Any) -> Any:
+        call = signature.bind(table, hash_key, *arguments, **options)
+        if call.arguments.get("index_name") is None and hash_key in table.items:
+            items = defaultdict(dict, {hash_key: table.items[hash_key]})
+            table = copy.copy(table)
+            table.items = items
+        return query_table(table, hash_key, *arguments, **options)
+
+    Table.query = query_partition  # type: ignore[assignment]
+
+
 def main() -> None:
+    leave_out_ec2()
     from botocore.config import Config
     from botocore.session import Session
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -128,6 +160,7 @@ def main() -> None:
 
     for name in ("werkzeug", "aws_durable_execution_sdk_python_testing"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    narrow_queries()
     app = Services(OneAtATime(DomainDispatcherApplication(create_backend_app)))
     server = make_server(HOST, 0, app, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
