@@ -27,11 +27,11 @@ CREATION = (
 CREATION_OF_INDEX = ("IndexName", "KeySchema", "Projection")
 
 
-class _TemplateLoader(yaml.SafeLoader):
+class _TemplateLoader(yaml.CSafeLoader):
     """Reads a template. The value of an intrinsic function is None."""
 
 
-def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
+def _intrinsic(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> None:
     return None
 
 
