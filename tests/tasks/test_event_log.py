@@ -221,6 +221,20 @@ def test_a_message_that_came_again_replaces_its_lost_copy_and_nothing_else() -> 
     assert task["history"] == [lost, again]
 
 
+@pytest.mark.parametrize(("filename", "is_replaced"), [("a.pdf", True), ("b.pdf", False)])
+def test_a_file_that_came_again_is_the_same_under_another_reference(filename: str, is_replaced: bool) -> None:
+    """A retry in another minute stores its file anew."""
+
+    def message(reference: str, name: str) -> Message:
+        file = Part(url=f"a2a-file:messages/{reference}", filename=name)
+        return Message(messageId=reference, role=Role.USER, parts=[Part(text="read this"), file])
+
+    lost, again = message("1", "a.pdf"), message("2", filename)
+    task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
+    apply(task, [Event(message=lost), Event(message=again, again=True)])
+    assert task["history"] == ([again] if is_replaced else [lost, again])
+
+
 def test_a_question_is_looked_up_in_the_history_and_not_searched_for() -> None:
     """A task may have thousands of questions, and is read whole."""
 

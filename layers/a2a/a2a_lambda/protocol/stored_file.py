@@ -73,6 +73,17 @@ def is_reference(part: Part) -> bool:
     return part.get("url", "").startswith(SCHEME)
 
 
+def has_same_parts(message: Message, other: Message) -> bool:
+    """Whether two messages have the same parts. A file that was sent again may have another reference."""
+    parts, others = message["parts"], other["parts"]
+    return len(parts) == len(others) and all(
+        {**part, "url": ""} == {**twin, "url": ""}
+        if is_reference(part) and is_reference(twin)
+        else part == twin
+        for part, twin in zip(parts, others, strict=True)
+    )
+
+
 def is_stored_apart(message: Message) -> bool:
     """Whether a message has a file that is in the bucket, or is too large for the table."""
     return any(

@@ -28,6 +28,7 @@ from a2a_lambda.protocol.model import (
     TaskArtifactUpdateEvent,
     TaskStatus,
 )
+from a2a_lambda.protocol.stored_file import has_same_parts
 
 ENTRY_BYTES = 350_000
 """Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
@@ -223,7 +224,7 @@ def apply(task: Task, events: Iterable[Event]) -> None:
             _move_question_to_history(task, message_ids)
             history = task.setdefault("history", [])
             # Its turn may have had replies since, which stay.
-            if event.get("again") and history and history[-1]["parts"] == event["message"]["parts"]:
+            if event.get("again") and history and has_same_parts(history[-1], event["message"]):
                 history.pop()
             history.append(event["message"])
             message_ids.add(event["message"]["messageId"])
