@@ -25,7 +25,7 @@ from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.push_configs import store_push_config
 from a2a_lambda.operations.stream_limit import StreamLimit
-from a2a_lambda.protocol.model import Artifact, Event, Part, Published, Task, truncate_history
+from a2a_lambda.protocol.model import TERMINAL, Artifact, Event, Part, Published, Task, truncate_history
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
 from a2a_lambda.protocol.stored_file import is_stored_apart
 from a2a_lambda.push import webhook
@@ -203,8 +203,8 @@ class Messages:
         without it: its files are not stored again, and its uploads may be gone by now.
 
         Raises InvalidParams, FilesUnavailable, and TaskNotFound, so that nothing is written for a task that
-        does not exist. A file of a message that is refused later, because its task has ended, say, expires as
-        every other.
+        does not exist, or has ended: `Intake` refuses such a message. A file of a message that is refused for
+        another reason expires like every other.
         """
         message = request["message"]
         if not is_stored_apart(message):
@@ -222,6 +222,8 @@ class Messages:
             and not head.has_died(self.store.clock())
         ):
             return None
+        if head is not None and head.state in TERMINAL and not request.get("creates_task"):
+            return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 
 
