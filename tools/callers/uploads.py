@@ -10,6 +10,7 @@ from a2a_lambda.client import AgentError, discovery
 from a2a_lambda.protocol.model import Json, Part, object_in, objects_in, text_in
 from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
 from tools.callers.records import error_text
+from tools.command import is_loopback
 
 MESSAGE_BYTES = 3_300_000
 """Bytes of the files that a message holds. In base64 they are a third more, and a request has 4.5 MB."""
@@ -60,6 +61,8 @@ async def upload(
     target, download = text_in(form, "url"), text_in(place, "url") if form else ""
     if not target or not download:
         raise AgentError("the agent's answer does not say where to upload the file")
+    if is_loopback(target) and not is_loopback(url):
+        raise AgentError(f"the agent's answer sends the file to this machine, {target}")
     files = {"file": (part["filename"], file)}
     answer = await http.post(target, data=object_in(form, "fields"), files=files, timeout=UPLOAD_SECONDS)
     if answer.status_code >= 300:

@@ -207,6 +207,21 @@ async def test_an_answer_that_names_no_place_for_a_file_is_an_error(answered: Js
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
 
 
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9000/admin", "http://localhost/", "http://[::1]/"])
+async def test_an_agent_elsewhere_cannot_send_a_file_to_this_machine(place: str) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(200, json={"url": "a2a-file:uploads/x", "form": {"url": place, "fields": {}}})
+
+    part = Part(filename="a.txt", mediaType="text/plain")
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+        with pytest.raises(AgentError, match="to this machine"):
+            await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
+    assert asked == ["https://a.example/u"]
+
+
 async def test_an_id_is_no_path() -> None:
     seen: list[str] = []
 
