@@ -33,6 +33,9 @@ RETRY_SECONDS = 0.5
 OF_MESSAGES = re.compile(rf"{SCHEME}(?:messages|uploads)/[0-9a-f]{{32}}".encode())
 """References in a log to files that clients have sent. Those of agents have the task's id in their keys."""
 
+CONTEXT_EVENT = b'{"context":'
+"""How the event begins with which a durable turn's log keeps the conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -91,6 +94,7 @@ class Erasure:
         self._s3 = s3
         self._bucket = bucket
         self.counts = Counts()
+        self._deleted_keys: set[str] = set()  # of files that a conversation and one of its tasks name
 
     def table(self) -> tuple[str, int]:
         """Identity of the table; and its items, about: DynamoDB counts them every six hours."""
@@ -192,7 +196,9 @@ class Erasure:
             item["sk"]["S"] == "context"
             and item["pk"]["S"].split("#", 2)[2] == f"context#{selection.context}"
         ):
-            self._delete([item])  # its files are those of its tasks
+            # A task that has expired may have left files.
+            self._delete_files_of(items.task_of_item(item)[0], [item])
+            self._delete([item])
 
     def _delete(self, rows: Sequence[Item]) -> None:
         for item in rows:
@@ -220,10 +226,10 @@ class Erasure:
     def _delete_files_of(self, scope: Scope, rows: Iterable[Item]) -> None:
         """Delete the files that clients have sent, and that these items name."""
         # Joined in order: a large event is in several items, and a reference may be divided between two.
-        names = ("body", "document")
-        content = b"".join(bytes(item[name]["B"]) for item in rows for name in names if name in item)
-        references = {match.decode() for match in OF_MESSAGES.findall(content)}
-        self._delete_objects(key_of(scope, reference) for reference in references)
+        content = b"".join(_contents_without_context(rows))
+        keys = {key_of(scope, match.decode()) for match in OF_MESSAGES.findall(content)} - self._deleted_keys
+        self._delete_objects(keys)
+        self._deleted_keys |= keys
 
     def _keys_below(self, prefix: str) -> Iterator[str]:
         if not self._bucket:
@@ -242,3 +248,15 @@ class Erasure:
                 code = errors[0].get("Code")
                 raise ConfigurationError(f"bucket {self._bucket}: {code}; run make erase again")
             self.counts.files += len(batch)
+
+
+def _contents_without_context(rows: Iterable[Item]) -> Iterator[bytes]:
+    """JSON in the items of a task, in order, except the conversation that a durable turn keeps in its log: it
+    names files of other tasks."""
+    is_context = False
+    for item in rows:
+        content = bytes(item["body" if "body" in item else "document"]["B"])
+        if item.get("piece", {"N": "0"})["N"] == "0":  # else it continues the event before it
+            is_context = content.startswith(CONTEXT_EVENT)
+        if not is_context:
+            yield content

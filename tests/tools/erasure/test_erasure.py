@@ -17,14 +17,17 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.keys import owner_prefix
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Event
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.event_log import ENTRY_BYTES
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 from tests.conftest import new_key
 from tests.files.objects import objects_of
 from tests.files.uploading import inline, upload
 from tests.helpers.rest import Rest
 from tools.erasure import main as erase
-from tools.erasure.erasure import Counts, Erasure, Selection
+from tools.erasure.erasure import OF_MESSAGES, Counts, Erasure, Selection
 
 Json = Any
 
@@ -123,6 +126,40 @@ def test_a_task_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
     assert len(alice.objects()) == 4
     with pytest.raises(ConfigurationError, match="AGENT=… names another agent"):
         run(erasure, Selection(alice.name, task=task["id"]))
+
+
+def contents(owner: Owner, task_id: str) -> bytes:
+    """JSON of a task's items."""
+    rows = [item for item in owner.rows() if item["pk"]["S"].endswith(task_id)]
+    return b"".join(bytes(item["body" if "body" in item else "document"]["B"]) for item in rows)
+
+
+def test_files_of_earlier_tasks_stay_when_a_durable_task_is_erased(
+    alice: Owner, erasure: Erasure, kit: Kit
+) -> None:
+    """Its log has the conversation as its turn saw it, in several items if that is large."""
+    kept, task = alice.talk(contextId="c"), alice.rest.send("echo", contextId="c")
+    references = [match.decode() for match in OF_MESSAGES.findall(contents(alice, kept["id"]))]
+    assert len(references) == 2
+    head = kit.store.get_head(Scope(alice.name, "probe"), task["id"])
+    assert head is not None
+    context = {"memory": {"padding": "x" * ENTRY_BYTES}, "conversation": references}
+    kit.store.append(head, [Event(context=context)], after=head.sequence)
+    objects = alice.objects()
+    assert run(erasure, Selection(alice.name, task=task["id"])).files == 0
+    assert alice.objects() == objects
+
+
+def test_files_of_an_expired_task_are_erased_with_the_conversation(
+    alice: Owner, erasure: Erasure, settings: Settings
+) -> None:
+    alice.talk(contextId="c")
+    for item in alice.rows():
+        if "#task#" in item["pk"]["S"]:  # as its time to live does
+            key = {"pk": item["pk"], "sk": item["sk"]}
+            clients.dynamodb(settings).delete_item(TableName=settings.table, Key=key)
+    assert run(erasure, Selection(alice.name, context="c")).files == 2
+    assert not [key for key in alice.objects() if "/messages/" in key or "/uploads/" in key]
 
 
 def test_a_task_is_erased_from_its_conversation(alice: Owner, erasure: Erasure) -> None:
