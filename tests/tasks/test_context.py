@@ -44,6 +44,21 @@ def known(key: str, task: str = "t") -> KnownRequest:
     return KnownRequest(key=key, body="b", task=task, at=1.0)
 
 
+def test_a_context_knows_which_tasks_have_asked_and_not_ended() -> None:
+    context = Context()
+    for task_id in ("a", "b", "a", "c"):
+        context = context.with_question_of(task_id)
+    assert (context.waiting, context.asked) == ("c", ("b", "a"))
+    assert context.with_question_of("c") is context
+    assert context.without_question_of("unknown") is context
+    context = context.without_question_of("c").without_question_of("b")
+    assert (context.waiting, context.asked) == ("", ("a",))
+    for number in range(9):
+        context = context.with_question_of(str(number))
+    assert context.asked == ("4", "5", "6", "7")
+    assert items.to_context(items.from_context(Scope("o", "a"), "c", context, 1)) == context
+
+
 def test_a_turn_is_included_once() -> None:
     context = Context().after(record("a", changes=[Add("visits", 1)]))
     assert texts(context) == ["hello", "hi"]

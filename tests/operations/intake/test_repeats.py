@@ -273,3 +273,18 @@ def test_equal_bytes_that_are_forgotten_are_a_new_turn_of_a_task_that_has_ended(
         clock.now += WINDOW + 1
         task = send(text, taskId=task_id)
     assert text_of(task["artifacts"][-1]["parts"]) == f"You have said {len(texts)} messages."
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_repeated_answer_finds_its_task_after_another_has_asked(once: Once, has_ended: bool) -> None:
+    """Whether the other question still waits or not. It does not get the answer as well."""
+    first = once.send("patient", key="FIRST")
+    reply: Any = {"body": "Ann", "key": "REPLY", "contextId": first["contextId"], "metadata": {}}
+    once.lose("", **reply)
+    second = once.send("patient", key="SECOND", contextId=first["contextId"])
+    assert second["id"] != first["id"]
+    if has_ended:
+        once.send("", body="Bob", key="OTHER", taskId=second["id"], metadata={})
+    started = asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    assert isinstance(started, Repeat)
+    assert started.head.task_id == first["id"]

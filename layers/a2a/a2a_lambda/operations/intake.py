@@ -93,11 +93,11 @@ class Intake:
                 if not head.has_lost(call.request):
                     return Repeat(head)
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
-        if context.waiting and call.answers_in_context:
-            # The message may have made a task of its own, before another task asked.
+        if (context.waiting or context.asked) and call.answers_in_context:
+            # Before this task asked, the message may have made a task of its own, or answered another one.
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                self.own_tasks.find_answer(call.scope, call.request),
+                self.own_tasks.find_answer(call.scope, call.request, context.asked),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)

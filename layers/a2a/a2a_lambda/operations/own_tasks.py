@@ -27,8 +27,16 @@ class OwnTasks:
         """Whether a task of the request answers it: it has done so, or its turn runs."""
         return self.repeats(request, head.requests) or not head.is_stopped
 
-    async def find_answer(self, scope: Scope, request: RequestIdentity) -> Head | None:
-        """Head of the request's task that answers it, or None."""
+    async def find_answer(
+        self, scope: Scope, request: RequestIdentity, task_ids: Sequence[str] = ()
+    ) -> Head | None:
+        """Head of the task that answers a request, or None. task_ids: those of tasks that the request has not
+        made, but may have continued."""
+        if task_ids:
+            heads = await threads.run(self._store.get_heads, scope, task_ids)
+            for other_head in heads.values():
+                if self.repeats(request, other_head.requests):
+                    return other_head
         task_id = request.task_id()
         while (head := await threads.run(self._store.get_head, scope, task_id)) is not None:
             if self.is_answer(head, request):

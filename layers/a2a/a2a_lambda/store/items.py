@@ -315,6 +315,7 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         "failed": context.failed,
         "omitted": context.omitted,
         "waiting": context.waiting,
+        **({"asked": context.asked} if context.asked else {}),
         "requests": context.requests,
         "changed": context.changed,
     }
@@ -336,6 +337,7 @@ def to_context(item: Item) -> Context:
         failed=tuple(document.get("failed", ())),
         omitted=tuple(document.get("omitted", ())),
         waiting=document["waiting"],
+        asked=tuple(document.get("asked", ())),
         requests=tuple(document["requests"]),
         changed=tuple(document.get("changed", ("", {}))),
     )

@@ -25,6 +25,9 @@ UNDO_BYTES = 16_000
 KEPT_EXCHANGES = 10
 """Questions of a durable turn, with their replies, that a context keeps: the last ones."""
 
+KEPT_QUESTIONS = 4
+"""Tasks with an earlier question that a context keeps: the last ones."""
+
 KEPT_TURNS = 40
 """Turns that a context knows. One that runs again after this many others have ended counts twice."""
 
@@ -57,6 +60,7 @@ class Context:
     failed: ids of the last failed turns. Only their utterances are included.
     omitted: ids of the last turns that are too large for the conversation.
     waiting: id of the task that asked the last question, or "".
+    asked: ids of the tasks that asked before it, and whose turns have not ended since.
     requests: the last requests in it.
     changed: id of the last turn that changed the memory, and what its keys had before: a list of the value,
         or an empty one; ("", {}) if that is more than UNDO_BYTES.
@@ -69,6 +73,7 @@ class Context:
     failed: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
     waiting: str = ""
+    asked: tuple[str, ...] = ()
     requests: tuple[KnownRequest, ...] = ()
     changed: tuple[str, dict[str, list[Json]]] = ("", {})
 
@@ -146,6 +151,20 @@ class Context:
             requests=requests,
             changed=changed,
         )
+
+    def with_question_of(self, task_id: str) -> "Context":
+        """The context in which a task has asked the last question."""
+        if self.waiting == task_id:
+            return self
+        earlier = [other for other in (*self.asked, self.waiting) if other and other != task_id]
+        return replace(self, waiting=task_id, asked=tuple(earlier[-KEPT_QUESTIONS:]))
+
+    def without_question_of(self, task_id: str) -> "Context":
+        """The context in which a task waits for no answer, because its turn has ended."""
+        if task_id != self.waiting and task_id not in self.asked:
+            return self
+        waiting = "" if self.waiting == task_id else self.waiting
+        return replace(self, waiting=waiting, asked=tuple(other for other in self.asked if other != task_id))
 
     def turn_document(self) -> Json:
         """What a turn sees of the context."""

@@ -187,10 +187,9 @@ class Ending:
             new_context = context.after(record)
             if new_context is context and not is_retry:
                 return context
-            waiting = "" if new_context.waiting == head.task_id else new_context.waiting
             if closing_status["state"] in INTERRUPTED:
-                waiting = head.task_id
-            return new_context if waiting == new_context.waiting else replace(new_context, waiting=waiting)
+                return new_context.with_question_of(head.task_id)
+            return new_context.without_question_of(head.task_id)
 
         def store() -> None:
             try:

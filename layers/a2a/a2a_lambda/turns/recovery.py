@@ -4,13 +4,12 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import replace
+from operator import methodcaller
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import INTERRUPTED, TaskState, TaskStatus, make_status, text_message, timestamp
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -100,12 +99,9 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
 
 async def wait_in_context(store: Store, head: Head) -> None:
     """Note in a task's context that the task has asked a question."""
-
-    def wait(context: Context) -> Context:
-        return context if context.waiting == head.task_id else replace(context, waiting=head.task_id)
-
     context = await threads.run(store.get_context, head.scope, head.context_id)
-    await threads.run(store.update_context, head.scope, head.context_id, context, wait)
+    change = methodcaller("with_question_of", head.task_id)
+    await threads.run(store.update_context, head.scope, head.context_id, context, change)
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
