@@ -229,6 +229,14 @@ def test_an_old_upload_is_unknown(rest: Rest, monkeypatch: pytest.MonkeyPatch) -
     assert refusal(rest, reference) == inbox.UNKNOWN
 
 
+def test_a_large_file_for_a_task_that_has_ended_is_not_stored(rest: Rest, settings: Settings) -> None:
+    """No log would name it, so `make erase` of the task could not find it."""
+    task, before = rest.send("echo"), objects_of(settings)
+    body = {"message": message_1_0(taskId=task["id"], parts=[inline(LARGE)])}
+    assert rest.ask("POST", "message:send", body).status_code == 400
+    assert objects_of(settings) == before
+
+
 def test_a_message_names_few_uploads(rest: Rest) -> None:
     parts = [{"url": f"a2a-file:uploads/{number:032x}"} for number in range(101)]
     answer = rest.ask("POST", "message:send", {"message": message_1_0(parts=parts)})

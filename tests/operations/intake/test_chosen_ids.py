@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import TaskNotFound, UnsupportedOperation
-from a2a_lambda.protocol.model import Task, TaskState, artifact_id
+from a2a_lambda.protocol.model import Task, TaskState, artifact_id, text_of
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
@@ -145,7 +145,9 @@ def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
     call, request = once.asked("look", taskId=task_id, key="SECOND")
     asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
     clock.now += 31
-    assert asyncio.run(once.service.get(once.scope, task_id)).task["status"]["state"] == TaskState.COMPLETED
+    status = asyncio.run(once.service.get(once.scope, task_id)).task["status"]
+    assert status["state"] == TaskState.COMPLETED
+    assert "lost" in text_of(status["message"]["parts"]), "else it would look answered"
     assert send_to(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED
 
 

@@ -76,9 +76,9 @@ async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> He
 
 
 async def _end_lost_turn(store: Store, head: Head) -> Head:
-    """End a turn whose run has died. If the turn was a reply, the task gets back the status that it had
-    before, so that it asks its question again; otherwise it fails. A retry of the client's message starts the
-    turn again. Raises Conflict."""
+    """End a turn whose run has died. If the turn was a reply, the task gets back the state that it had
+    before, and asks its question again; otherwise it fails. A retry of the client's message starts the turn
+    again. Raises Conflict."""
     new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
     if head.reopened_at:
         events = await threads.run(store.get_events, head, include_artifacts=False)
@@ -86,7 +86,10 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
         old_event = next((event for number, event in events if number == head.reopened_at), None)
         if old_event is not None and "statusUpdate" in old_event:
             old_status = old_event["statusUpdate"]["status"]
-            new_status = {**old_status, "timestamp": timestamp(store.clock())}
+            if old_status["state"] in INTERRUPTED:
+                new_status = {**old_status, "timestamp": timestamp(store.clock())}
+            else:  # A2A 0.1 has reopened it; the message still says that this turn was lost
+                new_status = {**new_status, "state": old_status["state"]}
             new_head = head.without_last_request()
     if new_status["state"] in INTERRUPTED:
         pending = head.pending
