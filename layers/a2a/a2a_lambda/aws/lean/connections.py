@@ -44,6 +44,10 @@ AWS_ANSWER_BYTES = 64_000_000
 AWS_ANSWER_SECONDS = 30.0
 """Seconds in which an answer must be complete, from its first byte."""
 
+IDLE_SECONDS = 50.0
+"""Seconds after which an unused connection is not used again. While Lambda freezes the process, the service
+or the network may forget the connection, and no one tells this side."""
+
 
 class HttpAnswer(NamedTuple):
     """headers: their names are lowercase."""
@@ -116,7 +120,7 @@ class Connections:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            if not connection.has_input():
+            if not connection.has_input() and time.monotonic() - connection.used_at < IDLE_SECONDS:
                 return connection
             connection.close()  # the service closed it, for example while Lambda had frozen the process
 
@@ -140,6 +144,7 @@ class Connections:
 class _Connection:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        self.used_at = time.monotonic()
 
     def ask(self, request: bytes) -> tuple[HttpAnswer, bool]:
         """The answer to a request, and whether the connection can be used again. Raises OSError, and
@@ -151,6 +156,7 @@ class _Connection:
             is_sent = False
         with self._socket.makefile("rb") as file:
             answer, is_kept = _Reader(file).read()
+        self.used_at = time.monotonic()
         return answer, is_kept and is_sent
 
     def has_input(self) -> bool:
