@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -264,9 +265,9 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
     assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
     assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
-    for root_path in ("/dev/", "/dev"):
-        root = {"path": "/", "requestContext": {"domainName": "api.example", "path": root_path}}
-        assert base_url(request_of(scope={"aws.event": root})) == "https://api.example/dev"
+    for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a")):
+        event = {"path": path, "requestContext": {"domainName": "api.example", "path": full_path}}
+        assert base_url(request_of(scope={"aws.event": event})) == "https://api.example/dev"
     unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
     assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
     without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}
@@ -275,14 +276,14 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
 
 
 def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_in(request_module, time, monkeypatch, monotonic=lambda: 100.0)
-
-    class Context:
-        def get_remaining_time_in_millis(self) -> int:
-            return 30_000
-
-    assert deadline(request_of(scope={"aws.context": Context()})) == 128.0
+    replace_in(request_module, time, monkeypatch, monotonic=lambda: 100.0, time=lambda: 2_000_000.0)
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 890_000)
+    assert deadline(request_of(scope={"aws.context": context})) == 100 + 890 - 2
     assert deadline(request_of()) == 100 + 900 - 2
+    # API Gateway counts from the request, which a cold start has delayed. An event of a file is old.
+    for age, seconds in ((6, 890), (15, 885), (86_400, 890)):
+        event = {"requestContext": {"requestTimeEpoch": (2_000_000 - age) * 1000}}
+        assert deadline(request_of(scope={"aws.context": context, "aws.event": event})) == 98 + seconds
 
 
 @pytest.mark.parametrize(

@@ -41,17 +41,24 @@ def base_url(request: Request) -> str:
     domain = context.get("domainName", "localhost")
     # The root may be called as /<stage>, too: then the event's path has a slash that the full path lacks.
     path, full_path = ((source.get("path") or "").rstrip("/") for source in (event, context))
-    stage = full_path.removesuffix(path) if full_path.endswith(path) else ""
+    # A call of /<stage>//<path> has the second slash only in the full path.
+    stage = full_path.removesuffix(path).rstrip("/") if full_path.endswith(path) else ""
     return f"https://{domain}{stage}"
 
 
 def deadline(request: Request) -> float:
     """When the answer must be out, on `time.monotonic`.
 
-    Outside Lambda it is Lambda's own limit: an agent that never ends must end there, too.
+    Outside Lambda it is Lambda's own limit: an agent that never ends must end there, too. API Gateway has the
+    same limit, and counts from the request, so that a cold start is a part of it
+    (https://docs.aws.amazon.com/apigateway/latest/developerguide/response-transfer-mode.html).
     """
     context = request.scope.get("aws.context")
     seconds: float = INVOCATION_SECONDS if context is None else context.get_remaining_time_in_millis() / 1000
+    event_context = request.scope.get("aws.event", {}).get("requestContext") or {}
+    age = time.time() - event_context.get("requestTimeEpoch", 0) / 1000
+    if 0 < age < INVOCATION_SECONDS:  # else it is an event of a file
+        seconds = min(seconds, INVOCATION_SECONDS - age)
     return time.monotonic() + seconds - ANSWER_MARGIN_SECONDS
 
 
