@@ -289,7 +289,7 @@ KITS_OWN = {
 GROUPS = {
     "Every day": EVERY_DAY,
     "To operate a stack, and to keep a fork up to date": OPERATE,
-    "The kit's own": KITS_OWN,
+    "To work on the kit itself": KITS_OWN,
 }
 
 COMMANDS = EVERY_DAY | OPERATE | KITS_OWN

@@ -221,7 +221,7 @@ def test_a_router_returns_its_choice(tmp_path: Path, router: str) -> None:
 @pytest.mark.parametrize("router", ["def pick(): ...", "def pick(turn, query): ..."])
 def test_a_router_gets_the_turn_alone(tmp_path: Path, router: str) -> None:
     code = f"@route\n{router}\n@skill\ndef hello(turn): return 'hi'"
-    with pytest.raises(ConfigurationError, match=r"@route gets the turn alone: write `def pick\(turn\)`"):
+    with pytest.raises(ConfigurationError, match=r"@route takes only the turn: write `def pick\(turn\)`"):
         run(tmp_path, code)
 
 

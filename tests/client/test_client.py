@@ -210,7 +210,7 @@ def test_a_site_may_have_a_page_for_each_path() -> None:
             return await agent.discover()
 
     assert asyncio.run(discover(b"\xef\xbb\xbf" + card)).url == f"{BASE_URL}/a2a/probe"
-    with pytest.raises(AgentError, match=r"agent-card\.json: the card is no JSON"):
+    with pytest.raises(AgentError, match=r"agent-card\.json: the card is not JSON"):
         asyncio.run(discover(b"<!doctype html>"))
 
 

@@ -127,7 +127,7 @@ def _ask_about_a_token(issuer: Issuer, environ: Mapping[str, str]) -> str:
     configuration = Configuration(f"/a2a/{stack}") if stack else process_configuration()
     secret = configuration.secret(issuer.secret) if issuer.client else ""
     introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
-    answer = "it answers questions about tokens. They are accepted within a minute"
+    answer = "it answers questions about tokens. Its tokens are accepted within a minute"
     try:
         check_metadata(issuer, allow_loopback=not stack)
     except KeysUnavailable as error:

@@ -43,9 +43,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
     agents = named_agents(environ)
     secret = keys.create(name, owner=environ.get("OWNER") or None, agents=agents, days=days)
     check = check_command(environ, agents)
-    return (
-        f"{secret}\n\nThe key is shown only this once. Clients send it as X-API-Key.\nNext: {check} KEY=<key>"
-    )
+    return f"{secret}\n\nThis key is shown only once. Clients send it as X-API-Key.\nNext: {check} KEY=<key>"
 
 
 def _line(key: Key) -> str:

@@ -147,8 +147,9 @@ def _names(node: ast.AST | None) -> set[str]:
 
 
 def _missing_distribution(package: str, folder: Path) -> str:
-    """Name of the distribution that has a package; words for it if none that is installed does, because
-    another may bear that name, or if several do; "" if Lambda has it. folder: the agent's folder."""
+    """Name of the one installed distribution that contains a package. If none does (a distribution of that
+    name may be something else), or several do: a description. "" if Lambda has the package. folder: the
+    agent's folder."""
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too

@@ -36,7 +36,7 @@ OF_LAYERS = {
     "Conditions": ("HasExtraLayer", "HasSecondLayer", "HasExtraWrapper"),
     "Rules": ("SecondLayerNeedsRoom", "WrapperNeedsLayer"),
 }
-"""What is of the layers of others: an image has none."""
+"""Parts of the template that are only for third-party layers, which an image cannot have."""
 
 
 PATHS = frozenset({"TemplateURL", "CodeUri", "ContentUri"})

@@ -48,7 +48,10 @@ class Message(TypedDict):
     messageId: Annotated[str, Field(description="The sender chooses it, such as a UUID.")]
     role: Role
     parts: Annotated[list[Part], Field(min_length=1)]
-    contextId: Annotated[NotRequired[str], Field(description="The conversation. Without it, a new one.")]
+    contextId: Annotated[
+        NotRequired[str],
+        Field(description="The conversation to continue. Without it, the message begins a new one."),
+    ]
     taskId: Annotated[NotRequired[str], Field(description="The task whose question the message answers.")]
     metadata: Annotated[
         NotRequired[Object],
@@ -215,7 +218,7 @@ class Upload(BaseModel):
 
     url: str
     form: UploadForm
-    expires: Annotated[str, Field(description="Until when the form is valid: ISO 8601.")]
+    expires: Annotated[str, Field(description="When the form expires: ISO 8601.")]
 
 
 def api() -> FastAPI:
@@ -243,7 +246,9 @@ def api() -> FastAPI:
         status: Annotated[TaskState | SkipJsonSchema[None], Query(description="Only in this state.")] = None,
         pageSize: PageSize = None,
         pageToken: Annotated[Text, Query(description="nextPageToken of the page before.")] = None,
-        historyLength: Annotated[Count, Query(description="Most messages of each history.")] = None,
+        historyLength: Annotated[
+            Count, Query(description="Maximum number of messages in each task's history.")
+        ] = None,
         statusTimestampAfter: Annotated[Text, Query(description="Only changed since then: ISO 8601.")] = None,
         includeArtifacts: bool = False,
     ) -> ListTasksResponse:

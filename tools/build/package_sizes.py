@@ -46,7 +46,8 @@ def _size_of(distribution: Distribution) -> int:
 
 
 def report(sizes: Mapping[str, int], lock: str) -> str:
-    """What a fork's packages lead to: of every stage that serves some of the agents, and of all agents.
+    """The total size of a fork's packages, for each stage that serves only some of the agents, and for all
+    agents.
 
     sizes: of `sizes_of`. lock: text of the lock.
     """

@@ -90,8 +90,9 @@ def e2e(environ: Mapping[str, str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """The agents' tests, and those of the kit that are not marked slow. With arguments of
-    pytest, exactly those. Returns the exit status. Raises ConfigurationError if there is no such path."""
+    """The agents' tests, and those of the kit that are not marked slow. If a path is among the arguments,
+    which are pytest's, exactly those in it. Returns the exit status. Raises ConfigurationError if there is no
+    such path."""
     is_path = re.compile(r"(\./)?\w+/").match
     # The first argument is a path, unless it is an option.
     paths = [
@@ -117,7 +118,8 @@ def test(arguments: list[str]) -> int:
             print(f"there is no test: write {place}, as make agent does", file=sys.stderr)
         return status
     _prepare_browser()
-    return _run("-m", "pytest", *(arguments or ["-m", "not slow"]))
+    quick = [] if paths or "-m" in arguments else ["-m", "not slow"]
+    return _run("-m", "pytest", *quick, *arguments)
 
 
 def check() -> int:

@@ -150,8 +150,8 @@ def _places(parts: Sequence[Part]) -> list[Part]:
 
 
 def _unseen(history: Sequence[Part], parts: Sequence[Part]) -> Sequence[Part]:
-    """What of an artifact's parts has not been shown; the parts themselves if they are others. A text may
-    have grown since."""
+    """The parts of an artifact that have not been shown, or the end of a text that has grown since; all of
+    the parts if they are not a continuation."""
     if not history or len(parts) < len(history):
         return parts
     last, new_last = history[-1], parts[len(history) - 1]

@@ -53,7 +53,7 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
         bucket = stack.outputs_of(name).get("FileBucketName", "")
         yield (
             f"the bucket {bucket} stays, but the stack no longer uses it: tasks lose their files, and make"
-            " erase does not delete them. Delete the bucket by hand when its files may go"
+            " erase does not delete them. Delete the bucket by hand when you no longer need its files"
         )
     elif (key := old_parameters.get("TableKeyArn")) and key != parameters["TableKeyArn"]:
         yield (

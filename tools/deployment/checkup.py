@@ -84,7 +84,7 @@ class Checkup:
         yield "one stage", [stage["stageName"] for stage in stages] == ["live"], names
         settings = stages[0].get("methodSettings", {}).get("*/*", {})
         rate = settings.get("throttlingRateLimit", 0)
-        yield "throttling is on", rate > 0, f"{rate:g} requests a second and method"
+        yield "throttling is on", rate > 0, f"{rate:g} requests per second for each method"
         if "Domain" in self.resources:
             is_disabled = api.get_rest_api(restApiId=self.resources["Api"]).get(
                 "disableExecuteApiEndpoint", False

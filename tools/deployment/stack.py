@@ -171,7 +171,7 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
         if name not in declarations:
             hint = did_you_mean(name, declarations)
             raise ConfigurationError(
-                f"template.yaml has no parameter {name}{hint} docs/settings.md lists them"
+                f"template.yaml has no parameter {name}{hint} Its section Parameters describes them"
             )
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(

@@ -61,7 +61,7 @@ async def run_all(
 ) -> dict[str, list[Outcome]]:
     """Outcomes by agent. Raises ConfigurationError."""
     if environ.get("RECORD") and environ.get("LIVE"):
-        raise ConfigurationError("RECORD=1 and LIVE=1 exclude each other: write one of them")
+        raise ConfigurationError("RECORD=1 and LIVE=1 cannot be combined: write one of them")
     mode = "record" if environ.get("RECORD") else "live" if environ.get("LIVE") else "replay"
     url = url_of(environ)
     key = key_for(url, environ) if url else ""

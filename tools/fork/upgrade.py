@@ -159,7 +159,7 @@ def _merge(base: str, head: str, commit: str) -> None:
 
 
 def settle(base: str, head: str, commit: str) -> None:
-    """Make each file whose owner is certain what its owner has, whatever the merge made of it.
+    """Give each file whose owner is certain its owner's content, whatever the merge made of it.
 
     base: the common ancestor. head: the fork. commit: the kit.
     """
@@ -267,8 +267,8 @@ def _fetch(url: str) -> None:
     if url and REMOTE in remotes and _place_of(other) != _place_of(url):
         raise ConfigurationError(
             f"the remote {REMOTE} is {_place_of(other)}, and not {_place_of(url)}. If the kit has moved, run"
-            f" git remote set-url {REMOTE} <its new URL>. If that remote is no kit, run git remote rename"
-            f" {REMOTE} <another name>"
+            f" git remote set-url {REMOTE} <its new URL>. If that remote is not the kit, run git remote"
+            f" rename {REMOTE} <another name>"
         )
     branches, tags = f"+refs/heads/*:refs/remotes/{REMOTE}/*", f"+refs/tags/*:{TAGS}/*"
     git("fetch", "--quiet", "--no-tags", "--prune", url or REMOTE, branches, tags)

@@ -248,7 +248,7 @@ def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -
     [
         ({"issuer": "https://other.example"}, "names the issuer 'https://other.example'"),
         ({"issuer": "x" * 2000}, f"names the issuer '{'x' * 1000}'"),
-        ({"issuer": "https://login.example/{tenantid}/v2.0"}, "write the URL of your own tenant"),
+        ({"issuer": "https://login.example/{tenantid}/v2.0"}, "write your tenant's URL"),
         ({"issuer": None}, "names no issuer"),
         ({"jwks_uri": "http://10.0.0.1/keys"}, "cannot be called"),
         ({"jwks_uri": "ftp://x/keys"}, "no jwks_uri"),

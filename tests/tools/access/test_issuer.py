@@ -115,7 +115,7 @@ def test_another_spelling_of_the_issuer_is_told_at_once(run: Run, provider: Iden
     provider.metadata["issuer"] += "/"
     status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
     assert status == 1
-    assert f"names the issuer '{provider.url}/': write it exactly so" in shown
+    assert f"names the issuer '{provider.url}/': write exactly that" in shown
 
 
 def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: IdentityProvider) -> None:

@@ -1,7 +1,7 @@
 """One log line for each sign-in that is refused, and for the first of each caller in a container.
 
-docs/observability.md has the query. A line has no key and no token, and of its claims only those that make
-the owner and the client's id.
+docs/observability.md has the query. A line contains neither the key nor the token, and only those of the
+token's claims that form the owner and the client's id.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """A key as Parameter Store has it.
 
-One parameter a key, `<path>/<label>`. Its value is the SHA-256 of a generated key of 256 random bits, its
-owner and its limits. The key itself is shown once, when it is made, and is not stored. The hash of so many
-random bits can be public, so it needs no KMS.
+Each key is one parameter, `<path>/<label>`. Its value is the SHA-256 of a generated key of 256 random bits,
+its owner and its limits. The key itself is shown once, when it is made, and is not stored. The hash of so
+many random bits can be public, so it needs no KMS.
 """
 
 import json

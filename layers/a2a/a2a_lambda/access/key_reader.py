@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
 PAGE_SECONDS = 0.05
-"""Fewest seconds between two pages, so that not even one second takes more than half of the quota."""
+"""Minimum number of seconds between two pages, so that no single second uses more than half of the quota."""
 
 KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 

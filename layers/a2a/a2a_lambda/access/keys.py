@@ -77,7 +77,7 @@ logger = logging.getLogger(__name__)
 
 
 class Renewal(Enum):
-    """What a try to renew the keys has come to: newer keys, some pages of them, or nothing."""
+    """The result of an attempt to renew the keys: newer keys, some of their pages, or nothing."""
 
     DONE = auto()
     PARTIAL = auto()

@@ -56,7 +56,7 @@ class Agent:
                 inspect.signature(function, follow_wrapped=False).bind(None)
             except TypeError:
                 raise ConfigurationError(
-                    f"{mistakes.source_of(function)}: @route gets the turn alone: write"
+                    f"{mistakes.source_of(function)}: a function with @route takes only the turn: write"
                     f" `def {function.__name__}(turn)`"
                 ) from None
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

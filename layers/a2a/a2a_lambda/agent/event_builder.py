@@ -286,8 +286,8 @@ class EventBuilder:
             self._commands = []
 
     def _close_artifacts(self, events: list[Event]) -> TaskArtifactUpdateEvent | None:
-        """Mark the last chunk of each artifact; returns that of the last artifact, which is the last event,
-        too. An empty text ends a text, which stays the same; to files and data, nothing may be added."""
+        """Mark the last chunk of each artifact; returns the last artifact's, which is also the last event. A
+        text is ended by an empty text, which does not change it; nothing may be added to files and data."""
         updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
         chunks = {update["artifact"]["artifactId"]: update for update in updates}
         closings: list[Event] = []

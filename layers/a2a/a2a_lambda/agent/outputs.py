@@ -73,7 +73,9 @@ class NamedArtifact:
         if description is not None:
             _check_text("an artifact's description", description)
         if not name:
-            raise TypeError("an artifact needs a name: what has none is part of the reply, so yield it alone")
+            raise TypeError(
+                "an artifact needs a name: content without one is part of the reply, so yield it by itself"
+            )
         if not contents:
             raise TypeError('an artifact needs content: write Artifact("name", "text")')
         self.name = name

@@ -268,7 +268,7 @@ class Turn(Steps):
         return [*self.pending["call"], *(part for part in self.sent_parts if "text" not in part)]
 
     def take_call(self) -> None:
-        """Make the message that the skill sees the one that called it. `messages` ends with this one."""
+        """Show the skill the message that called it instead of this one, with which `messages` still ends."""
         if (call := self.call) is not self.sent_parts:
             self._answer = self.message["parts"]
             self.message["parts"] = copy.deepcopy(call)

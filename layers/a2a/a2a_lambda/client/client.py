@@ -137,7 +137,7 @@ class Client:
                 try:
                     card = strictjson.loads(content.removeprefix(BOM_UTF8))
                 except ParseError as problem:  # a site may have a page for every path
-                    refusal = refusal or AgentError(f"{url}: the card is no JSON: {problem}", status=status)
+                    refusal = refusal or AgentError(f"{url}: the card is not JSON: {problem}", status=status)
                     continue
                 if self._verify is not None and isinstance(card, dict):
                     signatures.check_signature(card, self._verify, url)

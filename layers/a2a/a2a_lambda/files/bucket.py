@@ -58,7 +58,7 @@ NAME_CHARACTERS = 120
 
 class StoredObject(NamedTuple):
     """version: its ETag without the quotes, and the second in which it was written, because the ETag of an
-    upload is an MD5, and two files can be made that have the same. written_at: when it was written."""
+    upload is an MD5, and two files with the same MD5 can be constructed. written_at: when it was written."""
 
     version: str
     written_at: datetime

@@ -71,7 +71,7 @@ async def authenticate(request: Request) -> Grant:
 
 
 def _iam_caller(request: Request) -> Caller | None:
-    """The caller whom AWS has authenticated, if the deployment has such a door."""
+    """The caller whom AWS has authenticated, if the deployment's function URL lets in AWS roles."""
     kit: Kit = request.app.state.kit
     if not kit.settings.iam_callers:
         return None

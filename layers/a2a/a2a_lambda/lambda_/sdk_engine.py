@@ -224,7 +224,7 @@ class OperationThread:
                 if future.done():  # the step raised it
                     raise
                 future.cancel()
-                problem = "took too long: a step is sure of only half of DurableTimeout, so split it"
+                problem = "took too long: a step can rely on only half of DurableTimeout, so split it"
                 logger.error("step %s %s", name, problem)
                 raise TimeoutError(f"step {name!r} {problem}") from None
 

@@ -116,7 +116,7 @@ class Trigger(CardModel):
 
 
 class Schedule(Trigger):
-    """A message that the agent gets by itself, at times. It is not sent to clients.
+    """A message that the agent gets without a client, at the scheduled times. It is not sent to clients.
 
     cron: minute, hour, day, month and weekday. catch_up_minutes: how late a time may be started if nothing
     ran when it came.
@@ -214,5 +214,5 @@ def check_name(name: str, location: str) -> None:
         raise ConfigurationError(
             f"{location}: {name!r} cannot be the name of an agent. Use at most 63 of a-z, A-Z, 0-9, - and _,"
             " begin with a letter or a digit, and do not use a word of the kit's paths (v1, a2a, alibaba,"
-            " stream, tasks, message…)"
+            " callbacks, mcp, playground, stream, tasks, uploads, message…)"
         )

@@ -11,8 +11,8 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 
 QUERY_LIMIT = 1_000
-"""Tasks that one query reads, if it leaves some of them out: those that have expired, or that a filter is not
-for. The first query of a page without a filter reads only as many as the page has."""
+"""Tasks that one query reads, if it leaves some of them out: those that have expired, or that do not match
+a filter. The first query of a page without a filter reads only as many as the page has."""
 
 READ_LIMIT = 10_000
 """Tasks that are read in the index for a page, or counted. An owner may have millions."""

@@ -78,5 +78,5 @@ def _advice(name: Json) -> str:
     if not isinstance(name, str) or not name:
         return "names no issuer"
     if "{" in name:  # Entra's `common` has a placeholder
-        return "is of no single issuer: as ISSUER, write the URL of your own tenant"
-    return f"names the issuer {name[:URL_CHARACTERS]!r}: write it exactly so, as ISSUER"
+        return "does not belong to a single issuer: write your tenant's URL as ISSUER"
+    return f"names the issuer {name[:URL_CHARACTERS]!r}: write exactly that as ISSUER"

@@ -34,7 +34,8 @@ class Documents:
         return url.startswith(self._schemes)
 
     async def get(self, url: str) -> Json:
-        """JSON at a URL; None if there is none. Raises KeysUnavailable, also if its server is not well."""
+        """JSON at a URL; None if there is none. Raises KeysUnavailable, also for a status that says nothing
+        about the URL (429, 5xx)."""
         status, content = await self._read("GET", url)
         if status == 429 or status >= 500:
             raise self.problem(f"{url} has the status {status}", status)

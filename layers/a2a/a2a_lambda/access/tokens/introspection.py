@@ -50,11 +50,11 @@ FindSecret = Callable[[str], str]
 def introspect(
     issuer: Issuer, token: str, find_secret: FindSecret, *, allow_loopback: bool = False
 ) -> dict[str, Json] | None:
-    """Claims of a token that its issuer knows and has not ended, else None. Blocks.
+    """Claims of a token that its issuer knows and has not revoked, else None. Blocks.
 
-    Raises TokenRefused for a token of another kind, or one about which the issuer does not understand the
-    question; KeysUnavailable if the issuer does not say, and its subclass IssuerFails if it would not say of
-    another token either.
+    Raises TokenRefused for a token of another kind, or if the issuer does not understand a question about
+    this token; KeysUnavailable if the issuer gives no answer, and its subclass IssuerFails if it would give
+    none about any other token, either.
     """
     if not PRINTABLE.fullmatch(token):
         raise TokenRefused("form", "it has characters that no token has")
@@ -89,7 +89,7 @@ async def ask_issuer(
     if not claims.get("aud"):
         claims.pop("aud", None)
     if "iss" in claims and claims["iss"] != issuer.url:
-        raise TokenRefused("issuer", "its issuer is another one")
+        raise TokenRefused("issuer", "a different issuer issued it")
     if text_in(claims, "token_type").lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
     # Many issuers give a program's own token no subject (RFC 7662 section 2.2). If a person's token without

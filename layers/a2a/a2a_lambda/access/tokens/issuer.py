@@ -1,6 +1,6 @@
 """An issuer of tokens as Parameter Store has it, and whom its tokens speak for.
 
-One parameter an issuer, `<path>/<name>`, beside the keys. It holds nothing secret: anyone may know which
+Each issuer is one parameter, `<path>/<name>`, beside the keys. It holds nothing secret: anyone may know which
 issuer a deployment trusts.
 """
 
@@ -162,7 +162,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
     check_url(issuer.url, is_local=is_local)
     if match := ENTRA_ENDPOINT.match(issuer.url):
         raise ConfigurationError(
-            f"ISSUER={issuer.url}: tokens of Entra name their tenant: write its id instead of {match[1]}"
+            f"ISSUER={issuer.url}: Entra's tokens name their tenant, so write its id instead of {match[1]}"
         )
     if issuer.introspection:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
@@ -174,7 +174,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
     if wrong_scope := next((scope for scope in issuer.scopes if not re.match(SCOPE_PATTERN, scope)), None):
         raise ConfigurationError(
-            f"SCOPE={wrong_scope}: no token can have this scope, which must be of ASCII letters, digits and"
+            f"SCOPE={wrong_scope}: no token can have this scope: write it in ASCII letters, digits and"
             " punctuation except quotes and backslashes"
         )
     if not issuer.audiences:

@@ -132,7 +132,7 @@ class IssuerKeys:
             raise TokenRefused("algorithm", f"its alg is not one of {', '.join(TOKEN_ALGORITHMS)}")
         kid = header.get("kid", "")
         if not isinstance(kid, str):
-            raise TokenRefused("form", "its kid is not a text")
+            raise TokenRefused("form", "its kid is not a string")
         try:
             keyring = self._keyring_with(issuer, kid)
             if _has_signed(keyring.find(kid), token, algorithm):
@@ -174,7 +174,7 @@ class IssuerKeys:
         if keyring.is_stale(self._clock()):
             raise KeysUnavailable(f"issuer {issuer.name} has not given its keys for a day")
         if not keyring.find(kid):
-            raise TokenRefused("kid", "its issuer has no key of this kid")
+            raise TokenRefused("kid", "its issuer has no key with this kid")
         return keyring
 
     def _check_again(self, issuer: Issuer, keyring: Keyring) -> Keyring:

@@ -42,8 +42,8 @@ KNOWN_SECONDS = 60.0
 """Seconds for which a container knows a token that it has checked."""
 
 SILENT_SECONDS = 5.0
-"""Seconds for which an issuer that did not answer about a token is not asked about it again, and about no
-token at all if it answered none."""
+"""Seconds for which an issuer that did not answer a question about a token is not asked about that token
+again; if it answers no questions at all, it is asked about no token."""
 
 KNOWN_TOKENS = 10_000
 """Tokens that a container remembers."""
@@ -152,7 +152,7 @@ class Tokens:
         try:
             claims = None if issuer is None else self._introspect(issuer, token)
             if issuer is None or claims is None:
-                raise TokenRefused("inactive", "its issuer does not know it, or has ended it")
+                raise TokenRefused("inactive", "its issuer does not know it, or has revoked it")
             if claims.get("exp") is None:  # valid now, and asked about again when it is not known any more
                 claims = {**claims, "exp": now}
             return self._grant(issuer, token, claims)
@@ -160,7 +160,8 @@ class Tokens:
             self._silent_until = now + SILENT_SECONDS
             raise
         except (TokenRefused, KeysUnavailable) as error:
-            # One token must not keep out the others: a long one may be refused by what is before the issuer.
+            # One token must not keep out the others: a long one may be refused by a proxy in front of the
+            # issuer.
             if len(refusals) >= KNOWN_TOKENS:
                 refusals.clear()
             # Not the error itself, whose frames hold the token, and what the issuer said.

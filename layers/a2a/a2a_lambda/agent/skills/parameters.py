@@ -197,7 +197,7 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
 
 
 class ParameterSchema(GenerateJsonSchema):
-    """Schemas that a client can fill slots by: without titles and nulls, and a decimal is a number."""
+    """Schemas from which a client can fill slots: they have no titles and nulls; a decimal is a number."""
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
@@ -236,8 +236,8 @@ def _with_numbers(value: Any) -> Any:
 
 
 class OutputSchema(GenerateJsonSchema):
-    """Schemas of what a skill returns. They promise what clients can check, and what is kept: some check
-    formats, and read patterns as JavaScript's."""
+    """Schemas of what a skill returns. They promise only what the skill keeps and every client can check:
+    some clients check formats, and read patterns as JavaScript does."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         return {"type": "string"}  # it may have an exponent, as in "1E-8", which pydantic's pattern refuses

@@ -93,8 +93,8 @@ async def _request_of(
     call: McpCall, tool: Tool, arguments: dict[str, Json]
 ) -> tuple[SendMessageRequest | str, Sequence[Artifact]]:
     """The message of a call; or the id of a task, if the call only asks for its status, or lacks the answer
-    to its question. With it, the artifacts that the result of an earlier call had, beside a question, because
-    the answer's result need not repeat them.
+    to its question. Beside it come the artifacts that an earlier call's result had in addition to its
+    question, because the result of the answering call need not repeat them.
 
     Raises InvalidParams, TaskNotFound.
     """
