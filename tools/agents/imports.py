@@ -18,7 +18,7 @@ from tools.agents.locks import LOCK, lock_for
 from tools.command import agent_folders
 from tools.environments import DEPENDENCIES
 
-OWN = {"a2a_lambda", "agents"}
+OWN = {"a2a_lambda"}
 
 MAY_FAIL = {"ImportError", "ModuleNotFoundError", "Exception"}
 
@@ -72,7 +72,7 @@ def find_missing(
                     " this module: move it to the agent's other files"
                 )
             # An import of one of the agent's own files fails here, and says how to write it.
-            elif package != folder.name and (distribution := _missing_distribution(package, folder)):
+            elif not _is_own(package, folder) and (distribution := _missing_distribution(package, folder)):
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
                     f" have it: make add PACKAGE={distribution} (AGENT={folder.name}: for this agent only)"
@@ -99,6 +99,12 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
                 continue
             if steps[2:3] == [TESTS] and (agents / steps[1] / TESTS).is_dir():
                 yield file, node.lineno, TESTS
+                continue
+            if len(steps) == 1:
+                continue
+            is_ours = (agents / steps[1]).is_dir() or (agents / f"{steps[1]}.py").exists()
+            if not is_ours and "agents" in _distributions():  # OpenAI's Agents SDK has this name, too
+                yield file, node.lineno, "agents"
                 continue
             yield file, node.lineno, ".".join(steps[:2])
             place = agents.parent / module.replace(".", "/")
@@ -144,6 +150,11 @@ def _names(node: ast.AST | None) -> set[str]:
         return {"Exception"}
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def _is_own(package: str, folder: Path) -> bool:
+    """Whether a package is the agent itself, and not an installed one with its name."""
+    return package == folder.name and package not in _distributions()
 
 
 def _missing_distribution(package: str, folder: Path) -> str:

@@ -141,3 +141,23 @@ def test_a_folder_of_the_agent_hides_no_package(tmp_path: Path) -> None:
     agents = write_among(tmp_path / "agents", "import requests")
     (agents / "bad" / "requests").mkdir()
     assert len(find_missing(agents)) == 1
+
+
+def test_an_agent_does_not_ship_the_package_whose_name_it_has(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    (agents / "pytest").mkdir(parents=True)
+    (agents / "pytest" / "card.yaml").write_text("name: Bad")
+    (agents / "pytest" / "agent.py").write_text("import pytest")
+    [sentence] = find_missing(agents)
+    assert "make add PACKAGE=pytest" in sentence
+
+
+def test_openais_agents_sdk_is_a_package_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although it is called `agents`, as the package of the kit's agents is."""
+    agents = write_among(tmp_path / "agents", "from agents import Runner")
+    assert find_missing(agents) == [], "its import says what is wrong"
+    monkeypatch.setattr(imports, "_distributions", lambda: {"agents": ["openai-agents"]})
+    [sentence] = find_missing(agents)
+    assert "make add PACKAGE=openai-agents" in sentence
