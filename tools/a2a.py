@@ -154,6 +154,11 @@ def _configure(environ: MutableMapping[str, str], variables: Mapping[str, str]) 
     # botocore and sam read only AWS_DEFAULT_REGION. AWS's other SDKs, and our documents, use AWS_REGION.
     if region := environ.get("AWS_REGION"):
         environ["AWS_DEFAULT_REGION"] = region
+    # A proxy does not lead to this machine. If the environment has none, NO_PROXY would hide that of macOS.
+    if any(environ.get(name) for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")):
+        exceptions = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        for name in ("NO_PROXY", "no_proxy"):
+            environ[name] = ",".join(filter(None, (exceptions, "127.0.0.1", "localhost")))
     sys.path[:0] = [str(ROOT / "layers" / "a2a"), str(ROOT / "functions")]
 
 

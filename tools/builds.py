@@ -51,6 +51,15 @@ def read_python(environ: Mapping[str, str]) -> str:
     return version
 
 
+def read_glibc(python: str) -> str:
+    """The newest glibc that wheels for a version of Python may need, as their names have it: 2_17. Lambda's
+    Python 3.11 runs on Amazon Linux 2, the others on Amazon Linux 2023.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
+    """
+    return "2_17" if python == "3.11" else "2_34"
+
+
 def for_python(text: str, version: str) -> str:
     """A template, or a Dockerfile, for another version of Python than the one that it names."""
     return re.sub(rf"\b(python:?){re.escape(LAMBDA_PYTHON)}\b", rf"\g<1>{version}", text)

@@ -128,6 +128,10 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
     for name in names:
         folder, venv = projects / name, VENVS / name
         stamp = venv / "synced"
+        # Programs in an environment name its path, which is another one after the checkout was moved.
+        path = str(venv.absolute())
+        if stamp.exists() and stamp.read_text("utf-8") not in ("", path):
+            shutil.rmtree(venv)
         if _is_newer(stamp, (folder / "uv.lock", folder / "pyproject.toml")):
             continue
         # After an edit of pyproject.toml, or with a mirror of PyPI, the lock does not match. In CI, that is
@@ -140,9 +144,9 @@ def install(*names: str, projects: Path = PROJECTS, **variables: str) -> None:
             )
             _exit_if_failed(_lock(folder, "--quiet", **variables))
         print(f"installing {venv}", flush=True)
-        place = {"UV_PROJECT_ENVIRONMENT": str(venv.absolute())}
+        place = {"UV_PROJECT_ENVIRONMENT": path}
         _exit_if_failed(_uv("sync", "--locked", "--quiet", "--project", str(folder), **place, **variables))
-        stamp.touch()
+        stamp.write_text(path, "utf-8")
 
 
 def install_all() -> None:

@@ -76,6 +76,8 @@ def e2e(environ: Mapping[str, str]) -> int:
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
     check_system("make e2e")
+    if not agent_folders():
+        raise ConfigurationError("there is no agent: write one, with make agent NAME=…")
     stages = agents_of_stages()
     stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here

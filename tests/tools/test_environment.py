@@ -1,0 +1,72 @@
+"""What commands, and the programs that they start, get from the machine."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tools import a2a, environments
+
+
+@pytest.fixture(autouse=True)
+def path() -> Iterator[None]:
+    """Commands change where Python looks for modules."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_proxy_does_not_lead_to_this_machine(name: str) -> None:
+    environ = {name: "http://proxy.example", "NO_PROXY": "corp.example"}
+    a2a._configure(environ, {})
+    assert environ["NO_PROXY"] == environ["no_proxy"] == "corp.example,127.0.0.1,localhost"
+
+
+def test_without_a_proxy_the_systems_own_counts() -> None:
+    environ = {"HTTPS_PROXY": "http://proxy.example"}
+    a2a._configure(environ, {})
+    assert not {"NO_PROXY", "no_proxy"} & environ.keys()
+
+
+def test_environments_of_a_moved_checkout_are_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their programs name the path at which they were installed."""
+    calls: list[str] = []
+    monkeypatch.setattr(environments, "VENVS", Path("venvs"))
+
+    def sync(*words: str, UV_PROJECT_ENVIRONMENT: str = "", **_: str) -> int:
+        calls.append(words[0])
+        Path(UV_PROJECT_ENVIRONMENT).mkdir(parents=True, exist_ok=True)
+        return 0
+
+    monkeypatch.setattr(environments, "_uv", sync)
+    monkeypatch.setenv("CI", "1")
+    (tmp_path / "old").mkdir()
+    for folder in ("old", "new"):
+        monkeypatch.chdir(tmp_path / folder)
+        for _ in range(2):
+            environments.install("sam", projects=ROOT / "environments")
+        if folder == "old":
+            (tmp_path / "old" / "venvs" / "sam" / "program").touch()
+            monkeypatch.chdir(tmp_path)
+            Path("old").rename("new")
+    assert calls == ["sync", "sync"]
+    assert not (tmp_path / "new" / "venvs" / "sam" / "program").exists()
+
+
+@pytest.mark.parametrize("layer", ["agents", "dependencies"])
+@pytest.mark.parametrize(("python", "glibc"), [("3.11", "2_17"), ("3.12", "2_34"), ("3.13", "2_34")])
+def test_wheels_need_no_newer_glibc_than_lambda_has(layer: str, python: str, glibc: str) -> None:
+    """Lambda's Python 3.11 runs on Amazon Linux 2."""
+    target = {"agents": "build-AgentsLayer", "dependencies": "build-DependenciesLayer"}[layer]
+    for uv in (sys.executable, "no-uv"):
+        command = ["make", "--dry-run", target, "ARTIFACTS_DIR=out", f"UV={uv}", f"LAMBDA_PYTHON={python}"]
+        folder = ROOT / "layers" / layer
+        text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+        assert f"manylinux_{glibc}" in text
+        assert ("manylinux_2_34" in text) is (glibc == "2_34")
