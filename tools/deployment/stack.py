@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    LoginError,
+    NoCredentialsError,
+    NoRegionError,
+    SSOError,
+    TokenRetrievalError,
+)
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
@@ -25,6 +33,11 @@ Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stac
 
 GONE_STATUSES = ("DELETE_COMPLETE", "DELETE_SKIPPED")
 """Statuses of resources that a stack no longer has. Versions of functions are skipped, which leaves them."""
+
+EXPIRED = ("ExpiredToken", "ExpiredTokenException")
+"""Codes of AWS's answers to credentials that no longer count."""
+
+SIGN_IN = "Sign in again, for example with aws sso login"
 
 DURABLE = "DurableFunction"
 """A function that a stack has if ExecutionTimeout is not 0."""
@@ -227,5 +240,8 @@ def aws_errors(what: str) -> Iterator[None]:
         raise ConfigurationError(
             f"{what}: no AWS credentials; set AWS_PROFILE or run aws sso login"
         ) from None
+    except (SSOError, LoginError, TokenRetrievalError) as error:
+        raise ConfigurationError(f"{what}: {error}. {SIGN_IN}") from None
     except (ClientError, BotoCoreError) as error:
-        raise ConfigurationError(f"{what}: {error}") from None
+        is_expired = isinstance(error, ClientError) and error.response["Error"]["Code"] in EXPIRED
+        raise ConfigurationError(f"{what}: {error}{f'. {SIGN_IN}' if is_expired else ''}") from None

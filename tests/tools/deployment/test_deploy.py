@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from botocore.exceptions import ClientError, SSOTokenLoadError
 from botocore.session import Session
 
 from a2a_lambda.aws import clients
@@ -265,3 +266,19 @@ def test_features_that_lambda_has_for_later_versions_of_python_only_are_refused(
             deploy.check_python(version, values, is_image=False)
     else:
         deploy.check_python(version, values, is_image=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "says_sign_in"),
+    [
+        (SSOTokenLoadError(error_msg="Token for s does not exist"), True),
+        (ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "DescribeStacks"), True),
+        (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeStacks"), False),
+    ],
+)
+def test_someone_whose_credentials_have_expired_is_told_to_sign_in(
+    error: Exception, says_sign_in: bool
+) -> None:
+    with pytest.raises(ConfigurationError) as refusal, stack.aws_errors("stack a2a-dev"):
+        raise error
+    assert ("aws sso login" in str(refusal.value)) is says_sign_in
