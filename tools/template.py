@@ -27,11 +27,14 @@ CREATION = (
 CREATION_OF_INDEX = ("IndexName", "KeySchema", "Projection")
 
 
-class _TemplateLoader(yaml.CSafeLoader):
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may lack libyaml
+
+
+class _TemplateLoader(_Loader):  # type: ignore[valid-type,misc]
     """Reads a template. The value of an intrinsic function is None."""
 
 
-def _intrinsic(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> None:
+def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
     return None
 
 

@@ -265,7 +265,7 @@ def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
     assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
     assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
-    for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a")):
+    for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a"), ("/a/b", "/dev/a//b")):
         event = {"path": path, "requestContext": {"domainName": "api.example", "path": full_path}}
         assert base_url(request_of(scope={"aws.event": event})) == "https://api.example/dev"
     unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}

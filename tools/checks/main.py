@@ -76,12 +76,12 @@ def e2e(environ: Mapping[str, str]) -> int:
     if variables := [name for name in ("STACK", "ROLE", "BOUNDARY") if environ.get(name)]:
         raise ConfigurationError(f"{variables[0]} is used only on AWS: add AWS=1, or leave it out")
     check_system("make e2e")
-    if not agent_folders():
-        raise ConfigurationError("there is no agent: write one, with make agent NAME=…")
     stages = agents_of_stages()
     stage = environ.get("STAGE") or default_stage(stages)
     named_parameters({"STAGE": stage})  # a wrong value is one sentence here
     check_agent_names(stages[stage], list(agent_folders()))
+    if not agent_folders():
+        raise ConfigurationError("there is no agent: write one, with make agent NAME=…")
     environments.install("sam")
     _install_emulator()
     tests = ("-m", "pytest", "tests/e2e/test_agents.py", "-n", "0", "-q", "-s")
@@ -92,9 +92,11 @@ def e2e(environ: Mapping[str, str]) -> int:
 
 
 def test(arguments: list[str]) -> int:
-    """The agents' tests, and those of the kit that are not marked slow. If a path is among the arguments,
-    which are pytest's, exactly those in it. Returns the exit status. Raises ConfigurationError if there is no
-    such path."""
+    """The agents' tests, and those of the kit that are not marked slow.
+
+    arguments: pytest's. If they name a path, all tests in it run, slow ones, too. Returns the exit status.
+    Raises ConfigurationError if there is no such path.
+    """
     is_path = re.compile(r"(\./)?\w+/").match
     # The first argument is a path, unless it is an option.
     paths = [
@@ -120,7 +122,7 @@ def test(arguments: list[str]) -> int:
             print(f"there is no test: write {place}, as make agent does", file=sys.stderr)
         return status
     _prepare_browser()
-    quick = [] if paths or "-m" in arguments else ["-m", "not slow"]
+    quick = [] if paths else ["-m", "not slow"]  # another -m among the arguments counts instead
     return _run("-m", "pytest", *quick, *arguments)
 
 

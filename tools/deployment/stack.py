@@ -184,7 +184,7 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
         if name not in declarations:
             hint = did_you_mean(name, declarations)
             raise ConfigurationError(
-                f"template.yaml has no parameter {name}{hint} Its section Parameters describes them"
+                f"template.yaml has no parameter {name}{hint} Its section Parameters has all of them"
             )
         if '"' in value or value.endswith("\\"):
             raise ConfigurationError(

@@ -8,7 +8,6 @@ It ends when its standard input ends, so it never outlives the process that star
 at a time: with threads, moto's conditional writes race.
 """
 
-import copy
 import inspect
 import logging
 import os
@@ -126,7 +125,7 @@ class OneAtATime:
 
 def leave_out_ec2() -> None:
     """Spare moto the import of its EC2, which takes a second. Its Parameter Store needs it only for commands
-    to machines, and for values that name a machine image."""
+    to machines."""
     ec2 = ModuleType("moto.ec2")
     vars(ec2)["ec2_backends"] = {}
     sys.modules.setdefault(ec2.__name__, ec2)
@@ -134,7 +133,7 @@ def leave_out_ec2() -> None:
 
 def narrow_queries() -> None:
     """Make moto search only the partition that a query names. By itself, it sorts the whole table for each
-    query, so that the development server would become slower with each task."""
+    query, so that the development server would become slower with each task. Calls come one at a time."""
     from moto.dynamodb.models.table import Table
 
     query_table = Table.query
@@ -142,11 +141,14 @@ def narrow_queries() -> None:
 
     def query_partition(table: Table, hash_key: Any, *arguments: Any, **options: Any) -> Any:
         call = signature.bind(table, hash_key, *arguments, **options)
-        if call.arguments.get("index_name") is None and hash_key in table.items:
-            items = defaultdict(dict, {hash_key: table.items[hash_key]})
-            table = copy.copy(table)
-            table.items = items
-        return query_table(table, hash_key, *arguments, **options)
+        all_items = table.items
+        if call.arguments.get("index_name") is None:
+            items = {hash_key: all_items[hash_key]} if hash_key in all_items else {}
+            table.items = defaultdict(dict, items)
+        try:
+            return query_table(table, hash_key, *arguments, **options)
+        finally:
+            table.items = all_items
 
     Table.query = query_partition  # type: ignore[assignment]
 

@@ -275,6 +275,17 @@ def test_equal_bytes_that_are_forgotten_are_a_new_turn_of_a_task_that_has_ended(
     assert text_of(task["artifacts"][-1]["parts"]) == f"You have said {len(texts)} messages."
 
 
+def test_a_lost_answer_is_answered_by_its_task_after_another_has_asked(once: Once, clock: Clock) -> None:
+    first = once.send("patient", key="FIRST")
+    reply: Any = {"body": "Ann", "key": "REPLY", "contextId": first["contextId"], "metadata": {}}
+    once.lose("", **reply)
+    second = once.send("patient", key="SECOND", contextId=first["contextId"])
+    clock.now += 31
+    answer = once.send("", **reply)
+    assert (answer["id"], answer["status"]["state"]) == (first["id"], TaskState.COMPLETED)
+    assert once.head(second["id"]).state == TaskState.INPUT_REQUIRED
+
+
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_repeated_answer_finds_its_task_after_another_has_asked(once: Once, has_ended: bool) -> None:
     """Whether the other question still waits or not. It does not get the answer as well."""

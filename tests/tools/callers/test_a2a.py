@@ -207,7 +207,9 @@ async def test_an_answer_that_names_no_place_for_a_file_is_an_error(answered: Js
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
 
 
-@pytest.mark.parametrize("place", ["http://127.0.0.1:9000/admin", "http://localhost/", "http://[::1]/"])
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:9000/admin", "http://127.1/", "http://10.0.0.1/", "ftp://a.example/"]
+)
 async def test_an_agent_elsewhere_cannot_send_a_file_to_this_machine(place: str) -> None:
     asked: list[str] = []
 
@@ -217,7 +219,7 @@ async def test_an_agent_elsewhere_cannot_send_a_file_to_this_machine(place: str)
 
     part = Part(filename="a.txt", mediaType="text/plain")
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
-        with pytest.raises(AgentError, match="to this machine"):
+        with pytest.raises(AgentError, match="without https"):
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
     assert asked == ["https://a.example/u"]
 

@@ -3,6 +3,7 @@
 The URL comes from a setting or from API Gateway. No header that a client can set has a say in it.
 """
 
+import re
 import time
 from collections.abc import Collection
 from typing import Any
@@ -23,6 +24,8 @@ A2A_VERSION = "a2a-version"
 
 MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
+SLASHES = re.compile("/+")
+
 ANSWER_MARGIN_SECONDS = 2.0
 """Seconds before Lambda's deadline at which an answer must be out."""
 
@@ -40,9 +43,10 @@ def base_url(request: Request) -> str:
     context = event.get("requestContext") or {}
     domain = context.get("domainName", "localhost")
     # The root may be called as /<stage>, too: then the event's path has a slash that the full path lacks.
-    path, full_path = ((source.get("path") or "").rstrip("/") for source in (event, context))
-    # A call of /<stage>//<path> has the second slash only in the full path.
-    stage = full_path.removesuffix(path).rstrip("/") if full_path.endswith(path) else ""
+    # Only the full path keeps a doubled slash.
+    paths = (source.get("path") or "" for source in (event, context))
+    path, full_path = (SLASHES.sub("/", path).rstrip("/") for path in paths)
+    stage = full_path.removesuffix(path) if full_path.endswith(path) else ""
     return f"https://{domain}{stage}"
 
 

@@ -6,8 +6,7 @@
     context waits for an answer
     else                           a new task, whose id derives from the request
 
-A repeated request starts nothing. It finds the task that it made: see `own_tasks`. If only a contextId led to
-the task, the context knows the request.
+A repeated request starts nothing. It finds the task that it made, or continued: see `own_tasks`.
 """
 
 import asyncio
@@ -86,18 +85,17 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        known_request = call.request.find(context.requests)
-        if known_request is not None and self.own_tasks.repeats(call.request, context.requests):
+        if task_id := await self.own_tasks.find_continued(call, context):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
-                head = await load_live_head(self._store, call.scope, known_request["task"])
+                head = await load_live_head(self._store, call.scope, task_id)
                 if not head.has_lost(call.request):
                     return Repeat(head)
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
-        if (context.waiting or context.asked) and call.answers_in_context:
-            # Before this task asked, the message may have made a task of its own, or answered another one.
+        if context.waiting and call.answers_in_context:
+            # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                self.own_tasks.find_answer(call.scope, call.request, context.asked),
+                self.own_tasks.find_answer(call.scope, call.request),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)

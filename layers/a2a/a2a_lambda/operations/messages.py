@@ -203,8 +203,8 @@ class Messages:
         without it: its files are not stored again, and its uploads may be gone by now.
 
         Raises InvalidParams, FilesUnavailable, and TaskNotFound, so that nothing is written for a task that
-        does not exist, or has ended: `Intake` refuses such a message. A file of a message that is refused for
-        another reason expires like every other.
+        does not exist or, except over A2A 0.1, has ended: `Intake` refuses such a message. A file of a
+        message that is refused for another reason expires like every other.
         """
         message = request["message"]
         if not is_stored_apart(message):
@@ -222,7 +222,8 @@ class Messages:
             and not head.has_died(self.store.clock())
         ):
             return None
-        if head is not None and head.state in TERMINAL and not request.get("creates_task"):
+        is_continued = "taskId" in message and not request.get("creates_task")
+        if is_continued and head is not None and head.state in TERMINAL:
             return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 

@@ -1,10 +1,15 @@
-"""The tasks that one request has made. The id of each follows from the one before it, so every retry of the
-request walks from one to the next, until it finds the task that answers it, or an id that is free."""
+"""The tasks that one request has made, or continued.
+
+The id of each that it has made follows from the one before it, so every retry of the request walks from one
+to the next, until it finds the task that answers it, or an id that is free.
+"""
 
 from collections.abc import Sequence
 
 from a2a_lambda import threads
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 
@@ -27,16 +32,19 @@ class OwnTasks:
         """Whether a task of the request answers it: it has done so, or its turn runs."""
         return self.repeats(request, head.requests) or not head.is_stopped
 
-    async def find_answer(
-        self, scope: Scope, request: RequestIdentity, task_ids: Sequence[str] = ()
-    ) -> Head | None:
-        """Head of the task that answers a request, or None. task_ids: those of tasks that the request has not
-        made, but may have continued."""
-        if task_ids:
-            heads = await threads.run(self._store.get_heads, scope, task_ids)
-            for other_head in heads.values():
-                if self.repeats(request, other_head.requests):
-                    return other_head
+    async def find_continued(self, call: CallContext, context: Context) -> str | None:
+        """Id of the task that a call's request has continued, or None. The context knows the requests of
+        turns that have ended, and which tasks have asked in it."""
+        known_request = call.request.find(context.requests)
+        if known_request is not None and self.repeats(call.request, context.requests):
+            return known_request["task"]
+        if not call.answers_in_context or not context.asked:
+            return None
+        heads = await threads.run(self._store.get_heads, call.scope, context.asked)
+        return next((id_ for id_, head in heads.items() if self.repeats(call.request, head.requests)), None)
+
+    async def find_answer(self, scope: Scope, request: RequestIdentity) -> Head | None:
+        """Head of the request's task that answers it, or None."""
         task_id = request.task_id()
         while (head := await threads.run(self._store.get_head, scope, task_id)) is not None:
             if self.is_answer(head, request):

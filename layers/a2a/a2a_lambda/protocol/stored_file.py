@@ -3,7 +3,7 @@
 A reference is the `url` of a part: `a2a-file:` and a path. The path is relative to the owner and the agent of
 the task, so no reference can name a file of another owner or another agent.
 
-    a2a-file:tasks/<digest of the task's id>/<turn id>/<number>   the agent output it
+    a2a-file:tasks/<digest of the task's id>/<turn id>/<number>   the agent produced it
     a2a-file:messages/<id>                                        it came within a message
     a2a-file:uploads/<id>                                         a client uploaded it; see `http/uploads`
     a2a-file:uploads/<id>/<version>                               the same, when its message has been received

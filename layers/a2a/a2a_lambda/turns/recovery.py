@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from operator import methodcaller
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import INTERRUPTED, TaskState, TaskStatus, make_status, text_message, timestamp
 from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -76,9 +76,9 @@ async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> He
 
 
 async def _end_lost_turn(store: Store, head: Head) -> Head:
-    """End a turn whose run has died. If the turn was a reply, the task gets back the state that it had
-    before, and asks its question again; otherwise it fails. A retry of the client's message starts the turn
-    again. Raises Conflict."""
+    """End a turn whose run has died. If the turn continued a task, the task gets back its earlier state: it
+    asks its question again, or is completed with a message that says that the turn was lost. Otherwise it
+    fails. A retry of the client's message starts the turn again. Raises Conflict."""
     new_head, new_status, pending = head.as_lost(), lost_status(store, head), None
     if head.reopened_at:
         events = await threads.run(store.get_events, head, include_artifacts=False)
@@ -102,9 +102,12 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
 
 async def wait_in_context(store: Store, head: Head) -> None:
     """Note in a task's context that the task has asked a question."""
+
+    def ask(context: Context) -> Context:
+        return context.with_question_of(head.task_id)
+
     context = await threads.run(store.get_context, head.scope, head.context_id)
-    change = methodcaller("with_question_of", head.task_id)
-    await threads.run(store.update_context, head.scope, head.context_id, context, change)
+    await threads.run(store.update_context, head.scope, head.context_id, context, ask)
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:

@@ -50,7 +50,7 @@ FindSecret = Callable[[str], str]
 def introspect(
     issuer: Issuer, token: str, find_secret: FindSecret, *, allow_loopback: bool = False
 ) -> dict[str, Json] | None:
-    """Claims of a token that its issuer knows and has not revoked, else None. Blocks.
+    """Claims of a token that its issuer knows, and that is still active, else None. Blocks.
 
     Raises TokenRefused for a token of another kind, or if the issuer does not understand a question about
     this token; KeysUnavailable if the issuer gives no answer, and its subclass IssuerFails if it would give

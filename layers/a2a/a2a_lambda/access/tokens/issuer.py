@@ -174,7 +174,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
     if wrong_scope := next((scope for scope in issuer.scopes if not re.match(SCOPE_PATTERN, scope)), None):
         raise ConfigurationError(
-            f"SCOPE={wrong_scope}: no token can have this scope: write it in ASCII letters, digits and"
+            f"SCOPE={wrong_scope}: no token can have this scope. Write it in ASCII letters, digits and"
             " punctuation except quotes and backslashes"
         )
     if not issuer.audiences:

@@ -152,7 +152,9 @@ class Tokens:
         try:
             claims = None if issuer is None else self._introspect(issuer, token)
             if issuer is None or claims is None:
-                raise TokenRefused("inactive", "its issuer does not know it, or has revoked it")
+                raise TokenRefused(
+                    "inactive", "it has expired or was revoked, or its issuer does not know it"
+                )
             if claims.get("exp") is None:  # valid now, and asked about again when it is not known any more
                 claims = {**claims, "exp": now}
             return self._grant(issuer, token, claims)

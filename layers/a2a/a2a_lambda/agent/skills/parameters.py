@@ -197,7 +197,7 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
 
 
 class ParameterSchema(GenerateJsonSchema):
-    """Schemas from which a client can fill slots: they have no titles and nulls; a decimal is a number."""
+    """Schemas from which a client can fill slots: they have no titles or nulls; a decimal is a number."""
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)

@@ -122,7 +122,7 @@ class Connections:
                 return None
             if not connection.has_input() and time.monotonic() - connection.used_at < IDLE_SECONDS:
                 return connection
-            connection.close()  # the service closed it, for example while Lambda had frozen the process
+            connection.close()  # the service closed it, or it was idle for too long
 
     def _connect(self) -> "_Connection":
         try:
