@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from a2a_lambda.agent import importing
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
@@ -49,6 +50,16 @@ def test_an_agent_may_use_an_installed_package_that_is_called_agents(
     for _ in range(2):
         assert asyncio.run(Agent.load(folder).run("hi")).text == "HELLOfound"
     assert sys.modules["agents.mine.agent"].PROMPT == "hello"
+
+
+def test_agents_that_are_imported_at_once_share_the_package(sdk: Path, tmp_path: Path) -> None:
+    """The import of each has failed before the first has joined the package."""
+    folder = write(tmp_path / "agents", CODE, name="mine")
+    (folder / "prompt.py").write_text("PROMPT = 'hello'")
+    Agent.load(folder)
+    package = sys.modules["agents"]
+    assert importing._join_installed(folder.parent)
+    assert sys.modules["agents"] is package
 
 
 def test_without_such_a_package_a_wrong_import_is_a_mistake(tmp_path: Path) -> None:

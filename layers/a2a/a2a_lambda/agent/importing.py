@@ -25,14 +25,14 @@ def _package(name: str, folder: Path) -> ModuleType:
 
 def _join_installed(agents: Path) -> bool:
     """Make `agents` the installed package of that name, which OpenAI's Agents SDK has, and the folder of the
-    agents a part of it. Returns whether that was possible, and not done before."""
+    agents a part of it. Returns whether that is so now: another agent may have needed it a moment earlier."""
     spec = importlib.machinery.PathFinder.find_spec("agents")
     if spec is None or spec.loader is None or spec.origin in (None, str(agents / "__init__.py")):
         return False
     with _packages_lock:
         own_package = sys.modules["agents"]
         if own_package.__file__ == spec.origin:
-            return False
+            return True
         package = sys.modules["agents"] = importlib.util.module_from_spec(spec)
         package.__path__ = [*package.__path__, str(agents)]
         try:
