@@ -58,7 +58,7 @@ def test_agents_that_are_imported_at_once_share_the_package(sdk: Path, tmp_path:
     (folder / "prompt.py").write_text("PROMPT = 'hello'")
     Agent.load(folder)
     package = sys.modules["agents"]
-    assert importing._join_installed(folder.parent)
+    assert importing.join_installed(folder.parent)
     assert sys.modules["agents"] is package
 
 

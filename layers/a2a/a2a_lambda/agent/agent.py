@@ -6,8 +6,11 @@ It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("
 """
 
 import copy
+import importlib.util
 import inspect
 import os
+import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,9 +19,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import mistakes
+from a2a_lambda import mistakes, telemetry
 from a2a_lambda.agent import configuration, executor
-from a2a_lambda.agent.importing import import_module
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
@@ -83,7 +85,7 @@ class Agent:
             from a2a_lambda.agent.card_file import read_card
 
             card = read_card(path / "card.yaml")
-        module = import_module(path)
+        module = _import(path)
         mtime = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         try:
             return cls(path.name, card, module, mtime)
@@ -305,3 +307,60 @@ def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
                 inner_ids.add(id(inner))
             inner = getattr(inner, "__wrapped__", None)
     return [function for function in functions if id(function) not in inner_ids]
+
+
+_packages_lock = threading.Lock()
+"""Held while the packages of an agent are made. Agents are imported in several threads."""
+
+
+def _package(name: str, folder: Path) -> ModuleType:
+    """A package whose `__init__.py`, which need not exist, does not run. `importlib.resources` and
+    `pkgutil.get_data` read its files."""
+    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
+    assert spec is not None
+    package = sys.modules[name] = importlib.util.module_from_spec(spec)
+    return package
+
+
+def _import(folder: Path) -> ModuleType:
+    """Import agent.py of a folder as `agents.<name>.agent`, so that it can import the files beside it. Raises
+    ConfigurationError."""
+    path = folder / "agent.py"
+    if not path.exists():
+        raise ConfigurationError(
+            f"{mistakes.short_path(path)}: not found: write it, with a function that has @skill"
+        )
+    with _packages_lock:
+        # Of a copy: other agents may be imported at the same time.
+        for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
+            del sys.modules[module_name]
+        parent = sys.modules.get("agents")
+        # A test may have imported a folder beside the agents before: then it is a namespace package.
+        if parent is None or str(folder.parent) not in parent.__path__:
+            parent = _package("agents", folder.parent)
+        setattr(parent, folder.name, _package(f"agents.{folder.name}", folder))
+    name = f"agents.{folder.name}.agent"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with telemetry.log_guard:
+            try:
+                spec.loader.exec_module(module)
+            except ImportError as error:
+                if (error.name or "").partition(".")[0] != "agents":
+                    raise
+                from a2a_lambda.agent.importing import join_installed  # few agents need it
+
+                with _packages_lock:
+                    if not join_installed(folder.parent):
+                        raise
+                spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too: an agent's module must not end the process
+        raise mistakes.of_import(error, folder) from error
+    vars(sys.modules[f"agents.{folder.name}"])["agent"] = module  # for tests that replace what it imports
+    return module
