@@ -51,7 +51,7 @@ def read_python(environ: Mapping[str, str]) -> str:
     return version
 
 
-def read_glibc(python: str) -> str:
+def newest_glibc(python: str) -> str:
     """The newest glibc that wheels for a version of Python may need, as their names have it: 2_17. Lambda's
     Python 3.11 runs on Amazon Linux 2, the others on Amazon Linux 2023.
 

@@ -1,6 +1,5 @@
 """What commands, and the programs that they start, get from the machine."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,16 +56,3 @@ def test_environments_of_a_moved_checkout_are_made_anew(
             Path("old").rename("new")
     assert calls == ["sync", "sync"]
     assert not (tmp_path / "new" / "venvs" / "sam" / "program").exists()
-
-
-@pytest.mark.parametrize("layer", ["agents", "dependencies"])
-@pytest.mark.parametrize(("python", "glibc"), [("3.11", "2_17"), ("3.12", "2_34"), ("3.13", "2_34")])
-def test_wheels_need_no_newer_glibc_than_lambda_has(layer: str, python: str, glibc: str) -> None:
-    """Lambda's Python 3.11 runs on Amazon Linux 2."""
-    target = {"agents": "build-AgentsLayer", "dependencies": "build-DependenciesLayer"}[layer]
-    for uv in (sys.executable, "no-uv"):
-        command = ["make", "--dry-run", target, "ARTIFACTS_DIR=out", f"UV={uv}", f"LAMBDA_PYTHON={python}"]
-        folder = ROOT / "layers" / layer
-        text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-        assert f"manylinux_{glibc}" in text
-        assert ("manylinux_2_34" in text) is (glibc == "2_34")

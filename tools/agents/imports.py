@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from a2a_lambda.mistakes import short_path
+from a2a_lambda.mistakes import has_module, short_path
 from tools.agents.locks import LOCK, lock_for
 from tools.command import agent_folders
 from tools.environments import DEPENDENCIES
@@ -102,8 +102,8 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
                 continue
             if len(steps) == 1:
                 continue
-            is_ours = (agents / steps[1]).is_dir() or (agents / f"{steps[1]}.py").exists()
-            if not is_ours and "agents" in _distributions():  # OpenAI's Agents SDK has this name, too
+            # What is not ours may be of OpenAI's Agents SDK, which has this name, too.
+            if not has_module(agents, steps[1]) and "agents" in _distributions():
                 yield file, node.lineno, "agents"
                 continue
             yield file, node.lineno, ".".join(steps[:2])
@@ -164,8 +164,7 @@ def _missing_distribution(package: str, folder: Path) -> str:
     if package in sys.stdlib_module_names or package in OWN:
         return ""
     if package not in _distributions():  # its import fails here, too
-        is_own_file = (folder / f"{package}.py").exists() or (folder / package).is_dir()
-        return "" if is_own_file else f"<the package with {package!r}>"
+        return "" if has_module(folder, package) else f"<the package with {package!r}>"
     distributions = _distributions()[package]
     shipped_names = _shipped(folder.name)
     if any(_normalized(name) in shipped_names for name in distributions):

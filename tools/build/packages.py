@@ -27,7 +27,7 @@ from tools import environments
 from tools.agents.locks import LIST, LOCK, versions_in, versions_of
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
-from tools.builds import read_glibc, read_python
+from tools.builds import newest_glibc, read_python
 from tools.command import AGENTS, agent_folder, read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
@@ -287,7 +287,7 @@ def _check_wheels(requirements: Path) -> None:
 
 def _install_for_lambda(lock: Path, folder: str, arch: str, *options: str) -> None:
     python = read_python(os.environ)
-    platform = f"{MACHINES[arch]}-manylinux_{read_glibc(python)}"
+    platform = f"{MACHINES[arch]}-manylinux_{newest_glibc(python)}"
     _run(
         *("pip", "install", "--target", folder, "--python-version", python, *options),
         *("--python-platform", platform, "--only-binary", ":all:", "--no-deps", "-r", str(lock)),

@@ -37,8 +37,6 @@ GONE_STATUSES = ("DELETE_COMPLETE", "DELETE_SKIPPED")
 EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 """Codes of AWS's answers to credentials that no longer count."""
 
-SIGN_IN = "Sign in again, for example with aws sso login"
-
 DURABLE = "DurableFunction"
 """A function that a stack has if ExecutionTimeout is not 0."""
 
@@ -240,8 +238,9 @@ def aws_errors(what: str) -> Iterator[None]:
         raise ConfigurationError(
             f"{what}: no AWS credentials; set AWS_PROFILE or run aws sso login"
         ) from None
-    except (SSOError, LoginError, TokenRetrievalError) as error:
-        raise ConfigurationError(f"{what}: {error}. {SIGN_IN}") from None
     except (ClientError, BotoCoreError) as error:
-        is_expired = isinstance(error, ClientError) and error.response["Error"]["Code"] in EXPIRED
-        raise ConfigurationError(f"{what}: {error}{f'. {SIGN_IN}' if is_expired else ''}") from None
+        is_expired = isinstance(error, SSOError | LoginError | TokenRetrievalError) or (
+            isinstance(error, ClientError) and error.response["Error"]["Code"] in EXPIRED
+        )
+        advice = ". Sign in again, for example with aws sso login" if is_expired else ""
+        raise ConfigurationError(f"{what}: {error}{advice}") from None

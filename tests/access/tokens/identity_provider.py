@@ -20,7 +20,7 @@ Json = Any
 AUDIENCE = "api://agents"
 
 RSA_KEYS = 8
-"""Different RSA keys that the providers of all tests share: to make one takes some 0.1 s."""
+"""Number of RSA keys that the providers of all tests share, because making one takes some 0.1 s."""
 
 _key_numbers = itertools.count()
 

@@ -18,6 +18,18 @@ LAYERS = {
 }
 
 
+def dry_run(target: str, *variables: str) -> str:
+    """The commands with which a layer is built."""
+    return subprocess.run(
+        ["make", "--dry-run", target, "ARTIFACTS_DIR=out", *variables],
+        cwd=ROOT / "layers" / LAYERS[target],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.replace("\\\n", "")
+
+
 @pytest.mark.parametrize("target", LAYERS)
 @pytest.mark.parametrize(("architecture", "machine"), [("arm64", "aarch64"), ("x86_64", "x86_64")])
 @pytest.mark.parametrize("has_uv", [True, False])
@@ -28,14 +40,7 @@ def test_wheels_are_lambdas_with_uv_or_without(
     if has_uv:
         uv.write_text("#!/bin/sh\n")
         uv.chmod(0o755)
-    said = subprocess.run(
-        ["make", "--dry-run", target, "ARTIFACTS_DIR=out", f"ARCH={architecture}", f"UV={uv}"],
-        cwd=ROOT / "layers" / LAYERS[target],
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.replace("\\\n", "")
+    said = dry_run(target, f"ARCH={architecture}", f"UV={uv}")
     assert "--only-binary :all: --no-deps --require-hashes" in said
     assert "--python-version 3.13" in said
     if has_uv:
@@ -45,6 +50,16 @@ def test_wheels_are_lambdas_with_uv_or_without(
         assert "python3 -m pip install" in said
         assert f"--platform manylinux2014_{machine}" in said
         assert str(uv) not in said
+
+
+@pytest.mark.parametrize("target", ["build-AgentsLayer", "build-DependenciesLayer"])
+@pytest.mark.parametrize(("python", "glibc"), [("3.11", "2_17"), ("3.12", "2_34"), ("3.13", "2_34")])
+def test_wheels_need_no_newer_glibc_than_lambda_has(target: str, python: str, glibc: str) -> None:
+    """Lambda's Python 3.11 runs on Amazon Linux 2."""
+    for uv in (sys.executable, "no-uv"):
+        text = dry_run(target, f"UV={uv}", f"LAMBDA_PYTHON={python}")
+        assert f"manylinux_{glibc}" in text
+        assert ("manylinux_2_34" in text) is (glibc == "2_34")
 
 
 def build_agents(folder: Path, lock: str, *variables: str) -> "subprocess.CompletedProcess[str]":

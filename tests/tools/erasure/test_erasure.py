@@ -138,8 +138,8 @@ def test_files_of_earlier_tasks_stay_when_a_durable_task_is_erased(
     alice: Owner, erasure: Erasure, kit: Kit
 ) -> None:
     """Its log has the conversation as its turn saw it, in several items if that is large."""
-    kept, task = alice.talk(contextId="c"), alice.rest.send("echo", contextId="c")
-    references = [match.decode() for match in OF_MESSAGES.findall(contents(alice, kept["id"]))]
+    earlier, task = alice.talk(contextId="c"), alice.rest.send("echo", contextId="c")
+    references = [match.decode() for match in OF_MESSAGES.findall(contents(alice, earlier["id"]))]
     assert len(references) == 2
     head = kit.store.get_head(Scope(alice.name, "probe"), task["id"])
     assert head is not None

@@ -352,10 +352,10 @@ def _import(folder: Path) -> ModuleType:
             except ImportError as error:
                 if (error.name or "").partition(".")[0] != "agents":
                     raise
-                from a2a_lambda.agent.importing import join_installed  # few agents need it
+                from a2a_lambda.agent.installed_package import join_installed_package  # few need it
 
                 with _packages_lock:
-                    if not join_installed(folder.parent):
+                    if not join_installed_package(folder.parent):
                         raise
                 spec.loader.exec_module(module)
     except KeyboardInterrupt:

@@ -85,7 +85,7 @@ class Intake:
     ) -> Started:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if task_id := await self.own_tasks.find_continued(call, context):
+        if task_id := await self.own_tasks.find_continued_task(call, context):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
                 head = await load_live_head(self._store, call.scope, task_id)
                 if not head.has_lost(call.request):

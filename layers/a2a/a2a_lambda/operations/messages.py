@@ -210,8 +210,9 @@ class Messages:
         if not is_stored_apart(message):
             return request
         task_id = message.get("taskId", call.request.task_id())
+        is_continued = "taskId" in message and not request.get("creates_task")
         head: Head | None
-        if "taskId" in message and not request.get("creates_task"):
+        if is_continued:
             head = await load_live_head(self.store, call.scope, task_id, path="params.message.taskId")
         else:
             head = await threads.run(self.store.get_head, call.scope, task_id)
@@ -222,7 +223,6 @@ class Messages:
             and not head.has_died(self.store.clock())
         ):
             return None
-        is_continued = "taskId" in message and not request.get("creates_task")
         if is_continued and head is not None and head.state in TERMINAL:
             return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}

@@ -32,7 +32,7 @@ class OwnTasks:
         """Whether a task of the request answers it: it has done so, or its turn runs."""
         return self.repeats(request, head.requests) or not head.is_stopped
 
-    async def find_continued(self, call: CallContext, context: Context) -> str | None:
+    async def find_continued_task(self, call: CallContext, context: Context) -> str | None:
         """Id of the task that a call's request has continued, or None. The context knows the requests of
         turns that have ended, and which tasks have asked in it."""
         known_request = call.request.find(context.requests)

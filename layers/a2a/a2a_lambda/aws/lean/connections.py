@@ -46,7 +46,7 @@ AWS_ANSWER_SECONDS = 30.0
 
 IDLE_SECONDS = 50.0
 """Seconds after which an unused connection is not used again. While Lambda freezes the process, the service
-or the network may forget the connection, and no one tells this side."""
+or the network may forget the connection, which this side does not notice."""
 
 
 class HttpAnswer(NamedTuple):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def join_installed(agents: Path) -> bool:
+def join_installed_package(agents: Path) -> bool:
     """Make `agents` the installed package of that name, which OpenAI's Agents SDK has, and the folder of the
     agents a part of it. Returns whether that is so now: another agent may have needed it a moment earlier."""
     spec = importlib.machinery.PathFinder.find_spec("agents")

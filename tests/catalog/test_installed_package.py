@@ -1,4 +1,4 @@
-"""The package `agents`, of which each agent is a part."""
+"""An installed package that is called `agents`, as the package of the agents is."""
 
 import asyncio
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda.agent import importing
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.agent.installed_package import join_installed_package
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
 
@@ -58,7 +58,7 @@ def test_agents_that_are_imported_at_once_share_the_package(sdk: Path, tmp_path:
     (folder / "prompt.py").write_text("PROMPT = 'hello'")
     Agent.load(folder)
     package = sys.modules["agents"]
-    assert importing.join_installed(folder.parent)
+    assert join_installed_package(folder.parent)
     assert sys.modules["agents"] is package
 
 
