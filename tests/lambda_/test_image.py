@@ -121,6 +121,22 @@ def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
     assert "A2ALayer" in made
 
 
+def test_lambdas_user_may_read_every_file(tmp_path: Path) -> None:
+    """Also those that only their owner may read where the image is built."""
+    build, made = tmp_path / "build", tmp_path / "image"
+    (build / "RpcFunction").mkdir(parents=True)
+    for layer in image.LAYERS:
+        (build / layer / "python").mkdir(parents=True)
+    prompt, tool = build / "AgentsLayer" / "python" / "prompt.txt", build / "RpcFunction" / "tool"
+    prompt.touch(0o600)
+    tool.touch(0o700)
+    prompt.parent.chmod(0o700)
+    image.stage(build, made)
+    assert (made / "opt" / "python").stat().st_mode & 0o777 == 0o755
+    assert (made / "opt" / "python" / "prompt.txt").stat().st_mode & 0o777 == 0o644
+    assert (made / "task" / "tool").stat().st_mode & 0o777 == 0o744
+
+
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="run make build first"):
         image.stage(tmp_path / "build", tmp_path / "image")
