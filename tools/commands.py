@@ -168,7 +168,15 @@ EVERY_DAY = {
     "doctor": MakeCommand(
         "call an agent as its clients would, and check its stack",
         ["tools.deployment.doctor"],
-        {"URL": "…", "KEY": "…", "TOKEN": "…", "TOKEN_COMMAND": "…", "TEXT": "…", "STACK": "…"},
+        {
+            "URL": "…",
+            "KEY": "…",
+            "TOKEN": "…",
+            "TOKEN_COMMAND": "…",
+            "TEXT": "…",
+            "STACK": "…",
+            "PORT": "8090",
+        },
     ),
     "logs": MakeCommand("follow the log of a stack", ["tools.client.logs"], {"STACK": "…", "TASK": "…"}),
     "help": MakeCommand("list the commands", ["tools.commands"]),

@@ -47,6 +47,17 @@ def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> h
         return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=False, transport=transport)
 
 
+class SharedTransport(httpx2.AsyncBaseTransport):
+    """Calls through a client of `make_http`, and so through its proxy. That client stays open when those that
+    use this transport are closed."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self._http = http
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._http.send(request, stream=True)
+
+
 class RecordingClient:
     """A client that makes records. base: URL of a deployment, or of another agent."""
 

@@ -1,5 +1,5 @@
-"""make doctor URL=…|STACK=… [KEY=…|TOKEN=…] [TEXT=…]: checks a live agent as its clients would call it, and a
-deployed stack as its operator would.
+"""make doctor [URL=…|STACK=…|PORT=…] [KEY=…|TOKEN=…] [TEXT=…]: checks a live agent, by default the one of
+make run, as its clients would call it, and a deployed stack as its operator would.
 
 Each client's part reads the card from the path that client uses, and calls the agent with the kit's own
 client. The key goes only to the card's origin.
@@ -20,18 +20,16 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ConfigurationError, KitError
-from a2a_lambda.net.addresses import Unresolved
-from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import STOPPED, Event, TaskState, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
 from tools.callers.mcp import McpCaller
-from tools.callers.records import error_text
+from tools.callers.records import SharedTransport, error_text, make_http
 from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
-from tools.state import key_for
+from tools.state import key_for, server_port
 
 TEXT = "Hello"
 
@@ -72,8 +70,8 @@ class Report:
 class Visit:
     """A check of an agent, as one client would call it."""
 
-    def __init__(self, transport: httpx2.AsyncBaseTransport, key: str, text: str) -> None:
-        self._transport = transport
+    def __init__(self, http: httpx2.AsyncClient, key: str, text: str) -> None:
+        self._http = http
         self._key = key
         self._text = text
         self.report = Report()
@@ -108,20 +106,20 @@ class Visit:
         if url.endswith(".json"):
             return
         base, _, name = url.partition("/a2a/")
-        async with _http_client(self._transport) as http:
-            *_, tools = [record async for record in McpCaller(http, base, key=self._key, name=name).card()]
-            if tools["kind"] == "error":
-                is_absent = tools.get("status") in (404, 405)
-                self.report.add("the tools", None if is_absent else False, tools["message"])
-                return
-            for finding in tools["findings"]:
-                self.report.add(*finding)
-            *_, answer = [record async for record in McpCaller(http, base, name=name).card()]
-            status = 200 if answer["kind"] == "result" else answer.get("status")
-            verdict = status in (401, 403) if status else None
-            self.report.add(
-                "refuses a call without a key", verdict, f"status {status}" if status else answer["message"]
-            )
+        caller = McpCaller(self._http, base, key=self._key, name=name)
+        *_, tools = [record async for record in caller.card()]
+        if tools["kind"] == "error":
+            is_absent = tools.get("status") in (404, 405)
+            self.report.add("the tools", None if is_absent else False, tools["message"])
+            return
+        for finding in tools["findings"]:
+            self.report.add(*finding)
+        *_, answer = [record async for record in McpCaller(self._http, base, name=name).card()]
+        status = 200 if answer["kind"] == "result" else answer.get("status")
+        verdict = status in (401, 403) if status else None
+        self.report.add(
+            "refuses a call without a key", verdict, f"status {status}" if status else answer["message"]
+        )
 
     async def _agent(
         self,
@@ -133,10 +131,10 @@ class Visit:
         """The agent that a card describes. What the card lacks becomes a row."""
         add = self.report.add
         credentials = card_headers(self._key) if self._key else {}
-        async with self._errors_as_rows("the card"), _http_client(self._transport) as http:
-            answer = await http.get(url, headers=dict(headers or {}))
+        async with self._errors_as_rows("the card"):
+            answer = await self._http.get(url, headers=dict(headers or {}))
             if answer.status_code in (401, 403) and credentials:
-                answer = await http.get(url, headers={**credentials, **(headers or {})})
+                answer = await self._http.get(url, headers={**credentials, **(headers or {})})
             is_there = answer.status_code == 200
             reason = "" if is_there else f": {error_text(answer.content, answer.status_code)}"
             if not add("the card", is_there, f"{url}: status {answer.status_code}{reason}"):
@@ -229,17 +227,7 @@ class Visit:
             self.report.add(what, False, f"{type(error).__name__}: {error}")
 
     def _client(self, agent: discovery.DiscoveredAgent) -> Client:
-        return Client(agent.url, transport=_Shared(self._transport), agent=agent)
-
-
-class _Shared(httpx2.AsyncBaseTransport):
-    """A transport that outlives its clients."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._inner.handle_async_request(request)
+        return Client(agent.url, transport=SharedTransport(self._http), agent=agent)
 
 
 CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
@@ -254,33 +242,27 @@ async def examine(url: str, key: str, text: str, transport: httpx2.AsyncBaseTran
     """Print a table for each client; returns the number of failed checks. Raises ConfigurationError if
     the URL cannot be reached."""
     failures = 0
-    transport = transport or GuardedTransport(private=is_loopback(url))
-    await _check_reachable(url, transport)
-    for name, call in CLIENTS.items():
-        visit = Visit(transport, key, text)
-        await call(visit, url.rstrip("/"))
-        failures += visit.report.failed
-        print(f"{name}\n{visit.report.table()}\n")
-    await transport.aclose()
+    async with make_http(url, transport) as http:
+        await _check_reachable(url, http)
+        for name, call in CLIENTS.items():
+            visit = Visit(http, key, text)
+            await call(visit, url.rstrip("/"))
+            failures += visit.report.failed
+            print(f"{name}\n{visit.report.table()}\n")
     return failures
 
 
-async def _check_reachable(url: str, transport: httpx2.AsyncBaseTransport) -> None:
+async def _check_reachable(url: str, http: httpx2.AsyncClient) -> None:
     """Raises ConfigurationError if nothing answers. The checks of each client say what else is wrong."""
-    async with _http_client(transport) as http:
-        try:
-            async with http.stream("GET", url):
-                pass  # the body may be endless
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, Unresolved) as error:
-            hint = ". Start the server in another terminal: make run" if is_loopback(url) else ""
-            reason = str(error) or type(error).__name__
-            raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, KitError):
-            pass
-
-
-def _http_client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(transport=_Shared(transport), timeout=60, trust_env=False)
+    try:
+        async with http.stream("GET", url):
+            pass  # the body may be endless
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+        hint = ". Start the server in another terminal: make run" if is_loopback(url) else ""
+        reason = str(error) or type(error).__name__
+        raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL):
+        pass
 
 
 def inspect(stack: str) -> tuple[str, int]:
@@ -297,11 +279,10 @@ def inspect(stack: str) -> tuple[str, int]:
 @reports_errors
 def main() -> int:
     url, stack = os.environ.get("URL", ""), os.environ.get("STACK", "")
-    if not url and not stack:
-        print("usage: make doctor URL=https://… or STACK=… [KEY=…|TOKEN=…] [TEXT=…]", file=sys.stderr)
-        return 2
     if url:
         read_url(url)
+    elif not stack:
+        url = f"http://127.0.0.1:{server_port(os.environ)}"
     failures = 0
     if stack:
         own_url, failures = inspect(stack)

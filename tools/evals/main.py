@@ -21,6 +21,7 @@ from a2a_lambda.agent.card_file import read_card
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
+from tools.callers.records import SharedTransport, make_http
 from tools.command import AGENTS, agent_folder, agent_folders, reports_errors
 from tools.deployment.stack import url_of
 from tools.evals import report
@@ -75,9 +76,11 @@ async def run_all(
             judges = load_judges(folder, entries)
             # The URL of the server, or of an agent there, as clients have it.
             base = re.sub(r"/a2a/[^/]+$", "", url.rstrip("/"))
-            client = Client(f"{base}/a2a/{agent}", key=key, private=True) if url else None
             recorder = Recorder(folder, "live" if url else mode)
-            asker: Asker = Here(folder, recorder.configuration) if client is None else There(client)
+            asker: Asker = Here(folder, recorder.configuration)
+            if url:
+                transport = SharedTransport(make_http(url))
+                asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
             results[agent] = []
             for case in entries:
                 progress.update(bar, description=f"{agent}: {case.name}")

@@ -2,19 +2,22 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from pytest_httpserver import HTTPServer
 from starlette.testclient import TestClient
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.net.addresses import Refused, Unresolved
 from tests.conftest import BASE_URL
 from tools.deployment import doctor
+from tools.state import state_file
 
 Json = Any
 
@@ -72,7 +75,7 @@ def test_one_whose_tasks_continue_without_the_call(
                     return httpx2.Response(200, headers=headers, stream=Waiting())
             return await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
 
-    visit = doctor.Visit(Durable(), key, "hello")
+    visit = doctor.Visit(httpx2.AsyncClient(transport=Durable()), key, "hello")
     asyncio.run(visit.v0_3(BASE_URL))
     assert visit.report.failed == 0, visit.report.table()
     shown = visit.report.table()
@@ -135,20 +138,21 @@ def test_one_that_is_not_there() -> None:
 
 def test_one_whose_host_has_no_address(examine: Examine) -> None:
     def find_no_address(request: httpx2.Request) -> None:
-        raise Unresolved(f"{request.url.host}: no address found")
+        raise httpx2.ConnectError("Name or service not known")
 
-    with pytest.raises(
-        ConfigurationError, match=r"cannot be reached: agents\.example\.com: no address found$"
-    ):
+    with pytest.raises(ConfigurationError, match=r"cannot be reached: Name or service not known$"):
         examine(find_no_address)
 
 
-def test_one_that_may_not_be_called(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse(request: httpx2.Request) -> None:
-        raise Refused("is a private address")
-
-    assert examine(refuse) == 4
-    assert capsys.readouterr().out.count("is a private address") == 4
+def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a company's network has it, where no other way leads to a deployment."""
+    url = "http://agents.example.com"
+    monkeypatch.setenv("HTTP_PROXY", httpserver.url_for(""))
+    card = {"name": "x", "url": url, "protocolVersion": "0.2.5"}
+    httpserver.expect_request("/.well-known/agent-card.json").respond_with_json(card)
+    assert asyncio.run(doctor.examine(url, "", "hello")) > 0
+    assert {request.host for request, _ in httpserver.log} == {"agents.example.com"}
+    assert ("POST", "/") in {(request.method, request.path) for request, _ in httpserver.log}
 
 
 def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,3 +187,21 @@ def test_one_whose_card_names_another_host(
     assert examine(answer) == 4
     assert set(seen) == {"agents.example.com"}
     assert "another host, evil.example" in capsys.readouterr().out
+
+
+def test_the_one_of_make_run_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, str]] = []
+
+    async def examine(url: str, key: str, text: str) -> int:
+        calls.append((url, key))
+        return 0
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    monkeypatch.chdir(tmp_path)
+    for name in ("URL", "STACK", "PORT", "KEY", "TOKEN", "TOKEN_COMMAND", "LOCAL_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        state_file(port).write_text(json.dumps({"port": port, "emulator": ""}))
+        assert doctor.main() == 0
+    assert calls == [(f"http://127.0.0.1:{port}", "local-key")]
