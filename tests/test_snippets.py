@@ -63,6 +63,21 @@ def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> No
         assert asyncio.run(agent.run(after=waiting, replies={"payment": sent})).data == said
 
 
+def test_a_question_of_the_docs_fills_its_parameter(tmp_path: Path) -> None:
+    [block] = [text for text in blocks(ROOT / "docs" / "authoring.md", "python") if "fills=" in text]
+    folder = tmp_path / "rooms"
+    folder.mkdir()
+    (folder / "agent.py").write_text(block)
+    skills = "[{ id: book, name: Book, description: Books rooms. }]"
+    (folder / "card.yaml").write_text(
+        f"{{ name: Rooms, description: Books rooms., version: 0.1.0, skills: {skills} }}"
+    )
+    agent = Agent.load(folder)
+    question = asyncio.run(agent.run('{"day": "Monday", "hours": 9}'))
+    assert question.state == "input-required"
+    assert asyncio.run(agent.run("3", after=question)).text == "Booked for 3 hours on Monday."
+
+
 def test_commands_and_their_variables_exist(page: Path) -> None:
     text = text_of(page)
     shown = [
