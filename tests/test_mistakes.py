@@ -157,9 +157,9 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
     said = mistake(tmp_path, card=card)
     assert said.splitlines() == [
         "hello/card.yaml: 5 mistakes:",
-        '  line 1: name must be text, but YAML reads yes as true or false: write "yes"',
+        '  line 1: name must be a string, but YAML reads yes as true or false: write "yes"',
         "  line 2: descripton is not a field of a card; did you mean description?",
-        '  line 3: version must be text, but YAML reads 1.0 as a number: write "1.0"',
+        '  line 3: version must be a string, but YAML reads 1.0 as a number: write "1.0"',
         "  line 6: skills.0.nam is not a field of skills; did you mean name?",
         "  line 8: skills.0.colour is not a field of skills.",
     ]
@@ -172,7 +172,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("iconURL: x", "iconURL is not a field of a card; did you mean iconUrl?"),
         (
             "documentationUrl: 2026-01-01",
-            "documentationUrl must be text, but YAML reads 2026-01-01 as a date",
+            "documentationUrl must be a string, but YAML reads 2026-01-01 as a date",
         ),
         ("iconUrl:\nprovider: x", "provider must have fields, each on a line below it"),
         ("defaultInputModes: text/plain", "defaultInputModes must be a list: write [text/plain]"),
@@ -192,7 +192,7 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
             "capabilities:\n  - a: 1\n- b: 2",
             "expected <block end>, but found '-'; begin this line in the column of the `-` above it",
         ),
-        ("skills2: [What?]", "expected ',' or ']', but got '?'; put the texts of this list in quotes"),
+        ("skills2: [What?]", "expected ',' or ']', but got '?'; put the strings of this list in quotes"),
         ("iconUrl:x", "could not find expected ':'; write a colon and a space after the field's name"),
         ("iconUrl: 'It's mine'", "found '<scalar>'; put the text of this line in the other kind of quotes"),
         ('iconUrl: "mine', "found unexpected end of stream; the quote that begins here is not closed"),
@@ -209,15 +209,15 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         ("scopes: {{ a: b }}", "scopes must be a list: begin each entry with `- `"),
         (
             "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: 3 }} }}]",
-            'schedules.0.arguments.n must be text, but YAML reads 3 as a number: write "3"',
+            'schedules.0.arguments.n must be a string, but YAML reads 3 as a number: write "3"',
         ),
         (
             "schedules: [{{ id: a, cron: '* * * * *', message: m, arguments: {{ n: [a] }} }}]",
-            "n must be text, but YAML reads … as a list: write its JSON in quotes, such as '[1, 2]'",
+            "n must be a string, but YAML reads … as a list: write its JSON in quotes, such as '[1, 2]'",
         ),
         (
             "schedules: [{{ id: a, cron: '* * * * *', message: m, token: 12345 }}]",
-            "token must be text, but YAML reads … as",
+            "token must be a string, but YAML reads … as",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_an_empty_field(tmp_path: Path) -> None:
 def test_one_mistake_is_one_line(tmp_path: Path) -> None:
     card = CARD.replace("version: 0.1.0", "version: 1")
     said = mistake(tmp_path, card=card)
-    assert said == 'hello/card.yaml:4: version must be text, but YAML reads 1 as a number: write "1"'
+    assert said == 'hello/card.yaml:4: version must be a string, but YAML reads 1 as a number: write "1"'
 
 
 @pytest.mark.parametrize("card", ["", "- a\n- b", "just text"])

@@ -128,7 +128,7 @@ def kit(functions: Path, layers: Sequence[Path], python: str) -> dict[str, Conte
 
 
 def with_database(rpc: Contestant, url: str) -> Contestant:
-    """The streamed function with DynamoDB, Parameter Store, SQS and a webhook at a URL."""
+    """The streaming function with DynamoDB, Parameter Store, SQS and a webhook at a URL."""
     local = {
         "A2A_LOCAL": "1",
         "A2A_EMULATOR": url,

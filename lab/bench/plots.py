@@ -54,7 +54,7 @@ def main() -> None:
         folder / "performance-cold.svg",
         "import, as a ratio to a2a-sdk's hello world (dotted: 1.0)",
         {
-            "kit: streamed function": cold["rpc"],
+            "kit: streaming function": cold["rpc"],
             "kit: cards' function": cold["api"],
             "a2a-sdk": cold["a2a-sdk"],
             "FastAPI with Mangum": cold["fastapi"],

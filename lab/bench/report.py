@@ -20,7 +20,7 @@ PICTURES = Path("docs/pictures")
 COMMAND = "make bench WRITE=1"
 
 NAMES = {
-    "rpc": "kit: the streamed function",
+    "rpc": "kit: the streaming function",
     "api": "kit: the cards' function",
     "worker": "kit: the worker",
     "notifier": "kit: the notifier",
@@ -52,7 +52,7 @@ def tables(figures: Json) -> str:
             _background(figures),
             "**Streams.** CPU time of one event in a stream of 10,000.",
             _events(figures),
-            "**Calls** that the streamed function makes to DynamoDB.",
+            "**Calls** that the streaming function makes to DynamoDB.",
             _calls(figures),
             "**Growth.** CPU time in milliseconds, with the table in memory.",
             _growth(figures),
@@ -90,7 +90,7 @@ def _cold(figures: Json) -> str:
     ratio = _ratio(figures["cold"][f"rpc{FIRST}"], figures["cold"]["database"])
     return (
         table(["", "import", "to the first answer", "memory", "modules"], rows)
-        + "\n\nUp to its first answered send, with keys and three writes, the streamed function takes"
+        + "\n\nUp to its first answered send, with keys and three writes, the streaming function takes"
         f" {ratio} times as long as its import."
     )
 

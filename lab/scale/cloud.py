@@ -25,7 +25,7 @@ from tools.costs.units import TableCall
 Steps = Generator[simpy.Event, Any, Any]
 
 COLD_SECONDS = 1.2
-"""A cold start of the streamed function at 1,024 MB, about: Lambda's own part, and the import."""
+"""A cold start of the streaming function at 1,024 MB, about: Lambda's own part, and the import."""
 
 REFUSAL_SECONDS = 0.01
 """What the function takes until it knows that an owner is over a limit, about."""

@@ -259,7 +259,7 @@ def test_a_command_may_have_a_parameter_called_name(tmp_path: Path) -> None:
     "output", ["Ask(5)", "Ask('City?', known={'a': 1})", "Progress(5)", "Reject(None)", "Authorize(5)"]
 )
 def test_texts_of_outputs_are_texts(tmp_path: Path, output: str) -> None:
-    with pytest.raises(TypeError, match="must be text, not"):
+    with pytest.raises(TypeError, match="must be a string, not"):
         run(tmp_path, f"@skill\ndef hello(turn): return {output}")
 
 

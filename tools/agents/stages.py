@@ -37,7 +37,7 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
                 if not isinstance(stages[name].get(key, ""), str):
                     value = stages[name][key]
                     raise ConfigurationError(
-                        f'{SAMCONFIG}: {key} of {name} must be text: write {key} = "{value}"'
+                        f'{SAMCONFIG}: {key} of {name} must be a string: write {key} = "{value}"'
                     )
     return stages
 

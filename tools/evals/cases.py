@@ -143,7 +143,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
         elif detail["type"] == "string_type" and "arguments" in loc:
             value = detail["input"]
             value = str(value) if isinstance(value, date) else json.dumps(value, default=str)
-            text = f": must be text: write {json.dumps(value)}"
+            text = f": must be a string: write {json.dumps(value)}"
         mistakes.append(f"{place}{text}")
     return mistakes
 
@@ -151,7 +151,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
 EVALS_MISTAKES = {
     **WORDS,
     "string_pattern_mismatch": "must be letters, digits, - and _",
-    "string_type": "must be text: put it in quotes",
+    "string_type": "must be a string: put it in quotes",
     "list_type": "must be a text, or a list",
     "too_short": "is empty: write at least one",
 }

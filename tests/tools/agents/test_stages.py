@@ -82,7 +82,7 @@ def test_a_name_that_comes_twice_counts_once() -> None:
             TWO.replace("[\"LogDays='7'\"]", "[1]").encode(),
             "parameter_overrides of a-all: write a list of strings",
         ),
-        (TWO.replace('"eu-west-1"', "5").encode(), 'region of all must be text: write region = "5"'),
+        (TWO.replace('"eu-west-1"', "5").encode(), 'region of all must be a string: write region = "5"'),
         (TWO.replace("LogDays='7'", "LogDays='7").encode(), "parameter_overrides of a-all: No closing"),
     ],
 )

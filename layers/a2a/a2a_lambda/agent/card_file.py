@@ -64,7 +64,7 @@ AT_PROBLEM = {
 AT_CONTEXT = {
     "could not find expected ':'": "write a colon and a space after the field's name",
     "found unexpected end of stream": "the quote that begins here is not closed",
-    "expected ',' or ']'": "put the texts of this list in quotes, and close it with ]",
+    "expected ',' or ']'": "put the strings of this list in quotes, and close it with ]",
 }
 """The same of a mistake that began on an earlier line."""
 
@@ -248,7 +248,7 @@ def _mistake_of_value(detail: ErrorDetails, node: Any, name: str) -> str:
             value = node.value if is_scalar and not is_secret else "…"
             as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
             advice = f'"{value}"' if is_scalar else as_json
-            problem = f"must be text, but YAML reads {value} as {kind}: write {advice}"
+            problem = f"must be a string, but YAML reads {value} as {kind}: write {advice}"
             return f"{name} {problem if node.value else 'is empty'}"
         case "string_pattern_mismatch" if loc[-1] == "token":
             return f"{name} cannot be sent in a header: write it in printable ASCII"

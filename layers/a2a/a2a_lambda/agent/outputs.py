@@ -286,7 +286,7 @@ class Batch:
 def _check_text(noun: str, value: object, advice: str = "write str(…) around it") -> None:
     if not isinstance(value, str):
         kind = "None" if value is None else type(value).__name__
-        raise TypeError(f"{noun} must be text, not {kind}" + (f": {advice}" if value is not None else ""))
+        raise TypeError(f"{noun} must be a string, not {kind}" + (f": {advice}" if value is not None else ""))
 
 
 def _param_texts(name: str, value: Any) -> tuple[str, str | None]:
@@ -298,5 +298,7 @@ def _param_texts(name: str, value: Any) -> tuple[str, str | None]:
         texts = []
     if not 1 <= len(texts) <= 2 or any(each is None for each in values):
         # Without the value, which may be what a user has written.
-        raise TypeError(f"{name} of a command must be text, or a pair of texts, not {type(value).__name__}")
+        raise TypeError(
+            f"{name} of a command must be a string, or a pair of strings, not {type(value).__name__}"
+        )
     return texts[0], texts[1] if len(texts) > 1 else None

@@ -73,7 +73,7 @@ def skill(target: Any = None, /, *, default: bool = False, **others: Any) -> Any
     if callable(target):
         return mark(target)
     if not (target is None or isinstance(target, str)):
-        raise ConfigurationError(f'the id of a skill must be text, not {target!r}: write @skill("my-skill")')
+        raise ConfigurationError(f'a skill\'s id must be a string, not {target!r}: write @skill("my-skill")')
     return lambda function: mark(function, target)
 
 
