@@ -17,6 +17,7 @@ NAMES = (
         "design",
     ),
     *(
+        "erasing",
         "faq",
         "files",
         "forking",

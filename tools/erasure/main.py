@@ -7,7 +7,7 @@ make erase OWNER=alice TASK=… STACK=…                  one task
 … without STACK                                        the same in the running development server
 
 It reads the whole table, except for a task. If it is interrupted, the same command continues within a day
-where it stopped. It asks before it begins, unless YES=1. docs/operations.md says what backups still have.
+where it stopped. It asks before it begins, unless YES=1. docs/erasing.md says what backups still have.
 """
 
 import hashlib
