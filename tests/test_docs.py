@@ -14,8 +14,8 @@ from tools.docs import translations
 
 def headings(page: Path) -> set[str]:
     """Anchors of a page, as GitHub makes them."""
-    found = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    matches = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in matches}
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_the_errors_in_the_questions_are_those_of_the_code() -> None:
         path.read_text("utf-8") for top in ("tools", "layers") for path in (ROOT / top).rglob("*.py")
     )
     code = re.sub(r'"\n\s+f?"', "", code)
-    shown = re.findall(r"(?m)^\| (?:\d+, )?`([^`]+)`", (ROOT / "docs" / "faq.md").read_text("utf-8"))
-    assert len(shown) > 5
-    for text in shown:
+    matches = re.findall(r"(?m)^\| (?:\d+, )?`([^`]+)`", (ROOT / "docs" / "faq.md").read_text("utf-8"))
+    assert len(matches) > 5
+    for text in matches:
         for piece in re.split(r"…|'[^']*'|\d+", text):
             assert piece.strip(" :") in code, text
 

@@ -18,10 +18,11 @@ def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
     """What is said of an agent, with the folder's path taken off."""
     with pytest.raises(ConfigurationError) as raised:
         Agent.load(write(folder, code, card))
-    said = str(raised.value)
-    assert "Traceback" not in said
-    assert "a2a_lambda/" not in said.replace("layers/a2a/a2a_lambda/__init__.py", ""), "no frame of the kit's"
-    return said.replace(f"{folder.resolve()}/", "")
+    reason = str(raised.value)
+    assert "Traceback" not in reason
+    without_package = reason.replace("layers/a2a/a2a_lambda/__init__.py", "")
+    assert "a2a_lambda/" not in without_package, "no frame of the kit's"
+    return reason.replace(f"{folder.resolve()}/", "")
 
 
 def test_a_folder_that_agents_share_is_imported_with_two_dots(tmp_path: Path) -> None:
@@ -154,8 +155,8 @@ def test_every_mistake_of_a_card_at_once(tmp_path: Path) -> None:
         "name: yes\ndescripton: For a test.\nversion: 1.0\nskills:\n"
         "  - id: hello\n    nam: Hello\n    description: Says hello.\n    colour: red\n"
     )
-    said = mistake(tmp_path, card=card)
-    assert said.splitlines() == [
+    problem = mistake(tmp_path, card=card)
+    assert problem.splitlines() == [
         "hello/card.yaml: 5 mistakes:",
         '  line 1: name must be a string, but YAML reads yes as true or false: write "yes"',
         "  line 2: descripton is not a field of a card; did you mean description?",
@@ -226,9 +227,9 @@ def test_odd_lines_of_a_card(tmp_path: Path, line: str, said: str) -> None:
 
 
 def test_a_card_that_is_no_yaml(tmp_path: Path) -> None:
-    said = mistake(tmp_path, card=CARD + "extended:\n\tdescription: x\n")
-    assert said.startswith("hello/card.yaml:8: not valid YAML: found character '\\t'")
-    assert said.endswith("YAML indents with spaces")
+    problem = mistake(tmp_path, card=CARD + "extended:\n\tdescription: x\n")
+    assert problem.startswith("hello/card.yaml:8: not valid YAML: found character '\\t'")
+    assert problem.endswith("YAML indents with spaces")
 
 
 def test_an_empty_field(tmp_path: Path) -> None:
@@ -237,8 +238,8 @@ def test_an_empty_field(tmp_path: Path) -> None:
 
 def test_one_mistake_is_one_line(tmp_path: Path) -> None:
     card = CARD.replace("version: 0.1.0", "version: 1")
-    said = mistake(tmp_path, card=card)
-    assert said == 'hello/card.yaml:4: version must be a string, but YAML reads 1 as a number: write "1"'
+    problem = mistake(tmp_path, card=card)
+    assert problem == 'hello/card.yaml:4: version must be a string, but YAML reads 1 as a number: write "1"'
 
 
 @pytest.mark.parametrize("card", ["", "- a\n- b", "just text"])
@@ -267,9 +268,9 @@ def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
     with pytest.raises(AgentMistake) as raised:
         asyncio.run(agent.run())
-    said = str(raised.value)
+    reason = str(raised.value)
     of_outputs = a2a_lambda.Ask.__module__
     names = [name for name in a2a_lambda.__all__ if getattr(a2a_lambda, name).__module__ == of_outputs]
     assert len(names) == 8
     for name in names:
-        assert re.search(rf"\b{name}\b", said), name
+        assert re.search(rf"\b{name}\b", reason), name

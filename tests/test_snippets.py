@@ -24,8 +24,8 @@ SKILL = ROOT / ".agents" / "skills" / "a2a-agent" / "SKILL.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    found = re.findall(rf"(?m)^( *)```{language}\n(.*?)^ *```$", text_of(page), re.DOTALL)
-    return [re.sub(rf"(?m)^{indent}", "", text) for indent, text in found]
+    matches = re.findall(rf"(?m)^( *)```{language}\n(.*?)^ *```$", text_of(page), re.DOTALL)
+    return [re.sub(rf"(?m)^{indent}", "", text) for indent, text in matches]
 
 
 @pytest.fixture(
@@ -85,11 +85,11 @@ def test_commands_and_their_variables_exist(page: Path) -> None:
         *(line for block in blocks(page, "sh") for line in re.split(r"\n| && ", block)),
     ]
     for line in shown:
-        if found := re.match(r"(?:[A-Z_]+=\S+ )*(?:make|uv run a2a) (?:--\S+ )*([a-z][\w-]*)(.*)", line):
-            assert found[1] in COMMANDS, (page.name, line)
-            rest = re.sub(r'"[^"]*"|#.*', "", found[2])
+        if match := re.match(r"(?:[A-Z_]+=\S+ )*(?:make|uv run a2a) (?:--\S+ )*([a-z][\w-]*)(.*)", line):
+            assert match[1] in COMMANDS, (page.name, line)
+            rest = re.sub(r'"[^"]*"|#.*', "", match[2])
             for variable in re.findall(r"\b([A-Z]+)=", rest):
-                assert variable in COMMANDS[found[1]].variables, (page.name, line)
+                assert variable in COMMANDS[match[1]].variables, (page.name, line)
 
 
 def test_commands_can_be_pasted_into_zsh(page: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_test_in_authoring_passes(tmp_path: Path) -> None:
     path = folder / "functions" / "agents" / "assistant" / "tests" / "test_coach.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text(block)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", str(path)],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT / "layers" / "a2a")},
@@ -136,5 +136,5 @@ def test_the_test_in_authoring_passes(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout

@@ -318,7 +318,7 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             "print(*{name.partition('.')[0] for name in sys.modules})"
         )
         environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "A2A_AGENTS": str(AGENTS)}
-        found = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
             env=environment,
@@ -326,7 +326,7 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             text=True,
             check=True,
         )
-        loaded = set(found.stdout.split())
+        loaded = set(result.stdout.split())
         assert not loaded & {"fastapi", "boto3", "httpx2", "rfc8785", "opentelemetry", "uvicorn", "moto"}, (
             function
         )
@@ -341,7 +341,7 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
     (tmp_path / MANIFEST).write_bytes(encode_manifest(check_all(AGENTS)))
     variables = dict.fromkeys(("A2A_QUEUE", "A2A_NOTICES", "A2A_DEAD_LETTERS"), "https://queue")
     code = f"import runpy, sys; runpy.run_path('functions/{function}.py'); print(*sys.modules)"
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, **variables, "A2A_TABLE": "t", "A2A_AGENTS": str(tmp_path / "agents")},
@@ -349,8 +349,8 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
         text=True,
         check=False,
     )
-    assert found.returncode == 0, found.stderr
-    loaded = set(found.stdout.split())
+    assert result.returncode == 0, result.stderr
+    loaded = set(result.stdout.split())
     assert "yaml" not in loaded
     assert ("agents" in loaded) is (function == "rpc")
 
@@ -358,5 +358,5 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
 def test_the_runtime_starts_without_the_kit() -> None:
     """An import error in the kit is reported by AWS's runtime client, which must run by then."""
     code = "import sys, a2a_lambda.lambda_.runtime; print(*{name.partition('.')[0] for name in sys.modules})"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(found.stdout.split()) & {"botocore", "fastapi", "aws_lambda_powertools"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(result.stdout.split()) & {"botocore", "fastapi", "aws_lambda_powertools"}

@@ -227,9 +227,9 @@ def test_a_webhook_gets_the_trace_of_the_turn(settings: Settings, spans: Spans) 
     webhook, courier = Webhook(), Courier(kit)
     try:
         rest.client.headers["traceparent"] = TRACEPARENT
-        asked = rest.send("question")
-        rest.call("POST", f"tasks/{asked['id']}/pushNotificationConfigs", {"url": webhook.url + "/s3cret"})
-        rest.send("question", taskId=asked["id"])
+        question = rest.send("question")
+        rest.call("POST", f"tasks/{question['id']}/pushNotificationConfigs", {"url": webhook.url + "/s3cret"})
+        rest.send("question", taskId=question["id"])
         courier.relay()
         courier.deliver()
     finally:

@@ -205,9 +205,9 @@ def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
     # A thread that still runs for an earlier test would join the idle ones.
     wait_until(lambda: not agent_threads._busy)
     monkeypatch.setattr(agent_threads, "_idle_threads", deque())
-    made = Agent.load(write(tmp_path, LOOP))
+    agent = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):
-        assert asyncio.run(made.run("hi")).text == "skill hello, threads: 1"
+        assert asyncio.run(agent.run("hi")).text == "skill hello, threads: 1"
         wait_until(lambda: agent_threads._idle_threads)
 
 

@@ -203,9 +203,9 @@ def test_a_skill_gets_the_message_that_called_it_when_the_kit_has_asked(
         asked = await agent.run(
             "Hello", skill="translate", slots=note, files=[File("a.txt", b"1"), File("b.txt", b"2")]
         )
-        refused = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=asked)
-        assert "“French” cannot be used" in refused.text
-        return await agent.run("de", skill=skill, slots=note if names_skill else {}, after=refused)
+        refusal = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=asked)
+        assert "“French” cannot be used" in refusal.text
+        return await agent.run("de", skill=skill, slots=note if names_skill else {}, after=refusal)
 
     [answer] = asyncio.run(talk()).data
     assert answer["text"] == "Hello"

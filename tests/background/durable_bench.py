@@ -47,7 +47,7 @@ RUNS: list[object] = []
 def durable_settings() -> Iterator[Settings]:
     """With an emulator in which a pause takes a fifth of a second at most."""
     with emulator.running(longest_pause="0.2") as url:
-        made = Settings(
+        settings = Settings(
             table="durable",
             agents=AGENTS,
             base_url="https://agents.example.com",
@@ -56,8 +56,8 @@ def durable_settings() -> Iterator[Settings]:
             local=True,
             emulator=url,
         )
-        template.create_table(clients.dynamodb(made), made.table, table_properties())
-        yield made
+        template.create_table(clients.dynamodb(settings), settings.table, table_properties())
+        yield settings
         # One that finds no emulator at its end would log that for a minute, during other modules' tests.
         wait_until(lambda: not RUNS)
 
@@ -120,12 +120,12 @@ class DurableBench:
         names_tasks: bool = True,
         **fields: Any,
     ) -> Task:
-        said = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        message = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
         if "taskId" not in fields and "contextId" not in fields:
-            said["metadata"] = intent(skill)
-        said.update(fields)  # type: ignore[typeddict-item]
+            message["metadata"] = intent(skill)
+        message.update(fields)  # type: ignore[typeddict-item]
         request = SendMessageRequest(
-            message=said, configuration=SendMessageConfiguration(returnImmediately=True)
+            message=message, configuration=SendMessageConfiguration(returnImmediately=True)
         )
         body = (identity or str(uuid.uuid4())).encode()
         same = RequestIdentity.of(self.scope, "send", body)

@@ -62,27 +62,27 @@ def output(task: Task) -> Any:
 
 
 def test_the_skill_gets_the_message_that_called_it(bench: WorkerBench) -> None:
-    asked = send(bench, parts=PARTS)
-    assert "Please tell me: language." in text_of(asked["status"]["message"]["parts"])
-    refused = send(bench, taskId=asked["id"], parts=[Part(text="French")])
-    assert "“French” cannot be used" in text_of(refused["status"]["message"]["parts"])
-    assert output(send(bench, taskId=asked["id"], parts=[Part(text="de")])) == CALLED
+    question = send(bench, parts=PARTS)
+    assert "Please tell me: language." in text_of(question["status"]["message"]["parts"])
+    refusal = send(bench, taskId=question["id"], parts=[Part(text="French")])
+    assert "“French” cannot be used" in text_of(refusal["status"]["message"]["parts"])
+    assert output(send(bench, taskId=question["id"], parts=[Part(text="de")])) == CALLED
 
 
 def test_a_run_that_dies_with_the_answer_loses_nothing(bench: WorkerBench) -> None:
-    asked = send(bench, parts=PARTS)
-    call, request = bench.sent("hello", "the answer", taskId=asked["id"], parts=[Part(text="de")])
+    question = send(bench, parts=PARTS)
+    call, request = bench.sent("hello", "the answer", taskId=question["id"], parts=[Part(text="de")])
     asyncio.run(bench.messages.start(call, request))
     if bench.queue.waiting:
         bench.queue.waiting.clear()
-        bench.died(asked["id"])
+        bench.died(question["id"])
         bench.clock.now += 120
         asyncio.run(bench.sweep.run())
     else:  # the run that has claimed the turn never works, and the client repeats its answer
         bench.clock.now += 31
         asyncio.run(bench.messages.send(call, request))
     bench.work()
-    assert output(bench.get(asked["id"])) == CALLED
+    assert output(bench.get(question["id"])) == CALLED
 
 
 def test_a_call_that_no_head_can_hold_fails_in_words(bench: WorkerBench) -> None:

@@ -56,8 +56,8 @@ def test_a_question_is_the_same_message_after_another_systems_call(bench: Durabl
     again = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     assert again["status"]["message"] == asking["status"]["message"]
     bench.send("yes", taskId=task["id"])
-    ended = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert [text_of(message) for message in ended["history"]] == ["a book", "Gift wrap?", "yes"]
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert [text_of(message) for message in result["history"]] == ["a book", "Gift wrap?", "yes"]
 
 
 def test_a_branch_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:

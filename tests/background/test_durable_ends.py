@@ -43,14 +43,14 @@ from tools.erasure.erasure import Erasure, Selection
 
 def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) -> None:
     task = bench.send("Oslo")
-    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     execution = bench.head(task["id"]).execution
     assert execution is not None
     canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
     assert not bench.executions.is_running(execution.arn)
     with pytest.raises(UnsupportedOperation):
-        bench.send("yes", taskId=asked["id"])
+        bench.send("yes", taskId=question["id"])
     assert bench.calls == {"plan": 1}
 
 

@@ -34,10 +34,10 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
     # A durable execution would fail for good, and its task would work for ever.
     long = bench.send('{"how": "long"}', "fail")
     assert texts(bench.wait_for(long["id"], TaskState.COMPLETED)) == {"": f"caught OSError {ERROR_BYTES + 1}"}
-    refused = bench.send('{"how": "refuse"}', "fail")
-    done = bench.wait_for(refused["id"], TaskState.FAILED)
-    assert text_of(done["status"]["message"]) == "The client may read this."
-    events = [event for _, event in bench.store.get_events(bench.head(refused["id"]))]
+    refusal = bench.send('{"how": "refuse"}', "fail")
+    result = bench.wait_for(refusal["id"], TaskState.FAILED)
+    assert text_of(result["status"]["message"]) == "The client may read this."
+    events = [event for _, event in bench.store.get_events(bench.head(refusal["id"]))]
     assert operations(events) == ["step boom started", "step boom failed"]
 
 
@@ -69,8 +69,8 @@ def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:
     second = bench.send(contextId=first["contextId"], metadata=intent("learn"))
     bench.wait_for(second["id"], TaskState.COMPLETED)
     bench.send("go on", taskId=first["id"])
-    done = bench.wait_for(first["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "None None"}
+    result = bench.wait_for(first["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "None None"}
     memory = bench.store.get_context(bench.scope, first["contextId"]).memory
     assert memory == {"learned": "much", "remembered": 1}
 
@@ -115,15 +115,15 @@ def test_a_step_that_takes_longer_than_its_function_fails(
         event_sources.LambdaContext, "get_remaining_time_in_millis", lambda _: int(seconds * 1000)
     )
     task = bench.send(skill="slow")
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "TimeoutError"}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "TimeoutError"}
     assert bench.calls["slow"] == 2
 
 
 def test_a_step_that_cancels_itself_fails(bench: DurableBench) -> None:
     task = bench.send(skill="self-cancel")
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "InterruptedError"}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "InterruptedError"}
     assert bench.calls["self-cancel"] == 1
 
 
@@ -159,9 +159,9 @@ def test_a_question_stays_open_and_is_one_question_while_another_branch_continue
         answer = pool.submit(bench.send, "yes", contextId=task["contextId"])
         gate.set()
         assert answer.result()["id"] == task["id"]
-    ended = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(ended) == {"": "yes"}
-    assert [text_of(message) for message in ended["history"]] == ["hi", "Shall I?", "yes"]
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "yes"}
+    assert [text_of(message) for message in result["history"]] == ["hi", "Shall I?", "yes"]
 
 
 def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> None:
@@ -173,8 +173,8 @@ def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> 
 def test_files_are_written_once_however_often_a_turn_is_replayed(bench: DurableBench) -> None:
     sent = Part(raw=base64.b64encode(b"3" * 300_000).decode(), filename="third.bin")
     task = bench.send(skill="album", parts=[Part(text="hi"), sent])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    [artifact] = done["artifacts"]
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    [artifact] = result["artifacts"]
     first, second, text = artifact["parts"]
     assert (first["filename"], second["filename"]) == ("first.bin", "second.bin")
     assert text == {"text": "[300000]"}

@@ -30,18 +30,18 @@ MAX_WRITES = 40
 def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     task = bench.send("Oslo")
     assert task["status"]["state"] == TaskState.SUBMITTED
-    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
-    assert asked["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
-    assert texts(asked) == {"": "A plan for Oslo. 3 nights. "}
+    question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert question["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
+    assert texts(question) == {"": "A plan for Oslo. 3 nights. "}
     assert bench.store.get_context(bench.scope, task["contextId"]).waiting == task["id"]
     answered = bench.send("yes", taskId=task["id"])
     assert answered["id"] == task["id"]
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {
         "": "A plan for Oslo. 3 nights. Booked.",
         "report": "hotel in Oslo, train in Oslo, table in Oslo",
     }
-    assert [text_of(each) for each in done["history"]] == ["Oslo", "Shall I book it?", "yes"]
+    assert [text_of(each) for each in result["history"]] == ["Oslo", "Shall I book it?", "yes"]
     assert bench.calls == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
     context = bench.store.get_context(bench.scope, task["contextId"])
     assert context.memory == {"city": "Oslo"}
@@ -64,9 +64,9 @@ def test_nothing_is_sent_twice(bench: DurableBench) -> None:
 def test_a_client_that_disconnects_twice_misses_nothing(bench: DurableBench) -> None:
     task = bench.send("Oslo")
     first = bench.follow(task["id"], stop_after=2)
-    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     second = bench.follow(task["id"], after=bench.numbers[-1])
-    assert second[-1]["statusUpdate"]["status"] == asked["status"]
+    assert second[-1]["statusUpdate"]["status"] == question["status"]
     last = bench.numbers[-1]
     bench.send("yes", taskId=task["id"])
     third = bench.follow(task["id"], after=last)
@@ -92,8 +92,8 @@ def test_a_replay_contains_the_question(bench: DurableBench) -> None:
 
 
 def test_a_plain_skill_of_the_agent_answers_in_its_request(bench: DurableBench) -> None:
-    done = bench.send("hi", "now")
-    assert (done["status"]["state"], texts(done)) == (TaskState.COMPLETED, {"": "at once: hi"})
+    result = bench.send("hi", "now")
+    assert (result["status"]["state"], texts(result)) == (TaskState.COMPLETED, {"": "at once: hi"})
     assert not bench.runs
 
 
@@ -108,10 +108,10 @@ def test_a_plain_skill_in_a_durable_run_is_as_everywhere(bench: DurableBench) ->
 
 def test_a_plain_question_of_the_agent_is_answered_in_its_request(bench: DurableBench) -> None:
     """The skill that asked is known, and is not durable; the agent's default skill is."""
-    asked = bench.send(skill="name")
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
-    done = bench.send("Ann", contextId=asked["contextId"])
-    assert (done["id"], texts(done)) == (asked["id"], {"": "Hello, Ann"})
+    question = bench.send(skill="name")
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
+    result = bench.send("Ann", contextId=question["contextId"])
+    assert (result["id"], texts(result)) == (question["id"], {"": "Hello, Ann"})
     assert not bench.runs
 
 
@@ -190,7 +190,9 @@ def test_a_question_is_asked_once_even_if_the_run_that_asked_it_died(durable_set
     event_sources.serve_runs(run_and_die_once, durable_settings.emulator)
     task = bench.send(skill="ask")
     bench.wait_for_runs(2)
-    asked = bench.wait(task["id"], lambda head: head.is_suspended and head.state == TaskState.INPUT_REQUIRED)
-    assert text_of(asked["status"]["message"]) == "Which city?"
-    assert [text_of(message) for message in asked["history"]] == [""]
-    assert texts(asked) == {"": "Well. "}
+    question = bench.wait(
+        task["id"], lambda head: head.is_suspended and head.state == TaskState.INPUT_REQUIRED
+    )
+    assert text_of(question["status"]["message"]) == "Which city?"
+    assert [text_of(message) for message in question["history"]] == [""]
+    assert texts(question) == {"": "Well. "}

@@ -37,14 +37,14 @@ def test_it_answers_at_once_and_runs_later(bench: WorkerBench) -> None:
     assert len(task["history"]) == 1
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED
     assert bench.work() == 1
-    done = bench.get(task["id"])
-    assert done["status"]["state"] == TaskState.COMPLETED
-    assert done["artifacts"][0]["parts"][0]["data"] == {
+    result = bench.get(task["id"])
+    assert result["status"]["state"] == TaskState.COMPLETED
+    assert result["artifacts"][0]["parts"][0]["data"] == {
         "modes": ["text/plain"],
         "extensions": ["urn:x"],
         "metadata": {"around": 9007199254740993},
     }
-    assert "asked" not in json.dumps(done)
+    assert "asked" not in json.dumps(result)
 
 
 def test_a_retry_queues_nothing_more(bench: WorkerBench) -> None:
@@ -98,9 +98,9 @@ def test_a_dead_workers_turn_is_taken_over(bench: WorkerBench) -> None:
     assert half["status"]["state"] == TaskState.WORKING
     assert half["artifacts"][0]["parts"] == [{"text": "half an ans"}]
     bench.work()
-    done = bench.get(task["id"])
-    assert done["status"]["state"] == TaskState.COMPLETED
-    assert [artifact["parts"] for artifact in done["artifacts"]] == [[{"text": "hi"}]]
+    result = bench.get(task["id"])
+    assert result["status"]["state"] == TaskState.COMPLETED
+    assert [artifact["parts"] for artifact in result["artifacts"]] == [[{"text": "hi"}]]
     head = bench.head(task["id"])
     numbers = [sequence for sequence, _ in bench.store.get_events(head)]
     assert numbers == sorted(set(numbers))
@@ -125,11 +125,11 @@ def test_a_dead_workers_late_entry_does_not_show(bench: WorkerBench) -> None:
     bench.died(task["id"], said="old ")
     zombie = bench.head(task["id"])
     bench.work()
-    done = bench.get(task["id"])
+    result = bench.get(task["id"])
     last = bench.head(task["id"]).sequence
     with pytest.raises(StoreError):
-        bench.store.append(zombie, [{"message": done["history"][0]}], after=last - 2)
-    assert bench.get(task["id"]) == done
+        bench.store.append(zombie, [{"message": result["history"][0]}], after=last - 2)
+    assert bench.get(task["id"]) == result
 
 
 def test_a_dead_workers_turn_is_no_ones_while_it_waits(bench: WorkerBench) -> None:
@@ -156,8 +156,8 @@ def test_a_second_attempt_does_not_remember_the_first(
     assert turns == 4
     bench.clock.now += 91
     asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
-    done = bench.get(task["id"])
-    assert done["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
+    result = bench.get(task["id"])
+    assert result["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
     assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
 
 
@@ -181,19 +181,19 @@ def test_the_third_death_ends_it(bench: WorkerBench) -> None:
     for _ in range(TURN_ATTEMPTS):
         bench.died(task["id"])
     bench.work()
-    ended = bench.get(task["id"])
-    assert ended["status"]["state"] == TaskState.FAILED
-    assert "could not be run" in ended["status"]["message"]["parts"][0]["text"]
+    result = bench.get(task["id"])
+    assert result["status"]["state"] == TaskState.FAILED
+    assert "could not be run" in result["status"]["message"]["parts"][0]["text"]
 
 
 def test_an_old_message_is_none_of_a_later_turns(bench: WorkerBench) -> None:
-    asked = bench.send("question")
-    old = bench.ticket(asked["id"])
+    question = bench.send("question")
+    old = bench.ticket(question["id"])
     bench.work()
-    answered = bench.send("question", taskId=asked["id"])
+    answered = bench.send("question", taskId=question["id"])
     asyncio.run(bench.worker.fail_turn(old))
     asyncio.run(bench.worker.run_turn(old, None))
-    assert bench.get(asked["id"])["status"]["state"] == TaskState.SUBMITTED
+    assert bench.get(question["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.work()
     assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
 
@@ -207,15 +207,15 @@ def test_a_queued_task_can_be_canceled(bench: WorkerBench) -> None:
 
 
 def test_a_question_continues_in_the_background(bench: WorkerBench) -> None:
-    asked = bench.send("add", slots={"a": "1"})
+    question = bench.send("add", slots={"a": "1"})
     bench.work()
-    assert bench.get(asked["id"])["status"]["state"] == TaskState.INPUT_REQUIRED
-    call, request = bench.sent("echo", taskId=asked["id"])
+    assert bench.get(question["id"])["status"]["state"] == TaskState.INPUT_REQUIRED
+    call, request = bench.sent("echo", taskId=question["id"])
     del request["message"]["metadata"]
     request["message"]["parts"] = [Part(text="2")]
     asyncio.run(bench.messages.send(call, request))
     bench.work()
-    task = bench.get(asked["id"])
+    task = bench.get(question["id"])
     assert task["artifacts"][0]["parts"] == [{"data": 3}]
 
 
@@ -236,21 +236,21 @@ def test_a_turn_whose_message_is_not_in_the_log_fails(bench: WorkerBench) -> Non
 
 
 def test_a_message_waits_for_the_worker_a_moment(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = bench.send("question")
+    question = bench.send("question")
     monkeypatch.setattr("a2a_lambda.operations.intake.TURN_WAIT_SECONDS", 0.5)
     with pytest.raises(UnsupportedOperation):
-        bench.send("question", taskId=asked["id"])
+        bench.send("question", taskId=question["id"])
     monkeypatch.setattr("a2a_lambda.operations.intake.TURN_WAIT_SECONDS", 10.0)
 
     async def both() -> None:
-        call, request = bench.sent("question", taskId=asked["id"])
+        call, request = bench.sent("question", taskId=question["id"])
         answering = asyncio.create_task(bench.messages.send(call, request))
         await asyncio.sleep(0)
-        await bench.worker.run_turn(bench.ticket(asked["id"]), None)
+        await bench.worker.run_turn(bench.ticket(question["id"]), None)
         await answering
 
     asyncio.run(both())
-    assert bench.ticket(asked["id"]) in bench.queue.waiting
+    assert bench.ticket(question["id"]) in bench.queue.waiting
 
 
 def test_a_send_without_a_slot_gets_the_task_that_is_queued(

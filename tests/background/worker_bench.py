@@ -43,11 +43,11 @@ class WorkerBench:
         self.sweep = Sweep(self.store, dispatcher)
 
     def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
-        said = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-        said["metadata"] = intent(skill, **fields.pop("slots", {}))
-        said.update(fields)  # type: ignore[typeddict-item]
+        message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
+        message["metadata"] = intent(skill, **fields.pop("slots", {}))
+        message.update(fields)  # type: ignore[typeddict-item]
         request = SendMessageRequest(
-            message=said,
+            message=message,
             configuration=SendMessageConfiguration(
                 returnImmediately=True, acceptedOutputModes=["text/plain"]
             ),

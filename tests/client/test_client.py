@@ -42,16 +42,16 @@ def talk(kit: Kit, key: str, version: str) -> Talk:
 
 def test_send_get_and_cancel(talk: Talk) -> None:
     async def go(agent: Client) -> None:
-        done: Any = await agent.send("hi", metadata=intent("everything"))
-        assert done["status"]["state"] == TaskState.COMPLETED
-        assert done["artifacts"][0]["parts"][1] == {"data": {"number": 9007199254740993}}
-        again = await agent.get(done["id"], history_length=1)
-        assert again["artifacts"] == done["artifacts"]
+        result: Any = await agent.send("hi", metadata=intent("everything"))
+        assert result["status"]["state"] == TaskState.COMPLETED
+        assert result["artifacts"][0]["parts"][1] == {"data": {"number": 9007199254740993}}
+        again = await agent.get(result["id"], history_length=1)
+        assert again["artifacts"] == result["artifacts"]
         assert len(again["history"]) == 1
-        asked: Any = await agent.send("hi", metadata=intent("question"))
-        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        question: Any = await agent.send("hi", metadata=intent("question"))
+        assert question["status"]["state"] == TaskState.INPUT_REQUIRED
         thanked: Any = await agent.send(
-            "yes", taskId=asked["id"], contextId=asked["contextId"], metadata=intent("question")
+            "yes", taskId=question["id"], contextId=question["contextId"], metadata=intent("question")
         )
         assert thanked["status"]["state"] == TaskState.COMPLETED
         waiting: Any = await agent.send("hi", metadata=intent("question"))
@@ -108,10 +108,10 @@ def test_a_misspelled_field_of_a_message_is_refused() -> None:
 def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
     async def go(agent: Client) -> None:
         skill = intent("question")
-        asked: Any = await agent.send("hi", metadata=skill)
-        await agent.cancel(asked["id"])
+        question: Any = await agent.send("hi", metadata=skill)
+        await agent.cancel(question["id"])
         with pytest.raises(AgentError) as told:
-            await collect(agent.stream("again", taskId=asked["id"]))
+            await collect(agent.stream("again", taskId=question["id"]))
         assert told.value.code == -32004
 
     talk(go)
@@ -120,8 +120,8 @@ def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
 def test_a_message_is_an_answer_too(kit: Kit, key: str) -> None:
     async def go() -> None:
         async with Client(BASE_URL, key=key, transport=Served(kit, CARDS["1.0"])) as agent:
-            told: Any = await agent.send("hi", metadata=intent("words"))
-            assert told["parts"] == [{"text": "Just words."}]
+            refusal: Any = await agent.send("hi", metadata=intent("words"))
+            assert refusal["parts"] == [{"text": "Just words."}]
 
     asyncio.run(go())
 

@@ -24,8 +24,8 @@ async def asking(turn):
     asked = run(agent, "a trip")
     again = run(agent, "Oslo", after=asked)
     waiting = run(agent, "Monday", after=again)
-    done = run(agent, after=waiting, replies={"callback": 1})
-    history, messages = run(agent, "what was said?", after=done).data
+    result = run(agent, after=waiting, replies={"callback": 1})
+    history, messages = run(agent, "what was said?", after=result).data
     assert history == [
         "user: a trip",
         "agent: Let me see. \nWhich city?",
@@ -56,8 +56,8 @@ async def waiting(turn):
     yield f"booked {reply.text}"
 """
     agent = written(tmp_path, body)
-    done = run(agent, "Oslo", after=run(agent, "a trip"))
-    [messages] = run(agent, "next", after=done).data
+    result = run(agent, "Oslo", after=run(agent, "a trip"))
+    [messages] = run(agent, "next", after=result).data
     assert [entry["content"] for entry in messages] == ["a trip\nOslo", "booked Oslo", "next"]
 
 
@@ -73,8 +73,8 @@ async def run(turn):
     return turn.messages() if turn.history else "booked"
 """
     agent = written(tmp_path, body)
-    done = run(agent, "Oslo", after=run(agent, "a trip"))
-    [messages] = run(agent, "x", after=run(agent, "next", after=done)).data
+    result = run(agent, "Oslo", after=run(agent, "a trip"))
+    [messages] = run(agent, "x", after=run(agent, "next", after=result)).data
     texts = ["a trip", "Which city?", "Oslo", "booked", "next"]
     assert [entry["content"] for entry in messages] == texts
 

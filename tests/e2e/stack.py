@@ -100,7 +100,7 @@ class Stack:
 
     def run(self, *command: str, **variables: str) -> str:
         """Output of a command. Raises CommandFailed."""
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=self.project,
             env={**os.environ, **self.environment, **variables},
@@ -109,9 +109,9 @@ class Stack:
             check=False,
             timeout=COMMAND_SECONDS,
         )
-        if done.returncode:
-            raise CommandFailed(done.stdout + done.stderr)
-        return done.stdout
+        if result.returncode:
+            raise CommandFailed(result.stdout + result.stderr)
+        return result.stdout
 
     def deploy(self, *options: str, **parameters: str) -> None:
         """Run make deploy with more options of make, and with parameters beside those of the stage."""
@@ -297,7 +297,7 @@ class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
 def interpreter() -> str:
     """Version of the Python the emulator runs functions with."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    found = subprocess.run(
+    result = subprocess.run(
         [str(MINISTACK.parent / "python"), "-c", code], capture_output=True, text=True, check=True
     )
-    return found.stdout.strip()
+    return result.stdout.strip()

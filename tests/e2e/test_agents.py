@@ -75,11 +75,11 @@ def test_its_card_is_served(stack: EmulatedStack, key: str, agent: str) -> None:
 def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     examples = [text for skill in CARDS[agent].skills for text in skill.examples] or ["Hello!"]
-    said = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))
+    message = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))
     modes = CARDS[agent].extensions
     required = ", ".join(extension.uri for extension in modes if extension.required)
     is_durable = bool(CARDS[agent].durable_skills)
-    request = {"message": said, "configuration": {"returnImmediately": is_durable}}
+    request = {"message": message, "configuration": {"returnImmediately": is_durable}}
     path = f"/a2a/{agent}/message:send"
     answer = stack.call("POST", path, request, **headers, **{"A2A-Extensions": required})
     assert answer.status_code == 200, answer.text
@@ -94,6 +94,8 @@ def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
         name = str(task["status"]["state"]).removeprefix("TASK_STATE_")
         return name if name in ENDED else ""
 
-    ended = wait_until(state, pause=0.2).lower()
-    note = " (it may need a secret or a service that the emulator does not have)" if ended == "failed" else ""
-    print(f"{agent}: {ended}{note}")
+    result = wait_until(state, pause=0.2).lower()
+    note = (
+        " (it may need a secret or a service that the emulator does not have)" if result == "failed" else ""
+    )
+    print(f"{agent}: {result}{note}")

@@ -108,8 +108,8 @@ class Rest:
         return answer.json()
 
     def send(self, text: str, **configuration: Json) -> Json:
-        said = message_1_0(text=text, messageId=str(uuid.uuid4()))
-        return self.ask("POST", "/message:send", {"message": said, "configuration": configuration})["task"]
+        message = message_1_0(text=text, messageId=str(uuid.uuid4()))
+        return self.ask("POST", "/message:send", {"message": message, "configuration": configuration})["task"]
 
     def state(self, task_id: str) -> str:
         return str(self.ask("GET", f"/tasks/{task_id}")["status"]["state"])
@@ -138,8 +138,8 @@ def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> Non
     post(place["form"], uploaded)
     files = [{"url": place["url"]}, {"raw": base64.b64encode(inline).decode()}]
     parts = [{"text": "What is 1 plus 2?"}, *({**file, "mediaType": "text/plain"} for file in files)]
-    said = message_1_0(messageId=str(uuid.uuid4()), parts=parts)
-    task = rest.ask("POST", "/message:send", {"message": said})["task"]
+    message = message_1_0(messageId=str(uuid.uuid4()), parts=parts)
+    task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     _, first, second = rest.ask("GET", f"/tasks/{task['id']}")["history"][0]["parts"]
     assert httpx2.get(first["url"], timeout=PATIENCE).content == uploaded
@@ -147,8 +147,8 @@ def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> Non
     bucket = stack.outputs["FileBucketName"]
     assert f"/{bucket}/" in first["url"]
     forged = first["url"].replace("X-Amz-Signature=", "X-Amz-Signature=0")
-    refused = httpx2.get(forged, timeout=PATIENCE)
-    assert refused.status_code == 403
+    refusal = httpx2.get(forged, timeout=PATIENCE)
+    assert refusal.status_code == 403
 
 
 def test_the_operators_commands(stack: EmulatedStack, key: str) -> None:
@@ -209,9 +209,9 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
         assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
         script = tmp_path / "client_sign_in.mjs"
         script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
-        shown = run_client("node", str(script), f"{url}/", token)
-        assert shown["metadata"]["authorization_servers"] == [provider.issuer]
-        assert "hello" in json.dumps(shown["answer"])
+        output = run_client("node", str(script), f"{url}/", token)
+        assert output["metadata"]["authorization_servers"] == [provider.issuer]
+        assert "hello" in json.dumps(output["answer"])
     assert "removed idp" in stack.run("make", "--silent", "issuer", "NAME=idp", "REMOVE=1", f"STACK={NAME}")
 
 
@@ -302,12 +302,12 @@ def test_the_doctor_is_content(stack: EmulatedStack, key: str, capsys: pytest.Ca
 
 
 def test_a_conversation(rest: Rest) -> None:
-    asked = rest.send("coach me")
-    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    said = message_1_0(text="football", taskId=asked["id"], contextId=asked["contextId"])
-    done = rest.ask("POST", "/message:send", {"message": said})["task"]
-    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert rest.ask("GET", f"/tasks?contextId={asked['contextId']}")["totalSize"] == 1
+    question = rest.send("coach me")
+    assert question["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    message = message_1_0(text="football", taskId=question["id"], contextId=question["contextId"])
+    result = rest.ask("POST", "/message:send", {"message": message})["task"]
+    assert result["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert rest.ask("GET", f"/tasks?contextId={question['contextId']}")["totalSize"] == 1
 
 
 def test_functions_see_nothing_of_the_environments_here() -> None:
@@ -349,11 +349,11 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     """A turn whose message never came to the queue is run all the same."""
     store = Store(Table(stack.client("dynamodb"), stack.outputs["TableName"]), ttl=86_400)
     scope = Scope("alice", "assistant")
-    said = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
+    message = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
-    request = SendMessageRequest(message=said, configuration={"returnImmediately": True})
+    request = SendMessageRequest(message=message, configuration={"returnImmediately": True})
     begun = asyncio.run(intake.start(call, request))
     assert isinstance(begun, Handover)
     head: Head = store.update_head(replace(begun.head, due=0))
@@ -376,8 +376,8 @@ def test_an_owners_tasks_and_files_are_erased(stack: EmulatedStack, rest: Rest) 
     """rest: of alice, as all calls of the tests above."""
     bucket = stack.outputs["FileBucketName"]
     file = {"raw": base64.b64encode(b"e" * 200_000).decode(), "mediaType": "text/plain"}
-    said = message_1_0(messageId=str(uuid.uuid4()), parts=[{"text": "What is 1 plus 2?"}, file])
-    task = rest.ask("POST", "/message:send", {"message": said})["task"]
+    message = message_1_0(messageId=str(uuid.uuid4()), parts=[{"text": "What is 1 plus 2?"}, file])
+    task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
     erased = stack.run("make", "--silent", "erase", f"STACK={NAME}", "OWNER=alice", "YES=1")
     assert re.search(r"tasks: [1-9].*files: [1-9]", erased), erased

@@ -128,8 +128,8 @@ class Deployment:
 
     def turns(self, context_id: str) -> int:
         """How often the agent's memory was written in a conversation."""
-        found: int = self.store.get_context(self.scope, context_id).memory.get("turns", 0)
-        return found
+        context: int = self.store.get_context(self.scope, context_id).memory.get("turns", 0)
+        return context
 
 
 def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:

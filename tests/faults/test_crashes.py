@@ -61,12 +61,12 @@ def every_point(flow: Callable[[str, str], bool]) -> int:
 def test_a_send(deployment: Deployment) -> None:
     def flow(when: str, number: str) -> bool:
         context_id = str(uuid.uuid4())
-        asked = body("look", context_id)
+        request = body("look", context_id)
         with deployment.serving(when, number) as url:
-            first = send(url, deployment.key, asked)
+            first = send(url, deployment.key, request)
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:
-            again = send(url, deployment.key, asked)
+            again = send(url, deployment.key, request)
         assert again.finished, (when, number)
         head = deployment.wait_until_stopped(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED"
@@ -106,10 +106,10 @@ FILE = b"f" * 300_000
 
 def with_files(context_id: str = "", **slots: str) -> Json:
     """A message with a large file, to an agent that puts out three."""
-    asked = body("gallery", context_id, count="3", **slots)
+    request = body("gallery", context_id, count="3", **slots)
     raw = base64.b64encode(FILE).decode()
-    asked["message"]["parts"].append({"raw": raw, "filename": "sent.bin", "mediaType": "image/png"})
-    return asked
+    request["message"]["parts"].append({"raw": raw, "filename": "sent.bin", "mediaType": "image/png"})
+    return request
 
 
 def urls_in(task: Json) -> list[str]:
@@ -152,9 +152,9 @@ def test_a_background_run_of_files(deployment: Deployment) -> None:
 
     def flow(when: str, number: str) -> bool:
         before = deployment.objects()
-        asked = with_files() | {"configuration": {"returnImmediately": True}}
+        request = with_files() | {"configuration": {"returnImmediately": True}}
         with deployment.serving() as url:
-            first = send(url, deployment.key, asked)
+            first = send(url, deployment.key, request)
         with deployment.working(when, number) as worker:
             died = deployment.has_died(worker, first.task_id)
         with deployment.working():
@@ -176,10 +176,10 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
 
     def flow(when: str, number: str) -> bool:
         context_id = str(uuid.uuid4())
-        asked = body("look", context_id) | {"configuration": {"returnImmediately": True}}
+        request = body("look", context_id) | {"configuration": {"returnImmediately": True}}
         died = False
         with deployment.serving(*([when, number] if who == "serve" else [])) as url:
-            first = send(url, deployment.key, asked)
+            first = send(url, deployment.key, request)
         died = not first.finished
         if who == "work":
             with deployment.working(when, number) as worker:
@@ -189,7 +189,7 @@ def test_a_background_run(deployment: Deployment, who: str) -> None:
                 head = deployment.wait_until_stopped(first.task_id)
             else:  # the client asks again, as it would
                 with deployment.serving() as url:
-                    again = send(url, deployment.key, asked)
+                    again = send(url, deployment.key, request)
                 head = deployment.wait_until_stopped(again.task_id)
         assert head.state == "TASK_STATE_COMPLETED", (when, number, head.status)
         assert deployment.turns(context_id) == 1, (when, number)
@@ -204,9 +204,9 @@ def test_a_push(deployment: Deployment) -> None:
 
     def flow(when: str, number: str) -> bool:
         config = {"taskPushNotificationConfig": {"id": "a", "url": f"{webhook.url}/{uuid.uuid4()}"}}
-        asked = body("echo") | {"configuration": {**config, "returnImmediately": True}}
+        request = body("echo") | {"configuration": {**config, "returnImmediately": True}}
         with deployment.serving() as url:
-            first = send(url, deployment.key, asked)
+            first = send(url, deployment.key, request)
         assert first.finished
         with deployment.working(when, number) as worker:
             give_up_at = time.monotonic() + PATIENCE

@@ -79,8 +79,8 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
         async with gate:
             skill = intent("question") if agent == "probe" else {}
             text = f"coach me {number}"
-            said = message_1_0(text, contextId=context_id, metadata=skill)
-            task = (await ask("POST", "message:send", {"message": said})).json()["task"]
+            message = message_1_0(text, contextId=context_id, metadata=skill)
+            task = (await ask("POST", "message:send", {"message": message})).json()["task"]
             path = f"tasks/{task['id']}"
             assert task["history"][0]["parts"] == [{"text": text}]
             assert (await ask("GET", path)).json() == task

@@ -93,12 +93,12 @@ def test_a_turn_survives_a_death_at_every_place(durable_settings: Settings, node
         task = client.send("Oslo")
         client.wait_for(task["id"], TaskState.INPUT_REQUIRED)
         client.send("yes", taskId=task["id"])
-        done = client.wait_for(task["id"], TaskState.COMPLETED)
-        assert texts(done) == {
+        result = client.wait_for(task["id"], TaskState.COMPLETED)
+        assert texts(result) == {
             "": "A plan for Oslo. 3 nights. Booked.",
             "report": "hotel in Oslo, train in Oslo, table in Oslo",
         }
-        assert [text_of(each) for each in done["history"]] == ["Oslo", "Shall I book it?", "yes"]
+        assert [text_of(each) for each in result["history"]] == ["Oslo", "Shall I book it?", "yes"]
         events = client.follow(task["id"])
         said = "".join(part.get("text", "") for event in events for part in parts_of(event))
         assert said == "A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked."

@@ -147,14 +147,16 @@ def test_every_call_of_every_operation(
 ) -> None:
     for at in range(1, 30):
         faulty.at = 0
-        asked = rest.send("question", text=str(at), configuration={})
+        question = rest.send("question", text=str(at), configuration={})
         rest.call(
-            "POST", f"tasks/{asked['id']}/pushNotificationConfigs", {"id": "a", "url": "https://example.com/"}
+            "POST",
+            f"tasks/{question['id']}/pushNotificationConfigs",
+            {"id": "a", "url": "https://example.com/"},
         )
-        verb, path, body = operations(rest, asked["id"])[name]
+        verb, path, body = operations(rest, question["id"])[name]
         faulty.calls, faulty.at, faulty.how = 0, at, how
         answer = rest.ask(verb, path, body)
-        made = faulty.calls
+        calls = faulty.calls
         faulty.at = 0
         assert answer.status_code in (200, 400, 404, 409, 500, 503), answer.text
         if answer.status_code == 200 and name == "stream":
@@ -167,7 +169,7 @@ def test_every_call_of_every_operation(
         again = rest.ask(verb, path, body)  # what a client does
         assert again.status_code in (200, 400, 404, 409), (at, how, again.text)
         whole(rest, again, name)
-        if made < at:
+        if calls < at:
             break
     else:
         raise AssertionError("it makes more calls than this test tries")
@@ -207,7 +209,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         faulty.calls, faulty.at, faulty.how = 0, at, how
         with contextlib.suppress(StoreError):
             asyncio.run(worker.run_turn(ticket, None))
-        made = faulty.calls
+        calls = faulty.calls
         for _ in range(3):
             faulty.at = 0
             bench.clock.now += 400  # its worker is dead; the sweep and SQS deliver it again
@@ -218,7 +220,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         if head.state == "TASK_STATE_COMPLETED":
             turns = bench.store.get_context(bench.scope, context_id).memory["turns"]
             assert turns == 1, (at, how)
-        if made < at:
+        if calls < at:
             break
     else:
         raise AssertionError("it makes more calls than this test tries")

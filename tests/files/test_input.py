@@ -218,8 +218,8 @@ def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings,
     picture = {"type": kind, "value": "a2a-file:" + first.split("/", 2)[2]}
     said = {**message_1_0(), "metadata": {**intent("look"), "images": [picture]}}
     task = rest.call("POST", "message:send", {"message": said})["task"]
-    shown = task["artifacts"][0]["parts"][0]["data"]["images"]
-    assert not [value for value in shown if "X-Amz" in value]
+    text = task["artifacts"][0]["parts"][0]["data"]["images"]
+    assert not [value for value in text if "X-Amz" in value]
     assert "X-Amz" not in str(task["history"])
 
 
@@ -254,8 +254,8 @@ def test_pictures_of_alibabas_suite_are_files_too(rest: Rest, settings: Settings
     assert stored["type"] == "url"
     assert get(stored["value"])[0] == LARGE
     assert linked == {"type": "url", "value": "https://example.com/a.png"}
-    seen = task["artifacts"][0]["parts"][0]["data"]["images"]
-    assert get(seen[0])[0] == LARGE
+    text = task["artifacts"][0]["parts"][0]["data"]["images"]
+    assert get(text[0])[0] == LARGE
 
 
 def test_the_card_says_where_uploads_go(client: TestClient) -> None:

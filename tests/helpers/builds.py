@@ -38,8 +38,8 @@ def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
         if not _is_of_this_run(folder):
             options = [f"ARCH={architecture}", f"BUILD_DIR={folder}", f"LAMBDA_PYTHON={python}"]
             command = ["make", "build", *options]
-            made = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-            assert made.returncode == 0, made.stdout + made.stderr
+            result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+            assert result.returncode == 0, result.stdout + result.stderr
     return folder
 
 

@@ -18,8 +18,8 @@ public certificate authorities for each client, which takes 50 ms of CPU time.""
 
 def message_1_0(text: str = "hello", **fields: Json) -> dict[str, Json]:
     """A 1.0 message of the user's."""
-    made = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
-    return made | fields
+    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    return message | fields
 
 
 class Rest:
@@ -44,8 +44,8 @@ class Rest:
     def send(self, skill: str = "echo", text: str = "hello", **fields: Json) -> Json:
         """Task of a message."""
         options = {name: fields.pop(name) for name in ("configuration",) if name in fields}
-        said = message_1_0(text, metadata=intent(skill, **fields.pop("slots", {})), **fields)
-        return self.call("POST", "message:send", {"message": said, **options})["task"]
+        message = message_1_0(text, metadata=intent(skill, **fields.pop("slots", {})), **fields)
+        return self.call("POST", "message:send", {"message": message, **options})["task"]
 
     def stream(self, path: str = "message:stream", body: Json = None, verb: str = "POST") -> list[Json]:
         return bare_events(self.ask(verb, path, body).text)

@@ -95,5 +95,5 @@ def test_what_is_no_reply(
 def test_a_url_that_no_turn_made(caller: TestClient, client: TestClient) -> None:
     assert caller.post("/callbacks/other", json={}).status_code == 404
     assert client.post(f"/callbacks/{TOKEN}", json={}).status_code == 404, "there are no durable turns"
-    refused = caller.get(f"/callbacks/{TOKEN}")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    refusal = caller.get(f"/callbacks/{TOKEN}")
+    assert (refusal.status_code, refusal.headers["allow"]) == (405, "POST")

@@ -31,17 +31,17 @@ def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
     assert "history" not in rpc.call("GetTask", {"id": task["id"], "historyLength": 0})
     assert [each["id"] for each in rpc.call("ListTasks", {})["tasks"]] == [task["id"]]
     metadata = intent("question")
-    asked = rpc.call("SendMessage", {"message": message_1_0(metadata=metadata)})["task"]
-    config = {"taskId": asked["id"], "id": "c", "url": HOOK}
+    question = rpc.call("SendMessage", {"message": message_1_0(metadata=metadata)})["task"]
+    config = {"taskId": question["id"], "id": "c", "url": HOOK}
     assert rpc.call("CreateTaskPushNotificationConfig", config)["url"] == HOOK
-    named = {"taskId": asked["id"], "id": "c"}
+    named = {"taskId": question["id"], "id": "c"}
     assert rpc.call("GetTaskPushNotificationConfig", named)["url"] == HOOK
-    listed = rpc.call("ListTaskPushNotificationConfigs", {"taskId": asked["id"]})
+    listed = rpc.call("ListTaskPushNotificationConfigs", {"taskId": question["id"]})
     assert [each["id"] for each in listed["configs"]] == ["c"]
     rpc.call("DeleteTaskPushNotificationConfig", named)
     assert rpc.error("GetTaskPushNotificationConfig", named)["code"] == -32001
-    assert rpc.call("CancelTask", {"id": asked["id"]})["status"]["state"] == "TASK_STATE_CANCELED"
-    stream = rpc.post(request("SubscribeToTask", {"id": asked["id"]}))
+    assert rpc.call("CancelTask", {"id": question["id"]})["status"]["state"] == "TASK_STATE_CANCELED"
+    stream = rpc.post(request("SubscribeToTask", {"id": question["id"]}))
     assert stream.json()["error"]["code"] == UnsupportedOperation.code
     assert rpc.error("GetExtendedAgentCard", {})["code"] == UnsupportedOperation.code
     assert rpc.error("SendMessages", {})["code"] == -32601
@@ -51,13 +51,13 @@ def test_every_operation_over_http(rest: Rest) -> None:
     task = rest.send()
     assert rest.call("GET", f"tasks/{task['id']}") == task
     assert rest.call("GET", "tasks")["tasks"][0]["id"] == task["id"]
-    asked = rest.send("question")
-    path = f"tasks/{asked['id']}/pushNotificationConfigs"
+    question = rest.send("question")
+    path = f"tasks/{question['id']}/pushNotificationConfigs"
     assert rest.call("POST", path, {"id": "c", "url": HOOK})["url"] == HOOK
     assert rest.call("GET", f"{path}/c")["url"] == HOOK
     assert [each["id"] for each in rest.call("GET", path)["configs"]] == ["c"]
     assert rest.call("DELETE", f"{path}/c") == {}
-    canceled = rest.call("POST", f"tasks/{asked['id']}:cancel")
+    canceled = rest.call("POST", f"tasks/{question['id']}:cancel")
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 

@@ -37,9 +37,9 @@ def test_a_task_is_read_back_as_it_was_answered(assistant: Rpc) -> None:
 
 @pytest.mark.parametrize(("length", "shown"), [(None, 3), (2, 2), (1, 1), (0, 0), (100, 3)])
 def test_history_length(assistant: Rpc, length: int | None, shown: int) -> None:
-    asked = assistant.send("coach")
-    assistant.send("football", taskId=asked["id"])
-    params = {"id": asked["id"]} | ({} if length is None else {"historyLength": length})
+    question = assistant.send("coach")
+    assistant.send("football", taskId=question["id"])
+    params = {"id": question["id"]} | ({} if length is None else {"historyLength": length})
     history = assistant.call("tasks/get", params).get("history", [])
     whole = ["coach", "Which sport should I coach: basketball or football?", "football"]
     assert [said["parts"][0]["text"] for said in history] == whole[3 - shown :]
@@ -52,10 +52,10 @@ def test_history_length_of_a_send(assistant: Rpc) -> None:
 
 def test_a_turn_continues_by_task_or_by_context(assistant: Rpc) -> None:
     for ids in ("taskId",), ("contextId",), ("taskId", "contextId"):
-        asked = assistant.send("add 40")
-        names = {"taskId": asked["id"], "contextId": asked["contextId"]}
-        done = assistant.send("2", **{name: names[name] for name in ids})
-        assert (done["id"], texts(done)) == (asked["id"], "40 plus 2 is 42.")
+        question = assistant.send("add 40")
+        names = {"taskId": question["id"], "contextId": question["contextId"]}
+        result = assistant.send("2", **{name: names[name] for name in ids})
+        assert (result["id"], texts(result)) == (question["id"], "40 plus 2 is 42.")
 
 
 def test_a_new_task_in_the_same_context_remembers(probe: Rpc) -> None:
@@ -74,10 +74,10 @@ def test_messages_are_counted_across_turns(assistant: Rpc) -> None:
 
 
 def test_ids_that_do_not_belong_together(assistant: Rpc) -> None:
-    asked = assistant.send("coach")
-    error = assistant.error("message/send", {"message": message(taskId=asked["id"], contextId="other")})
+    question = assistant.send("coach")
+    error = assistant.error("message/send", {"message": message(taskId=question["id"], contextId="other")})
     assert (error["code"], error["data"]) == (-32602, {"path": "params.message.contextId"})
-    assert assistant.call("tasks/get", {"id": asked["id"]}) == asked
+    assert assistant.call("tasks/get", {"id": question["id"]}) == question
 
 
 def test_an_ended_task_takes_no_message(assistant: Rpc) -> None:
@@ -92,28 +92,28 @@ def test_an_ended_task_cannot_be_canceled(assistant: Rpc) -> None:
 
 
 def test_a_waiting_task_is_canceled_and_keeps_its_question(assistant: Rpc) -> None:
-    asked = assistant.send("coach")
-    canceled = assistant.call("tasks/cancel", {"id": asked["id"]})
+    question = assistant.send("coach")
+    canceled = assistant.call("tasks/cancel", {"id": question["id"]})
     assert canceled["status"]["state"] == "canceled"
     assert len(canceled["history"]) == 2
-    assert assistant.call("tasks/get", {"id": asked["id"]}) == canceled
-    again = assistant.send("basketball", contextId=asked["contextId"])
-    assert again["id"] != asked["id"]
+    assert assistant.call("tasks/get", {"id": question["id"]}) == canceled
+    again = assistant.send("basketball", contextId=question["contextId"])
+    assert again["id"] != question["id"]
 
 
 def test_no_one_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc) -> None:
-    asked = assistant.send("coach")
+    question = assistant.send("coach")
     stranger = Rpc(client, new_key(kit))
     other_agent = Rpc(client, assistant.key, "/a2a/probe")
     unknown = {"id": str(uuid.uuid4())}
-    for rpc, params in (stranger, asked), (other_agent, asked), (assistant, unknown):
+    for rpc, params in (stranger, question), (other_agent, question), (assistant, unknown):
         target = {"id": params["id"]}
         for method in "tasks/get", "tasks/cancel", "tasks/resubscribe":
             assert rpc.error(method, target)["code"] == -32001
         sent = {"message": message(taskId=params["id"])}
         assert rpc.error("message/send", sent)["code"] == -32001
-    assert stranger.send("football", contextId=asked["contextId"])["id"] != asked["id"]
-    assert assistant.call("tasks/get", {"id": asked["id"]}) == asked
+    assert stranger.send("football", contextId=question["contextId"])["id"] != question["id"]
+    assert assistant.call("tasks/get", {"id": question["id"]}) == question
 
 
 @pytest.mark.parametrize("skill", ["pause", "block"])
@@ -324,8 +324,8 @@ class TestTheSameRequest:
         assert again[-1] == first[-1]
 
     def test_a_follow_up_by_context_alone(self, assistant: Rpc) -> None:
-        asked = assistant.send("add 1")
-        body = self.body(contextId=asked["contextId"], parts=[{"kind": "text", "text": "2"}])
+        question = assistant.send("add 1")
+        body = self.body(contextId=question["contextId"], parts=[{"kind": "text", "text": "2"}])
         first = assistant.post(body).json()
         assert texts(first["result"]) == "1 plus 2 is 3."
         assert assistant.post(body).json() == first

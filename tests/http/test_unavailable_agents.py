@@ -52,11 +52,11 @@ def test_a_message_to_it_is_refused_and_leaves_no_task(
 ) -> None:
     client = deploy("raise RuntimeError('no such service')")
     bad = rpc(client, "bad")
-    refused = bad.post(request(method, {"message": message(contextId="c")}))
-    assert refused.status_code == 503
-    assert refused.headers["retry-after"] == "1"
-    assert "'bad' cannot be loaded" in refused.json()["error"]["message"]
-    assert "no such service" not in refused.text, "the reason is for the operator"
+    refusal = bad.post(request(method, {"message": message(contextId="c")}))
+    assert refusal.status_code == 503
+    assert refusal.headers["retry-after"] == "1"
+    assert "'bad' cannot be loaded" in refusal.json()["error"]["message"]
+    assert "no such service" not in refusal.text, "the reason is for the operator"
     assert "no such service" in caplog.text
     listed = client.get("/a2a/bad/tasks", headers={"X-API-Key": bad.key, "A2A-Version": "1.0"}).json()
     assert listed["tasks"] == []

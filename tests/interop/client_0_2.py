@@ -64,17 +64,17 @@ async def main(url, key):
             stream("pause", seconds="12"),
             stream("pieces", count="5", every="0.05"),
         )
-        asked = await send("add", a="1")
+        question = await send("add", a="1")
         got = result(
-            await client.get_task(GetTaskRequest(id=identity(), params=TaskQueryParams(id=asked["id"])))
+            await client.get_task(GetTaskRequest(id=identity(), params=TaskQueryParams(id=question["id"])))
         )
         canceled = result(
-            await client.cancel_task(CancelTaskRequest(id=identity(), params=TaskIdParams(id=asked["id"])))
+            await client.cancel_task(CancelTaskRequest(id=identity(), params=TaskIdParams(id=question["id"])))
         )
         hook = {"id": "hook", "url": "https://example.com/hook", "token": "t"}
-        config = TaskPushNotificationConfig(taskId=asked["id"], pushNotificationConfig=hook)
+        config = TaskPushNotificationConfig(taskId=question["id"], pushNotificationConfig=hook)
         await client.set_task_callback(SetTaskPushNotificationConfigRequest(id=identity(), params=config))
-        wanted = GetTaskPushNotificationConfigRequest(id=identity(), params=TaskIdParams(id=asked["id"]))
+        wanted = GetTaskPushNotificationConfigRequest(id=identity(), params=TaskIdParams(id=question["id"]))
         told = result(await client.get_task_callback(wanted))
         chunks = lambda events: text({"artifacts": [e["artifact"] for e in events if "artifact" in e]})  # noqa: E731
         return {

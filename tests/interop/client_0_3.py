@@ -50,12 +50,12 @@ async def main(url, key, binding):
             last(streaming, "pause", seconds="12"),
             last(streaming, "pieces", count="5", every="0.05"),
         )
-        asked = await last(plain, "add", a="1")
-        got = await plain.get_task(TaskQueryParams(id=asked.id))
+        question = await last(plain, "add", a="1")
+        got = await plain.get_task(TaskQueryParams(id=question.id))
         followed = None
         async for found, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
             followed = found
-        canceled = await plain.cancel_task(TaskIdParams(id=asked.id))
+        canceled = await plain.cancel_task(TaskIdParams(id=question.id))
         hook = PushNotificationConfig(id="hook", url="https://example.com/hook", token="t")
         await plain.set_task_callback(
             TaskPushNotificationConfig(task_id=quick.id, push_notification_config=hook)

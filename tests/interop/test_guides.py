@@ -48,7 +48,7 @@ PATHS = ["", "/a2a/assistant"]
 
 def run(command: list[str], url: str, folder: Path) -> str:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=folder,
         env={**variables, "A2A_URL": url, "A2A_KEY": "local-key"},
@@ -57,8 +57,8 @@ def run(command: list[str], url: str, folder: Path) -> str:
         check=False,
         timeout=PATIENCE,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -98,10 +98,10 @@ def test_the_js_sdk_signs_in_by_its_own_handler(url: str, provider: Provider) ->
     """After a 401, whose metadata names the provider."""
     script = provider.folder / "client_sign_in.mjs"
     script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
-    shown = run_client("node", str(script), f"{url}/", provider.token_of_program()["access_token"])
-    assert shown["metadata"]["authorization_servers"] == [provider.url]
-    assert shown["metadata"]["scopes_supported"] == ["agents.call"]
-    assert "hello" in json.dumps(shown["answer"])
+    output = run_client("node", str(script), f"{url}/", provider.token_of_program()["access_token"])
+    assert output["metadata"]["authorization_servers"] == [provider.url]
+    assert output["metadata"]["scopes_supported"] == ["agents.call"]
+    assert "hello" in json.dumps(output["answer"])
 
 
 @pytest.mark.usefixtures("running")

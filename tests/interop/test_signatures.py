@@ -32,11 +32,11 @@ def verifies(folder: Path, program: str, card: Any, keys: Any) -> bool:
         if not (folder / "node_modules").exists():
             (folder / "node_modules").symlink_to(ROOT / ".venvs/js/node_modules")
     shutil.copy(ROOT / "tests" / "interop" / program, folder)
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, program, *files], cwd=folder, env={}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0 or "No valid" in done.stderr, done.stderr
-    return done.returncode == 0
+    assert result.returncode == 0 or "No valid" in result.stderr, result.stderr
+    return result.returncode == 0
 
 
 @pytest.mark.parametrize("spec", ["RSA_2048", "ECC_NIST_P256"])

@@ -226,8 +226,8 @@ def bench(built: Built, settings: Settings) -> Iterator[DurableBench]:
 
 def test_it_pauses_and_continues(bench: DurableBench) -> None:
     task = bench.send(skill="nap")
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "1 2 3 ", "end": "awake"}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "1 2 3 ", "end": "awake"}
 
 
 @pytest.mark.parametrize("function", ["api", "rpc", "worker", "notifier"])
@@ -235,11 +235,11 @@ def test_no_other_function_imports_the_sdk(built: Built, function: str) -> None:
     """It takes 0.2 s of the processor."""
     code = f"import {function}, sys; print('aws_durable_execution_sdk_python' in sys.modules)"
     variables = {"A2A_DURABLE_FUNCTION": "durable:live", "A2A_QUEUE": "https://q", "A2A_NOTICES": "https://n"}
-    done = subprocess.run(
+    result = subprocess.run(
         [built.python, "-c", code],
         env={**built.environment(function), **variables},
         capture_output=True,
         check=True,
         text=True,
     )
-    assert done.stdout.split()[-1] == "False"
+    assert result.stdout.split()[-1] == "False"

@@ -19,7 +19,7 @@ from tests.helpers.rpc import message, request
 from tests.lambda_.runtime.runtime_api import RuntimeApi, event, streamed
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import image, lint
-from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
+from tools.build.built_functions import LAYERS, MACHINE_ARCHITECTURE, Built, interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(ROOT)
         image.stage(build(MACHINE_ARCHITECTURE, interpreter()[1]), context)
     for line in (context / "Dockerfile").read_text().splitlines():
-        if found := re.fullmatch(r"COPY (\S+) (\S+)", line):
-            shutil.copytree(context / found[1], made / found[2].strip("/"), dirs_exist_ok=True)
+        if match := re.fullmatch(r"COPY (\S+) (\S+)", line):
+            shutil.copytree(context / match[1], made / match[2].strip("/"), dirs_exist_ok=True)
     return made
 
 
@@ -125,7 +125,7 @@ def test_lambdas_user_may_read_every_file(tmp_path: Path) -> None:
     """Also those that only their owner may read where the image is built."""
     build, made = tmp_path / "build", tmp_path / "image"
     (build / "RpcFunction").mkdir(parents=True)
-    for layer in image.LAYERS:
+    for layer in LAYERS:
         (build / layer / "python").mkdir(parents=True)
     prompt, tool = build / "AgentsLayer" / "python" / "prompt.txt", build / "RpcFunction" / "tool"
     prompt.touch(0o600)

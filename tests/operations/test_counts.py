@@ -47,8 +47,8 @@ def test_a_warm_send(kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch) -> Non
     app = create_app(kit)
 
     async def send(client: httpx2.AsyncClient) -> None:
-        said = message_1_0("hi", metadata=intent("echo"))
-        answer = await client.post("/a2a/probe", json=request("SendMessage", {"message": said}))
+        message = message_1_0("hi", metadata=intent("echo"))
+        answer = await client.post("/a2a/probe", json=request("SendMessage", {"message": message}))
         assert answer.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED", answer.text
 
     async def run() -> Counter[str]:

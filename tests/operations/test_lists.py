@@ -51,10 +51,10 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
 
 def test_a_task_whose_last_turn_is_a_message_stays_in_the_list(rest: Rest) -> None:
     """Its client knows it: it was asked in it."""
-    asked = rest.send("words", slots={"asks": "true"})
-    answered = rest.send("words", taskId=asked["id"])
+    question = rest.send("words", slots={"asks": "true"})
+    answered = rest.send("words", taskId=question["id"])
     assert answered["status"]["message"]["parts"] == [{"text": "Just words."}]
-    assert [task["id"] for task in rest.call("GET", "tasks")["tasks"]] == [asked["id"]]
+    assert [task["id"] for task in rest.call("GET", "tasks")["tasks"]] == [question["id"]]
 
 
 def test_pages(rest: Rest) -> None:
@@ -71,21 +71,21 @@ def test_pages(rest: Rest) -> None:
 
 
 def test_filters(rest: Rest) -> None:
-    done = rest.send(contextId="one")
-    asked = rest.send("question", contextId="two")
+    result = rest.send(contextId="one")
+    question = rest.send("question", contextId="two")
 
     def ids(query: str) -> list[str]:
         page = rest.call("GET", f"tasks?{query}")
         assert page["totalSize"] == len(page["tasks"])
         return [task["id"] for task in page["tasks"]]
 
-    assert ids("contextId=one") == [done["id"]]
+    assert ids("contextId=one") == [result["id"]]
     assert ids("contextId=three") == []
-    assert ids("status=TASK_STATE_INPUT_REQUIRED") == [asked["id"]]
+    assert ids("status=TASK_STATE_INPUT_REQUIRED") == [question["id"]]
     assert ids("status=TASK_STATE_COMPLETED&contextId=two") == []
-    since = asked["status"]["timestamp"]
-    assert ids(f"statusTimestampAfter={since}") == [asked["id"]]
-    assert ids("statusTimestampAfter=2000-01-01T00:00:00Z") == [asked["id"], done["id"]]
+    since = question["status"]["timestamp"]
+    assert ids(f"statusTimestampAfter={since}") == [question["id"]]
+    assert ids("statusTimestampAfter=2000-01-01T00:00:00Z") == [question["id"], result["id"]]
     assert ids("statusTimestampAfter=9000-01-01T00:00:00%2B08:00") == []
 
 

@@ -66,13 +66,13 @@ def test_a_retry_does_not_answer_someone_elses_question(bench: RunBench, tmp_pat
         again = {"slots": {"gate": str(tmp_path / "gate")}, "contextId": "c"}
         first = asyncio.create_task(bench.send("gated", "same", **again))
         await until(lambda: bool(bench.calls.count["put_item"]))
-        asked = await bench.send("question", contextId="c")
-        assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+        question = await bench.send("question", contextId="c")
+        assert question["status"]["state"] == TaskState.INPUT_REQUIRED
         retry = asyncio.create_task(bench.send("gated", "same", **again))
         bench.calls.during()
         await until(lambda: bench.calls.count["get_item"] > 2)  # the context, the question, its own task
         (tmp_path / "gate").touch()
-        assert (await retry)["id"] == (await first)["id"] != asked["id"]
+        assert (await retry)["id"] == (await first)["id"] != question["id"]
 
     within(go())
 
@@ -109,11 +109,11 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBe
 
     async def go() -> None:
         call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
-        seen = [event async for event in await bench.messages.stream(call, sent)]
+        events = [event async for event in await bench.messages.stream(call, sent)]
         assert [
-            event["artifactUpdate"]["artifact"]["parts"] for _, event in seen if "artifactUpdate" in event
+            event["artifactUpdate"]["artifact"]["parts"] for _, event in events if "artifactUpdate" in event
         ]
-        (_, restated), (identity, closing) = seen[-2:]
+        (_, restated), (identity, closing) = events[-2:]
         assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
         assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
         assert identity is not None
@@ -125,8 +125,8 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBe
 def test_an_answer_has_as_much_history_as_was_asked_for(
     bench: RunBench, length: int | None, roles: int
 ) -> None:
-    asked = within(bench.send("question"))
-    call, request = bench.sent("question", taskId=asked["id"])
+    question = within(bench.send("question"))
+    call, request = bench.sent("question", taskId=question["id"])
     if length is not None:
         request["configuration"] = SendMessageConfiguration(historyLength=length)
     task = within(bench.messages.send(call, request))["task"]
@@ -240,10 +240,10 @@ def test_log_lines_of_a_turn_name_its_task(bench: RunBench, monkeypatch: pytest.
 
 
 def test_a_message_to_a_task_of_another_context_is_refused(bench: RunBench) -> None:
-    asked = within(bench.send("question"))
+    question = within(bench.send("question"))
     with pytest.raises(errors.InvalidParams, match="another context"):
-        within(bench.send("question", taskId=asked["id"], contextId="another"))
-    same = within(bench.send("question", taskId=asked["id"], contextId=asked["contextId"]))
+        within(bench.send("question", taskId=question["id"], contextId="another"))
+    same = within(bench.send("question", taskId=question["id"], contextId=question["contextId"]))
     assert same["status"]["state"] == TaskState.COMPLETED
 
 
@@ -255,19 +255,19 @@ def test_a_message_to_a_task_that_has_ended_is_refused(bench: RunBench) -> None:
 
 def test_a_repeated_answer_is_one_answer(bench: RunBench) -> None:
     """Also while the run of the first one still works."""
-    asked = within(bench.send("question"))
-    answered = within(bench.send("question", "answer", taskId=asked["id"]))
+    question = within(bench.send("question"))
+    answered = within(bench.send("question", "answer", taskId=question["id"]))
     writes = bench.calls.count["put_item"]
-    assert within(bench.send("question", "answer", taskId=asked["id"])) == answered
+    assert within(bench.send("question", "answer", taskId=question["id"])) == answered
     assert bench.calls.count["put_item"] == writes
 
 
 def test_two_answers_at_once_are_one_turn(bench: RunBench) -> None:
     """The second to be stored finds the first one's turn."""
-    asked = within(bench.send("question"))
+    question = within(bench.send("question"))
 
     async def go() -> list[Any]:
-        answers = (bench.send("question", "answer", taskId=asked["id"]) for _ in range(4))
+        answers = (bench.send("question", "answer", taskId=question["id"]) for _ in range(4))
         return await asyncio.gather(*answers)
 
     tasks = within(go())
@@ -279,8 +279,8 @@ def test_a_stream_that_answers_a_question_begins_with_a_submitted_task(bench: Ru
     """And not with the question, which its client has just answered."""
 
     async def go() -> None:
-        asked = await bench.send("question")
-        stream = await bench.messages.stream(*bench.sent("question", taskId=asked["id"]))
+        question = await bench.send("question")
+        stream = await bench.messages.stream(*bench.sent("question", taskId=question["id"]))
         async with aclosing(stream) as events:
             _, first = await anext(events)
             assert first["task"]["status"]["state"] == TaskState.SUBMITTED
@@ -292,18 +292,18 @@ def test_a_stream_that_answers_a_question_begins_with_a_submitted_task(bench: Ru
 
 
 def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) -> None:
-    asked = within(bench.send("question"))
+    question = within(bench.send("question"))
 
     def cancel(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith("e#"):
             bench.calls.before = lambda *_: None
             # The calls of the table come from threads, which have no event loop.
-            asyncio.run(bench.cancel(asked["id"]))
+            asyncio.run(bench.cancel(question["id"]))
 
     bench.calls.before = cancel
     with pytest.raises(errors.UnsupportedOperation, match="has ended"):
-        within(bench.send("question", text="x" * 500_000, taskId=asked["id"]))
-    task = within(bench.get(asked["id"]))
+        within(bench.send("question", text="x" * 500_000, taskId=question["id"]))
+    task = within(bench.get(question["id"]))
     assert task["status"]["state"] == TaskState.CANCELED
     assert len(task["history"]) == 2, "the question, and what was asked first"
 

@@ -99,23 +99,23 @@ def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     sent = {"message": message(), "configuration": {"pushNotificationConfig": config}}
     old = rpc.call("message/send", sent)
     assert configs(rest, old["id"])["configs"] == [{**config, "taskId": old["id"]}]
-    asked = rest.send("question")
-    rest.send("question", taskId=asked["id"], configuration={"taskPushNotificationConfig": config})
-    assert len(configs(rest, asked["id"])["configs"]) == 1
+    question = rest.send("question")
+    rest.send("question", taskId=question["id"], configuration={"taskPushNotificationConfig": config})
+    assert len(configs(rest, question["id"])["configs"]) == 1
 
 
 def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
     """A client's library sends it with each, and need not give it an id."""
     options: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "t"}}
-    asked = rest.send("question", configuration=options)
+    question = rest.send("question", configuration=options)
     newer: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "newer"}}
-    rest.send("question", taskId=asked["id"], configuration=newer)
-    [config] = configs(rest, asked["id"])["configs"]
+    rest.send("question", taskId=question["id"], configuration=newer)
+    [config] = configs(rest, question["id"])["configs"]
     assert config["token"] == "newer"
     other = {"taskPushNotificationConfig": {"url": f"{HOOK}/other", "token": "t"}}
-    asked = rest.send("question", configuration=options)
-    rest.send("question", taskId=asked["id"], configuration=other)
-    assert len(configs(rest, asked["id"])["configs"]) == 2
+    question = rest.send("question", configuration=options)
+    rest.send("question", taskId=question["id"], configuration=other)
+    assert len(configs(rest, question["id"])["configs"]) == 2
 
 
 def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:

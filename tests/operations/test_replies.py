@@ -42,12 +42,12 @@ def test_questions_that_are_yielded_are_answered_within_the_turn(bench: DurableB
     bench.wait_until_open(task["id"])
     second = bench.send("Oslo", contextId=task["contextId"])
     assert second["id"] == task["id"]
-    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    question = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
     bench.send("3", taskId=task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "Well. 3 nights in Oslo"}
-    assert [text_of(each) for each in done["history"]] == [
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "Well. 3 nights in Oslo"}
+    assert [text_of(each) for each in result["history"]] == [
         "",
         "Which city?",
         "Oslo",
@@ -66,8 +66,8 @@ def test_a_retried_reply_counts_once(bench: DurableBench) -> None:
     bench.wait_until_open(task["id"])
     for _ in range(2):
         bench.send("Oslo", taskId=task["id"], identity=f"{task['id']} reply")
-    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
-    assert [text_of(each) for each in asked["history"]] == ["", "Which city?", "Oslo"]
+    question = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert [text_of(each) for each in question["history"]] == ["", "Which city?", "Oslo"]
 
 
 def test_a_reply_that_is_too_large_for_the_head_arrives_whole(bench: DurableBench) -> None:
@@ -76,8 +76,8 @@ def test_a_reply_that_is_too_large_for_the_head_arrives_whole(bench: DurableBenc
     bench.send("O" * 10_000, taskId=task["id"])
     bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
     bench.send("3", taskId=task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done)[""].endswith("in " + "O" * 10_000)
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result)[""].endswith("in " + "O" * 10_000)
 
 
 def test_another_system_ends_a_wait(bench: DurableBench) -> None:
@@ -87,8 +87,8 @@ def test_another_system_ends_a_wait(bench: DurableBench) -> None:
     url = url_of(working)
     assert url.startswith("https://agents.example.com/callbacks/")
     bench.reply(url, {"amount": 9007199254740993})
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 9007199254740993}]}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert result["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 9007199254740993}]}
     with pytest.raises(RouteNotFound):  # its turn is over
         bench.reply(url, {})
 
@@ -103,8 +103,8 @@ def test_a_client_cannot_reply_in_the_place_of_another_system(bench: DurableBenc
             bench.send(taskId=task["id"], parts=parts)
     assert waits_of(bench.head(task["id"])) == ["payment"]
     bench.reply(url_of(working), {"amount": 3})
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert done["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 3}]}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert result["artifacts"][0]["parts"][-1]["data"] == {"paid": [{"amount": 3}]}
 
 
 @pytest.mark.parametrize("by_url", [False, True])
@@ -115,9 +115,9 @@ def test_a_message_ends_a_wait_that_takes_messages(bench: DurableBench, by_url: 
         bench.reply(url_of(working), 3)
     else:
         bench.send("cash", taskId=task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
     paid = {"paid": [3], "said": "", "by url": True}
-    assert done["artifacts"][0]["parts"][-1]["data"] == (
+    assert result["artifacts"][0]["parts"][-1]["data"] == (
         paid if by_url else {"paid": [], "said": "cash", "by url": False}
     )
 
@@ -164,8 +164,8 @@ def test_a_reply_whose_write_conflicts_counts_once(
 
     monkeypatch.setattr(intake, "store_reply", store)
     bench.send("Oslo", **reply)
-    asked = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
-    assert [text_of(each) for each in asked["history"]] == ["", "Which city?", "Oslo"]
+    question = bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
+    assert [text_of(each) for each in question["history"]] == ["", "Which city?", "Oslo"]
 
 
 def test_a_reply_may_come_a_moment_too_early(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +216,8 @@ def test_a_forged_url_is_unknown(bench: DurableBench, change: str) -> None:
 
 def test_a_wait_times_out(bench: DurableBench) -> None:
     task = bench.send('{"seconds": 1}', "pay")
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "It was not paid in time."}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "It was not paid in time."}
 
 
 def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
@@ -243,8 +243,8 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
     task = bench.send('{"seconds": 8}', "cash")
     bench.wait_until_open(task["id"])
     bench.send("c" * 10_000, taskId=task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert done["artifacts"][0]["parts"][-1]["data"]["said"] == "c" * 10_000
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert result["artifacts"][0]["parts"][-1]["data"]["said"] == "c" * 10_000
 
 
 def test_a_large_reply_whose_process_died_can_be_sent_again(
@@ -276,9 +276,9 @@ def test_a_large_reply_whose_process_died_can_be_sent_again(
     bench.send(large, taskId=task["id"], identity=f"{task['id']} reply")
     bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
     bench.send("3", taskId=task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": f"Well. 3 nights in {large}"}
-    assert [text_of(each) for each in done["history"]][1:3] == ["Which city?", large]
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": f"Well. 3 nights in {large}"}
+    assert [text_of(each) for each in result["history"]][1:3] == ["Which city?", large]
 
 
 def test_two_large_replies_are_both_kept(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,14 +291,14 @@ def test_two_large_replies_are_both_kept(bench: DurableBench, monkeypatch: pytes
         bench.reply(f"https://x/callbacks/{callback_token(head, f'parallel/{index}/{text[0]}')}", text)
     monkeypatch.undo()
     bench.sweep(task["id"])
-    done = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(done) == {"": "a" * 10_000 + "b" * 10_000}
+    result = bench.wait_for(task["id"], TaskState.COMPLETED)
+    assert texts(result) == {"": "a" * 10_000 + "b" * 10_000}
 
 
 def test_of_two_questions_the_first_one_stays(bench: DurableBench) -> None:
     task = bench.send(skill="two-questions")
-    asked = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
-    assert text_of(asked["status"]["message"]) == "a?"
+    question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
+    assert text_of(question["status"]["message"]) == "a?"
     bench.send("A", taskId=task["id"])
     second = bench.wait(task["id"], lambda head: "b?" in json.dumps(head.status))
     assert second["status"]["state"] == TaskState.INPUT_REQUIRED

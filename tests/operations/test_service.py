@@ -172,8 +172,8 @@ def test_the_log_names_the_task_that_a_call_is_about(bench: RunBench) -> None:
 
 
 def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
-    asked = within(bench.send("question"))
-    canceled = within(bench.cancel(asked["id"]))
+    question = within(bench.send("question"))
+    canceled = within(bench.cancel(question["id"]))
     assert canceled["status"]["state"] == TaskState.CANCELED
-    assert canceled["history"][:1] == asked["history"][:1]
-    assert within(bench.get(asked["id"])) == canceled
+    assert canceled["history"][:1] == question["history"][:1]
+    assert within(bench.get(question["id"])) == canceled

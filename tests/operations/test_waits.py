@@ -113,8 +113,8 @@ def test_a_url_that_no_turn_has_given_out_is_unknown(http: TestClient, head: Hea
     assert http.post("/callbacks/").status_code == 404
     token = callback_token(head, "payment")
     assert http.post(f"/callbacks/{token[:-2]}xx", json={}).status_code == 404
-    refused = http.get(f"/callbacks/{token}")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    refusal = http.get(f"/callbacks/{token}")
+    assert (refusal.status_code, refusal.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("character", ["x", "é", "会", "😀"])

@@ -33,14 +33,14 @@ def pair(servers: Server) -> tuple[Remote, Remote]:
 
 def test_a_task_made_in_one_is_everything_in_the_other(pair: tuple[Remote, Remote]) -> None:
     one, other = pair
-    asked = one.send(metadata=intent("add", a="40"))
-    assert asked["status"]["state"] == "input-required"
-    assert other.call("tasks/get", {"id": asked["id"]}) == asked
-    done = other.send("2", taskId=asked["id"])
-    assert done["artifacts"][0]["parts"] == [
+    question = one.send(metadata=intent("add", a="40"))
+    assert question["status"]["state"] == "input-required"
+    assert other.call("tasks/get", {"id": question["id"]}) == question
+    result = other.send("2", taskId=question["id"])
+    assert result["artifacts"][0]["parts"] == [
         {"kind": "data", "data": {"value": 42}, "metadata": {"data_part_compat": True}}
     ]
-    assert one.call("tasks/get", {"id": asked["id"]}) == done
+    assert one.call("tasks/get", {"id": question["id"]}) == result
     by_context = one.send(metadata=intent("add", a="1"))
     assert other.send("2", contextId=by_context["contextId"])["id"] == by_context["id"]
 

@@ -39,11 +39,11 @@ Json = Any
 
 
 def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
-    asked = rest.send("question")
+    question = rest.send("question")
     authentication = {"scheme": "Bearer", "credentials": "secret-credentials"}
     config = {"id": "a", "url": webhook.url, "token": "secret-token", "authentication": authentication}
-    rest.call("POST", f"tasks/{asked['id']}/pushNotificationConfigs", config)
-    rest.send("question", taskId=asked["id"])
+    rest.call("POST", f"tasks/{question['id']}/pushNotificationConfigs", config)
+    rest.send("question", taskId=question["id"])
     courier.relay()
     assert courier.deliver() == [True, True]
     for headers, body, _ in webhook.seen:
@@ -51,7 +51,7 @@ def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
         assert headers["x-a2a-notification-token"] == "secret-token"
         assert headers["content-type"] == "application/a2a+json"
         [update] = body.values()
-        assert update["taskId"] == asked["id"]
+        assert update["taskId"] == question["id"]
     assert [next(iter(body)) for _, body, _ in webhook.seen] == ["artifactUpdate", "statusUpdate"]
     assert webhook.seen[-1][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
@@ -112,13 +112,13 @@ def test_one_that_fails_is_tried_again_and_holds_up_no_one(
 
 
 def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, posting: Kit) -> None:
-    asked = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
+    question = rest.send("question", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     courier.deliver()
     owners = {
         key.owner for key in KeyRegister(hot_path.ssm(posting.settings), posting.settings.keys_path).list()
     }
-    heads = [posting.store.get_head(Scope(owner, "probe"), asked["id"]) for owner in owners]
+    heads = [posting.store.get_head(Scope(owner, "probe"), question["id"]) for owner in owners]
     [head] = filter(None, heads)
     posting.store.update_head(replace(head, lease=head.lease + 10))
     courier.relay()
@@ -241,9 +241,9 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     config = {"url": webhook.url, "authentication": {"schemes": ["jwt"]}}
     said = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent("echo")}
     params = {"id": str(uuid.uuid4()), "message": said, "pushNotification": config}
-    refused = rpc.error("tasks/send", params)
-    assert refused["code"] == -32602
-    assert "signing key" in refused["message"]
+    refusal = rpc.error("tasks/send", params)
+    assert refusal["code"] == -32602
+    assert "signing key" in refusal["message"]
     kms: Any = Kms("RSA_2048")
     signer = Signer(kms, "arn:aws:kms:us-east-1:1:key/k")
     signing = Kit(posting.settings.model_copy(update={"signing_key": "arn:aws:kms:us-east-1:1:key/k"}))

@@ -57,10 +57,10 @@ def test_each_change_is_posted_once_and_in_order(rest: Rest, webhook: Webhook, c
 def test_a_question_is_posted_however_soon_it_is_answered(
     rest: Rest, webhook: Webhook, courier: Courier
 ) -> None:
-    asked = rest.send(
+    question = rest.send(
         "question", slots={"length": 3}, configuration={"taskPushNotificationConfig": {"url": webhook.url}}
     )
-    rest.send("question", taskId=asked["id"])
+    rest.send("question", taskId=question["id"])
     courier.relay()
     courier.deliver()
     assert kinds(webhook) == ["input_required", "thanks", "completed"]
@@ -71,8 +71,8 @@ def test_in_0_3_it_is_the_task_as_of_the_question(rest: Rest, webhook: Webhook, 
     rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
     options = {"configuration": {"pushNotificationConfig": {"url": webhook.url}}}
     slots = intent("question", length="3")
-    asked = rpc.call("message/send", {"message": message(metadata=slots), **options})
-    rpc.call("message/send", {"message": message(taskId=asked["id"], metadata=intent("question"))})
+    question = rpc.call("message/send", {"message": message(metadata=slots), **options})
+    rpc.call("message/send", {"message": message(taskId=question["id"], metadata=intent("question"))})
     courier.relay()
     courier.deliver()
     [first, last] = [body for _, body, _ in webhook.seen]
@@ -131,13 +131,13 @@ def test_a_config_that_is_sent_again_keeps_its_place(
     rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
     if version == "1.0":
         options: Json = {"configuration": {"taskPushNotificationConfig": {"id": "a", "url": webhook.url}}}
-        asked = rest.send("question", slots={"length": 3}, **options)
-        rest.send("question", taskId=asked["id"], **options)
+        question = rest.send("question", slots={"length": 3}, **options)
+        rest.send("question", taskId=question["id"], **options)
     else:
         options = {"configuration": {"pushNotificationConfig": {"url": webhook.url}}}
         first = message(metadata=intent("question", length="3"))
-        asked = rpc.call("message/send", {"message": first, **options})
-        answer = message(taskId=asked["id"], metadata=intent("question"))
+        question = rpc.call("message/send", {"message": first, **options})
+        answer = message(taskId=question["id"], metadata=intent("question"))
         rpc.call("message/send", {"message": answer, **options})
     courier.relay()
     courier.deliver()

@@ -58,18 +58,18 @@ def test_a_stream_costs_no_more_than_a_send(counted: Counted) -> None:
 
 
 def test_a_retry_costs_one_write_and_no_run(counted: Counted) -> None:
-    sent = counted.message("hi")
-    task = asyncio.run(counted.messages.send(*sent))
+    message = counted.message("hi")
+    task = asyncio.run(counted.messages.send(*message))
     counted.calls.during()
-    assert asyncio.run(counted.messages.send(*sent)) == task
+    assert asyncio.run(counted.messages.send(*message)) == task
     assert counted.calls.during() == {WRITES: 1}
 
 
 def test_a_retry_of_a_large_message_costs_reads_and_does_not_store_it_again(counted: Counted) -> None:
-    sent = counted.message("x" * 5_000)
-    task = asyncio.run(counted.messages.send(*sent))
+    message = counted.message("x" * 5_000)
+    task = asyncio.run(counted.messages.send(*message))
     assert counted.calls.during() == {WRITES: 5, READS: 1}
-    assert asyncio.run(counted.messages.send(*sent)) == task
+    assert asyncio.run(counted.messages.send(*message)) == task
     assert counted.calls.during() == {READS: 1, "query": 1}
 
 

@@ -275,8 +275,8 @@ def asking(store: Store, head: Head) -> Head:
 
 
 def test_what_is_written_ahead_counts_with_its_head(store: Store, head: Head) -> None:
-    asked = asking(store, head)
-    ahead = store.write_ahead(asked.with_new_epoch(), [chunk("a"), chunk("b" * 400_000)])
+    question = asking(store, head)
+    ahead = store.write_ahead(question.with_new_epoch(), [chunk("a"), chunk("b" * 400_000)])
     assert said(store, read(store, head)) == ""
     claimed = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert said(store, claimed) == "a" + "b" * 400_000
@@ -288,9 +288,9 @@ def test_what_is_written_ahead_counts_with_its_head(store: Store, head: Head) ->
 
 def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: Head) -> None:
     """Its entries have numbers that the next turn uses, and neither show there nor stop its run."""
-    asked = asking(store, head)
-    store.write_ahead(asked.with_new_epoch(), [chunk("dead "), chunk("dead "), chunk("dead ")])
-    base, overflow = asked.with_new_epoch().with_events([chunk("small ")])
+    question = asking(store, head)
+    store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead "), chunk("dead ")])
+    base, overflow = question.with_new_epoch().with_events([chunk("small ")])
     claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert overflow == []
     assert said(store, claimed) == "small "
@@ -301,11 +301,11 @@ def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: H
 
 
 def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, head: Head) -> None:
-    asked = asking(store, head)
-    store.write_ahead(asked.with_new_epoch(), [chunk("dead "), chunk("dead ")])
+    question = asking(store, head)
+    store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead ")])
     with pytest.raises(Conflict):
-        store.write_ahead(asked.with_new_epoch(), [chunk("other ")])
-    fenced = store.update_head(asked.with_new_epoch())
+        store.write_ahead(question.with_new_epoch(), [chunk("other ")])
+    fenced = store.update_head(question.with_new_epoch())
     assert (fenced.state, said(store, fenced)) == (TaskState.INPUT_REQUIRED, "")
     claimed = store.update_head(store.write_ahead(fenced.with_new_epoch(), [chunk("other ")]))
     assert said(store, replace(claimed, status=make_status(TaskState.WORKING, 0))) == "other "
@@ -331,10 +331,10 @@ def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
 
 def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store, head: Head) -> None:
     """Another message has claimed the turn meanwhile, and its run is about to append."""
-    asked = asking(store, head)
-    base, _ = asked.with_new_epoch().with_events([chunk("small ")])
+    question = asking(store, head)
+    base, _ = question.with_new_epoch().with_events([chunk("small ")])
     claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
-    late = store.write_ahead(asked.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
+    late = store.write_ahead(question.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
     with pytest.raises(Conflict):
         store.update_head(late)
     assert said(store, claimed) == "small "

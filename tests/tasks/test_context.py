@@ -88,16 +88,16 @@ def test_a_turn_does_not_see_what_its_earlier_attempt_said() -> None:
 
 def test_a_turn_sees_the_earlier_turns_of_its_own_task() -> None:
     """Only the last message of the task, and what followed it, is the turn's."""
-    asked = Context().after(record("a", said="book", reply="where?", task="t"))
-    answered = asked.after(record("b", said="Oslo", reply="done", task="t"))
+    context = Context().after(record("a", said="book", reply="where?", task="t"))
+    answered = context.after(record("b", said="Oslo", reply="done", task="t"))
     assert texts(answered.before("b", "t")) == ["book", "where?"]
 
 
 def test_a_turn_that_is_too_large_to_keep_takes_no_other_with_it() -> None:
     """Its first attempt has failed, and left no words that the second one could replace."""
-    asked = Context().after(record("a", said="book", reply="where?", task="t"))
+    context = Context().after(record("a", said="book", reply="where?", task="t"))
     large = "x" * (CONVERSATION_BYTES + 1)
-    failed = asked.after(record("b", said=large, task="t", was_ended_by_skill=False))
+    failed = context.after(record("b", said=large, task="t", was_ended_by_skill=False))
     assert texts(failed) == texts(failed.before("b", "t")) == ["book", "where?"]
     again = failed.after(record("b", said=large, reply="done", task="t"))
     assert texts(again) == ["book", "where?"]

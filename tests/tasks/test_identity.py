@@ -133,22 +133,22 @@ def test_a_replay_passes_over_what_the_log_has() -> None:
     def outputs() -> list[Event]:
         return [chunk("a"), status_event(TaskState.WORKING, "b"), chunk("c")]
 
-    stored = Replay().take(outputs()[:2])
-    assert [event["mark"][0] for event in stored] == [1, 2]
-    second = Replay(last_mark(stored))
+    events = Replay().take(outputs()[:2])
+    assert [event["mark"][0] for event in events] == [1, 2]
+    second = Replay(last_mark(events))
     assert [event["mark"][0] for event in second.take(outputs())] == [3]
     assert second.next().take(outputs()) == []
 
 
 def test_another_output_than_before_is_noticed() -> None:
-    stored = Replay().take([chunk("a"), chunk("b")])
+    events = Replay().take([chunk("a"), chunk("b")])
     for outputs in (
         [chunk("a"), chunk("x")],
         [chunk("x"), chunk("b")],
         [chunk("a"), chunk("b", append=False)],
     ):
         with pytest.raises(CodeChanged, match="differs"):
-            Replay(last_mark(stored)).take(outputs)
+            Replay(last_mark(events)).take(outputs)
 
 
 def test_a_run_that_was_cut_short_keeps_the_mark_of_the_log() -> None:

@@ -44,9 +44,9 @@ def test_every_step_is_a_program(name: str) -> None:
 
 
 def test_help_lists_all_without_a_package() -> None:
-    listed = run("make", "--no-print-directory", "PYTHON=" + sys.executable + " -S").stdout
-    assert re.findall(r"(?m)^  (\w+)", listed) == list(COMMANDS)
-    assert re.findall(r"(?m)^(\S.*):$", listed) == list(GROUPS)
+    output = run("make", "--no-print-directory", "PYTHON=" + sys.executable + " -S").stdout
+    assert re.findall(r"(?m)^  (\w+)", output) == list(COMMANDS)
+    assert re.findall(r"(?m)^(\S.*):$", output) == list(GROUPS)
 
 
 def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
@@ -78,14 +78,14 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     [("name", "Write it in capitals: NAME"), ("nam", "It takes NAME"), ("A", "It takes NAME")],
 )
 def test_a_variable_that_a_command_does_not_have_is_refused(variable: str, hint: str) -> None:
-    done = run("make", "--no-print-directory", "setting", f"{variable}=1")
-    assert done.stderr.startswith(f"error: setting has no variable {variable}. {hint}")
+    result = run("make", "--no-print-directory", "setting", f"{variable}=1")
+    assert result.stderr.startswith(f"error: setting has no variable {variable}. {hint}")
 
 
 def test_without_the_packages_a_command_says_what_to_write() -> None:
-    done = run(sys.executable, "-S", "-m", "tools.a2a", "run")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "Write make run, or uv run a2a run" in done.stderr
+    result = run(sys.executable, "-S", "-m", "tools.a2a", "run")
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert "Write make run, or uv run a2a run" in result.stderr
 
 
 def test_a_path_may_have_a_space(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_path_may_have_a_space(tmp_path: Path) -> None:
     uv.write_text('#!/bin/sh\necho "$UV_PYTHON: $1" >> "$(dirname "$0")/called"\n')
     uv.chmod(0o755)
     (folder / "uv.lock").touch()  # so it must be installed again
-    made = run("make", f"UV={uv}", "agent", "NAME=", folder=folder, CI="")
-    assert made.stderr.startswith("error: name the agent"), made.stdout + made.stderr
+    result = run("make", f"UV={uv}", "agent", "NAME=", folder=folder, CI="")
+    assert result.stderr.startswith("error: name the agent"), result.stdout + result.stderr
     assert (folder / "called").read_text().splitlines()[-2:] == [": lock", ": sync"]
 
 
@@ -155,9 +155,9 @@ A2A = [sys.executable, "-m", "tools.a2a"]
 
 @pytest.mark.parametrize("words", [["make", "key"], [*A2A, "key"]])
 def test_a_variable_that_the_command_does_not_know_is_refused(words: list[str]) -> None:
-    done = run(*words, "NAEM=alice")
-    assert done.returncode
-    assert "error: key has no variable NAEM. It takes NAME, OWNER, AGENTS" in done.stderr
+    result = run(*words, "NAEM=alice")
+    assert result.returncode
+    assert "error: key has no variable NAEM. It takes NAME, OWNER, AGENTS" in result.stderr
 
 
 @pytest.mark.parametrize("value", ["0", "no", "false"])
@@ -183,9 +183,9 @@ def test_a_call_of_make_may_have_several_targets_and_variables_of_other_tools() 
 
 @pytest.mark.parametrize("words", [["make"], A2A])
 def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
-    done = run(*words, "deplpy")
-    assert done.returncode == 2
-    assert "unknown command 'deplpy'. Commands: run, chat" in done.stderr
+    result = run(*words, "deplpy")
+    assert result.returncode == 2
+    assert "unknown command 'deplpy'. Commands: run, chat" in result.stderr
 
 
 def test_two_builds_of_a_checkout_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,13 +269,13 @@ def test_an_environment_is_locked_again_for_another_package_index(
 
 
 def test_what_the_environment_says_is_shown_without_its_secrets() -> None:
-    done = run(*A2A, "doctor", "--url", "no", STACK="a2a-prod", OWNER="bob", TOKEN="ghp_1", KEY="", TEXT="")
-    assert done.stderr.splitlines()[0] == "note: from the environment: TOKEN, STACK=a2a-prod"
+    result = run(*A2A, "doctor", "--url", "no", STACK="a2a-prod", OWNER="bob", TOKEN="ghp_1", KEY="", TEXT="")
+    assert result.stderr.splitlines()[0] == "note: from the environment: TOKEN, STACK=a2a-prod"
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
-    done = run("sh", "-c", f"{sys.executable} -m tools.a2a help | true")
-    assert not done.stderr
+    result = run("sh", "-c", f"{sys.executable} -m tools.a2a help | true")
+    assert not result.stderr
 
 
 def test_nor_is_one_of_a_command_that_reports_errors() -> None:
@@ -290,8 +290,8 @@ def test_nor_is_one_of_a_command_that_reports_errors() -> None:
 def test_an_older_release_locks_by_the_new_makefile(tmp_path: Path) -> None:
     """Its make upgrade calls make lock, which gets the variables of its own call."""
     folder = copy_kit(tmp_path / "fork")
-    said = run("make", "--dry-run", "lock", folder=folder, MAKEFLAGS=" -- TO=v9 UPSTREAM=x").stdout
-    [line] = (line for line in said.splitlines() if "tools.a2a" in line)
+    output = run("make", "--dry-run", "lock", folder=folder, MAKEFLAGS=" -- TO=v9 UPSTREAM=x").stdout
+    [line] = (line for line in output.splitlines() if "tools.a2a" in line)
     variables = dict(re.findall(r"([A-Z_0-9]+)=(\S+)", line))
     assert a2a.parse("lock", [], {"A2A_VARIABLES": "TO UPSTREAM", **variables}) == {}
 
@@ -317,17 +317,17 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
-    done = run(*A2A, *words)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    result = run(*A2A, *words)
+    assert result.returncode == 1
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_the_name_of_the_machine_is_no_name_for_a_command() -> None:
     """WSL sets NAME."""
     for words in (["make", "agent"], [sys.executable, "-m", "tools.a2a", "agent"]):
-        done = run(*words, NAME="desktop-42")
-        assert "name the agent" in done.stderr, done.stdout
+        result = run(*words, NAME="desktop-42")
+        assert "name the agent" in result.stderr, result.stdout
     assert not (ROOT / "functions" / "agents" / "desktop-42").exists()
 
 
@@ -335,8 +335,8 @@ def test_agents_need_neither_make_nor_a_shell(tmp_path: Path) -> None:
     """As on Windows."""
     folder = copy_kit(tmp_path / "fork")
     for words in (["agent", "--name", "hello"], ["test", "ARGS=functions/agents/hello -p no:cacheprovider"]):
-        done = run(sys.executable, "-m", "tools.a2a", *words, folder=folder, PATH=str(tmp_path), CI="")
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = run(sys.executable, "-m", "tools.a2a", *words, folder=folder, PATH=str(tmp_path), CI="")
+        assert result.returncode == 0, result.stdout + result.stderr
     built = run(sys.executable, "-m", "tools.a2a", "build", folder=folder, PATH=str(tmp_path))
     assert built.returncode == 1
     assert "a build needs make. On Windows, build in WSL" in built.stderr

@@ -41,14 +41,14 @@ class RunBench:
         """A message; the same identity is the same request."""
         slots = options.pop("slots", {})
         text = options.pop("text", "x")
-        made = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
-        made["metadata"] = intent(skill, **slots)
-        made.update(options)  # type: ignore[typeddict-item]
+        message = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
+        message["metadata"] = intent(skill, **slots)
+        message.update(options)  # type: ignore[typeddict-item]
         body = (identity or str(uuid.uuid4())).encode()
         call = CallContext(
             self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
         )
-        return call, SendMessageRequest(message=made)
+        return call, SendMessageRequest(message=message)
 
     async def send(self, skill: str, identity: str = "", **options: Any) -> Task:
         return (await self.messages.send(*self.sent(skill, identity, **options)))["task"]

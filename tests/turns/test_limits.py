@@ -138,11 +138,11 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
         "print('still here')"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "layers" / "a2a")}
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == 1, ended.stderr
-    assert ended.stdout == "an agent ended the event loop that asynchronous skills share\n"
+    assert result.returncode == 1, result.stderr
+    assert result.stdout == "an agent ended the event loop that asynchronous skills share\n"
 
 
 def test_an_agent_that_breaks_the_loop_for_others_is_noticed(

@@ -74,11 +74,11 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store,
     asked = store.update_head(
         head.with_closing_status(make_status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
     )
-    ended = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
-    task, sequence = store.get_task(ended)
+    result = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
+    task, sequence = store.get_task(result)
     assert task["status"]["message"]["parts"] == [{"text": "given up"}]
     assert [message["parts"] for message in task["history"]] == [[{"text": "Which?"}]]
-    assert sequence == ended.sequence == 2
+    assert sequence == result.sequence == 2
 
 
 def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head, clock: Clock) -> None:

@@ -56,17 +56,17 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench, tm
     gate = tmp_path / "gate"
 
     async def go() -> None:
-        asked = await bench.send("question")
-        options: dict[str, Any] = {"slots": {"gate": str(gate)}, "taskId": asked["id"], "text": "y" * 5000}
+        question = await bench.send("question")
+        options: dict[str, Any] = {"slots": {"gate": str(gate)}, "taskId": question["id"], "text": "y" * 5000}
         answering = asyncio.create_task(bench.send("gated", **options))
-        await until(lambda: not bench.head(asked["id"]).is_stopped)
-        assert (await bench.get(asked["id"]))["status"]["state"] == TaskState.WORKING
+        await until(lambda: not bench.head(question["id"]).is_stopped)
+        assert (await bench.get(question["id"]))["status"]["state"] == TaskState.WORKING
         gate.touch()
-        followed = await bench.follow(asked["id"], after=1)
+        followed = await bench.follow(question["id"], after=1)
         assert states(followed) == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
         done = await answering
         assert len(done["history"]) == 3
-        assert await bench.get(asked["id"]) == done
+        assert await bench.get(question["id"]) == done
 
     within(go())
 
@@ -96,9 +96,9 @@ def test_what_no_event_can_carry_fails_the_turn(bench: RunBench, how: str) -> No
 
 
 def test_an_answer_whose_turn_fails_leaves_no_question_open(bench: RunBench) -> None:
-    asked = within(bench.send("question"))
-    answered = within(bench.send("boom", taskId=asked["id"]))
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.FAILED)
+    question = within(bench.send("question"))
+    answered = within(bench.send("boom", taskId=question["id"]))
+    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.FAILED)
 
 
 def test_outputs_of_nothing_weigh_nothing() -> None:

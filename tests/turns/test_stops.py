@@ -218,19 +218,19 @@ def test_a_seal_that_was_overtaken_by_a_question_blocks_nothing(
     bench: RunBench, settings: Settings, then: str
 ) -> None:
     """Its entry stands where the question's status has to go."""
-    asked = within(bench.send("question", slots={"length": "10000"}))
-    head = bench.head(asked["id"])
+    question = within(bench.send("question", slots={"length": "10000"}))
+    head = bench.head(question["id"])
     seal = items.from_entry(head, Entry(head.sequence, head.epoch + 1, b"{}"))
     bench.calls.put_item(TableName=settings.table, Item=seal)
     if then == "cancel":
-        task = within(bench.cancel(asked["id"]))
+        task = within(bench.cancel(question["id"]))
         assert task["status"]["state"] == TaskState.CANCELED
         assert len(task["history"]) == 2
     else:
-        task = within(bench.send("question", taskId=asked["id"], text="y" * 10_000))
+        task = within(bench.send("question", taskId=question["id"], text="y" * 10_000))
         assert task["status"]["state"] == TaskState.COMPLETED
         assert len(task["history"]) == 3
-    assert within(bench.get(asked["id"])) == task
+    assert within(bench.get(question["id"])) == task
 
 
 def test_a_run_whose_lease_is_over_stores_nothing_more(

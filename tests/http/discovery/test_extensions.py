@@ -90,10 +90,10 @@ def test_nothing_asked_for_is_nothing_said(client: TestClient, key: str) -> None
 
 
 def test_a_required_extension_is_required(rest: Rest) -> None:
-    refused = rest.ask("POST", "message:send", {"message": message_1_0()})
-    assert refused.status_code == 400
-    assert refused.json()["error"]["details"][0]["reason"] == "EXTENSION_SUPPORT_REQUIRED"
-    assert NEEDED in refused.json()["error"]["message"]
+    refusal = rest.ask("POST", "message:send", {"message": message_1_0()})
+    assert refusal.status_code == 400
+    assert refusal.json()["error"]["details"][0]["reason"] == "EXTENSION_SUPPORT_REQUIRED"
+    assert NEEDED in refusal.json()["error"]["message"]
     rpc = Rpc(rest.client, rest.headers["X-API-Key"])
     assert rpc.error("SendMessage", {"message": message_1_0()})["code"] == -32008
     assert rpc.error("message/send", {"message": message()})["code"] == -32600

@@ -157,8 +157,8 @@ def test_a_conversation_needs_its_context(client: TestClient, key: str) -> None:
 
 def test_a_call_in_a_conversation_answers_no_question_of_another_tool(client: TestClient, key: str) -> None:
     mcp = Mcp(client, key, "/mcp/assistant")
-    asked = mcp.call("ai-coach", {"message": "Teach me."})
-    context = {CONTEXT_KEY: asked["_meta"][CONTEXT_KEY]}
+    question = mcp.call("ai-coach", {"message": "Teach me."})
+    context = {CONTEXT_KEY: question["_meta"][CONTEXT_KEY]}
     assert text_of(mcp.call("ai-repeat", {"message": "football"}, meta=context)) == "football"
     rest = Rest(client, key, "/a2a/assistant")
     tasks = rest.call("GET", f"tasks?contextId={context[CONTEXT_KEY]}")["tasks"]
@@ -285,5 +285,5 @@ def test_nothing_of_it_is_imported_before_the_first_call() -> None:
         "import sys, a2a_lambda.http.app;"
         "print([name for name in sys.modules if '.mcp' in name or 'openapi' in name])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

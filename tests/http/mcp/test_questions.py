@@ -63,9 +63,10 @@ def test_a_form_for_each_parameter(mcp: Mcp) -> None:
 
 @pytest.mark.parametrize("words", ["", "Ann", '{"words": "x", "font": "bold"}'])
 def test_an_answer_in_a_form_is_that_argument_and_no_other(mcp: Mcp, words: str) -> None:
-    asked = mcp.call("engrave", {"message": "please"})
+    question = mcp.call("engrave", {"message": "please"})
     assert (
-        text_of(mcp.call("engrave", {"message": "please"}, **answer(asked, words))) == f"{words!r} in plain"
+        text_of(mcp.call("engrave", {"message": "please"}, **answer(question, words)))
+        == f"{words!r} in plain"
     )
 
 
@@ -89,26 +90,26 @@ def test_an_answer_that_is_sent_again_gets_the_task_as_it_is_now(mcp: Mcp) -> No
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_refusal_that_is_sent_again_has_the_same_result(mcp: Mcp, action: str) -> None:
     first = mcp.call("order", {"message": "please"})
-    refused = mcp.call("order", {"message": "please"}, **answer(first, "", action))
-    assert "canceled" in text_of(refused)
-    assert text_of(mcp.call("order", {"message": "please"}, **answer(first, "", action))) == text_of(refused)
+    refusal = mcp.call("order", {"message": "please"}, **answer(first, "", action))
+    assert "canceled" in text_of(refusal)
+    assert text_of(mcp.call("order", {"message": "please"}, **answer(first, "", action))) == text_of(refusal)
     params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L")}
     error_of(mcp.post(mcp.body("tools/call", params)), 400)
 
 
 @pytest.mark.parametrize(("action", "words"), [("decline", "declined"), ("cancel", "closed the question")])
 def test_no_answer_reaches_the_skill_in_words(mcp: Mcp, action: str, words: str) -> None:
-    asked = mcp.call("chat", {"message": "hello"})
-    assert form_of(asked)[2] == ("answer", {"type": "string"})
-    assert words in text_of(mcp.call("chat", {"message": "hello"}, **answer(asked, "", action)))
+    question = mcp.call("chat", {"message": "hello"})
+    assert form_of(question)[2] == ("answer", {"type": "string"})
+    assert words in text_of(mcp.call("chat", {"message": "hello"}, **answer(question, "", action)))
 
 
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str) -> None:
     caller = Mcp(mcp.client, mcp.key, "/mcp", revision)
-    asked = text_of(caller.call("order", {"message": "please"}))
-    assert "Which size?" in asked
-    [task] = re.findall(r"task='([^']+)'", asked)
+    question = text_of(caller.call("order", {"message": "please"}))
+    assert "Which size?" in question
+    [task] = re.findall(r"task='([^']+)'", question)
     assert "How many?" in text_of(caller.call("order", {"task": task, "size": "S"}))
     assert "gift" in text_of(caller.call("order", {"task": task, "message": "2"}))
     assert text_of(caller.call("order", {"task": task, "gift": False})) == "2 of S, gift: False"
@@ -137,8 +138,8 @@ def test_an_answer_in_words_that_is_sent_again_gets_the_whole_task(mcp: Mcp) -> 
 
 def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
     caller = Mcp(mcp.client, mcp.key, "/mcp", SUPPORTED[0])
-    asked = text_of(caller.call("order", {"message": "please"}))
-    assert "Which size? Choose one of S, L.\nTo answer, call" in asked
+    question = text_of(caller.call("order", {"message": "please"}))
+    assert "Which size? Choose one of S, L.\nTo answer, call" in question
 
 
 @pytest.mark.parametrize(
@@ -158,26 +159,26 @@ def test_an_answer_to_a_task_that_is_gone_is_an_error_for_the_client(
     mcp: Mcp, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no result for its model, which did not name the task."""
-    asked = mcp.call("order", {"message": "please"})
+    question = mcp.call("order", {"message": "please"})
 
     async def get(*_: Any) -> Any:
         raise TaskNotFound("gone")
 
     monkeypatch.setattr(kit.service, "get", get)
-    params = {"name": "order", "arguments": {"message": "please"}, **answer(asked, "L")}
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(question, "L")}
     assert "gone" in mcp.refusal("tools/call", params)["message"]
 
 
 def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, client: TestClient) -> None:
-    asked = mcp.call("order", {"message": "please"})
-    params = {"name": "order", "arguments": {"message": "please"}, **answer(asked, "L")}
+    question = mcp.call("order", {"message": "please"})
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(question, "L")}
     other = Mcp(client, new_key(kit), "/mcp", **ELICITS)
     secret = OctKey.import_key(kit.question_secret.get())
-    claims = jwt.decode(asked["requestState"], secret).claims
+    claims = jwt.decode(question["requestState"], secret).claims
     forged = jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(b"x" * 32))
     expired = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) - 1}, secret)
     unsigned = jwt.encode({"alg": "none"}, claims, secret, algorithms=["none"])
-    critical = ".".join([part({"alg": "HS256", "crit": 5}), *asked["requestState"].split(".")[1:]])
+    critical = ".".join([part({"alg": "HS256", "crit": 5}), *question["requestState"].split(".")[1:]])
     states: list[Json] = [forged, expired, unsigned, critical, "x", "", 7, {}]
     refused = [
         (other, params),
@@ -198,37 +199,37 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
     empty = [{key: {"action": "accept"}}, {key: {"action": "accept", "content": {}}}]
     for missing in ({}, {"x": {"action": "accept"}}, None, "x", *empty):
         again = mcp.ask("tools/call", {**params, "inputResponses": missing})
-        assert form_of(again) == form_of(asked), "a missing answer is asked for again"
+        assert form_of(again) == form_of(question), "a missing answer is asked for again"
     assert "How many?" in form_of(mcp.ask("tools/call", params))[1], "what was refused changed nothing"
     mcp.refusal("tools/call", params)
 
 
 def test_a_question_that_was_answered_elsewhere_is_over(mcp: Mcp, client: TestClient) -> None:
-    asked = mcp.call("chat", {"message": "hello"})
+    question = mcp.call("chat", {"message": "hello"})
     rest = Rest(client, mcp.key, "/a2a/shop")
     [task] = rest.call("GET", "tasks")["tasks"]
     said = {"message": message_1_0("from A2A", taskId=task["id"], contextId=task["contextId"])}
-    ended = rest.call("POST", "message:send", said)["task"]
-    assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
-    mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(asked, "late")})
+    result = rest.call("POST", "message:send", said)["task"]
+    assert result["status"]["state"] == "TASK_STATE_COMPLETED"
+    mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(question, "late")})
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_refusal_does_not_become_an_argument(mcp: Mcp, client: TestClient, action: str) -> None:
     first = mcp.call("order", {"message": "please"})
-    refused = mcp.call("order", {"message": "please"}, **answer(first, None, action))
-    assert (refused["isError"], text_of(refused)) == (True, "The task was canceled.")
+    refusal = mcp.call("order", {"message": "please"}, **answer(first, None, action))
+    assert (refusal["isError"], text_of(refusal)) == (True, "The task was canceled.")
     [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     assert task["status"]["state"] == "TASK_STATE_CANCELED"
 
 
 def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
     mcp = Mcp(client, new_key(kit), "/mcp")
-    asked = text_of(mcp.call("order", {"message": "please"}))
-    assert asked.endswith("and size=<the answer>.")
-    [task_id] = re.findall("task='([^']+)'", asked)
-    refused = mcp.call("chat", {"task": task_id, "message": "L"})
-    assert (refused["isError"], "belongs to the tool order: call that tool" in text_of(refused)) == (
+    question = text_of(mcp.call("order", {"message": "please"}))
+    assert question.endswith("and size=<the answer>.")
+    [task_id] = re.findall("task='([^']+)'", question)
+    refusal = mcp.call("chat", {"task": task_id, "message": "L"})
+    assert (refusal["isError"], "belongs to the tool order: call that tool" in text_of(refusal)) == (
         True,
         True,
     )
@@ -259,8 +260,8 @@ def test_a_sign_in_of_a_skill_that_reads_no_text_is_answered_as_the_result_says(
     client: TestClient, kit: Kit
 ) -> None:
     mcp = Mcp(client, new_key(kit), "/mcp", **ELICITS)
-    asked = text_of(mcp.call("fetch", {"doc": "a"}))
-    call = re.search(r"with task='(.+?)' and (\w+)=<the answer>", asked)
+    question = text_of(mcp.call("fetch", {"doc": "a"}))
+    call = re.search(r"with task='(.+?)' and (\w+)=<the answer>", question)
     assert call
     [tool] = [tool for tool in mcp.ask("tools/list")["tools"] if tool["name"] == "fetch"]
     assert call[2] in tool["inputSchema"]["properties"]

@@ -50,9 +50,9 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     task = {"taskId": made["taskId"]}
     assert mcp.ask("tasks/get", task)["status"] == "working"
     work(kit, queue)
-    asked = mcp.ask("tasks/get", task)
-    assert asked["status"] == "input_required"
-    [(key, request)] = asked["inputRequests"].items()
+    question = mcp.ask("tasks/get", task)
+    assert question["status"] == "input_required"
+    [(key, request)] = question["inputRequests"].items()
     assert request["params"]["message"] == "And then?"
     formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
     assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
@@ -63,10 +63,10 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     assert not queue.waiting, "an answer to another question is ignored"
     mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
     work(kit, queue)
-    ended = mcp.ask("tasks/get", task)
-    assert (ended["status"], text_of(ended["result"])) == ("completed", "heard: more")
-    assert made["createdAt"] == ended["createdAt"] == asked["createdAt"]
-    assert made["ttlMs"] == ended["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+    result = mcp.ask("tasks/get", task)
+    assert (result["status"], text_of(result["result"])) == ("completed", "heard: more")
+    assert made["createdAt"] == result["createdAt"] == question["createdAt"]
+    assert made["ttlMs"] == result["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
     mcp.ask("tasks/cancel", task)
     assert mcp.ask("tasks/get", task)["status"] == "completed"
 
@@ -104,9 +104,9 @@ def test_without_a_queue_or_in_the_foreground_a_turn_has_all_of_its_request(
 def test_credentials_do_not_go_through_a_form(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
     work(kit, queue)
-    asked = mcp.ask("tasks/get", task)
-    assert (asked["status"], asked["inputRequests"]) == ("input_required", {})
-    assert asked["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
+    question = mcp.ask("tasks/get", task)
+    assert (question["status"], question["inputRequests"]) == ("input_required", {})
+    assert question["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
     [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     key = message["status"]["message"]["messageId"]
     said = {"action": "accept", "content": {"answer": "secret"}}

@@ -77,8 +77,8 @@ def test_in_the_background_an_agent_knows_its_caller(
         assert token.rpartition(".")[2] not in str(item)
         asyncio.run(kit.worker.run_turn(queued_turn, None))
         headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
-        ended = client.get(f"/a2a/who/tasks/{task['id']}", headers=headers).json()
-    caller = ended["artifacts"][0]["parts"][0]["data"]
+        result = client.get(f"/a2a/who/tasks/{task['id']}", headers=headers).json()
+    caller = result["artifacts"][0]["parts"][0]["data"]
     assert (caller["owner"], caller["client"], caller["kind"]) == ("idp|sub:alice", "app", "token")
 
 

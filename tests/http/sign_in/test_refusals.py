@@ -80,9 +80,9 @@ def test_a_client_of_mcp_is_led_to_the_issuers_of_its_agent(
     accept(provider.issuer(agents=("strict",)))
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     url = f"{BASE_URL}/.well-known/oauth-protected-resource/mcp/strict"
-    refused = client.post("/mcp/strict", json=body)
-    assert refused.status_code == 401
-    assert f'resource_metadata="{url}"' in refused.headers["www-authenticate"]
+    refusal = client.post("/mcp/strict", json=body)
+    assert refusal.status_code == 401
+    assert f'resource_metadata="{url}"' in refusal.headers["www-authenticate"]
     metadata = client.get(url.removeprefix(BASE_URL)).json()
     assert metadata["resource"] == f"{BASE_URL}/mcp/strict"
     assert (metadata["authorization_servers"], metadata["scopes_supported"]) == (

@@ -83,7 +83,7 @@ def test_a_client_sends_and_gets_a_file(server: DevServer, client: tuple[str, ..
         path = folder / script
         shutil.copy(PLACE / script, path)
     content = drawing(300_000)
-    done = subprocess.run(
+    result = subprocess.run(
         [program, str(path), f"{server.url}/a2a/mirror", "local-key", *binding],
         input=content,
         env=variables,
@@ -91,8 +91,8 @@ def test_a_client_sends_and_gets_a_file(server: DevServer, client: tuple[str, ..
         check=False,
         timeout=PATIENCE,
     )
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    found = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr.decode()[-2000:]
+    found = json.loads(result.stdout)
     if client == TWICE:
         content = base64.b64encode(content)
     assert found["text"] == f"{len(content)} bytes"

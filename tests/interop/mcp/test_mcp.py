@@ -34,17 +34,17 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
     python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_mcp.py")
     earlier_ids = set(states_of_tasks(url))
     seconds = {"auto": 60, "legacy": 5}[mode]
-    shown = run_client(python, script, url, KEY, mode, str(seconds))
-    assert (shown["version"], shown["tools"], shown["sum"]) == (version, TOOLS, "40 plus 2 is 42.")
+    output = run_client(python, script, url, KEY, mode, str(seconds))
+    assert (output["version"], output["tools"], output["sum"]) == (version, TOOLS, "40 plus 2 is 42.")
     if mode == "auto":
-        assert shown["asked"][1] == ["basketball", "football"]
-        assert "Football, then." in shown["coach"]
+        assert output["asked"][1] == ["basketball", "football"]
+        assert "Football, then." in output["coach"]
     else:
-        assert "Which sport" in shown["coach"]
-        assert "task=" in shown["coach"]
-    assert shown["pieces"] == shown["progress"][: len("0 1 2 ")] == "0 1 2 "
-    assert (shown["boom"], shown["left"]) == (True, True)
-    assert "Tools: ai-repeat" in shown["unknown"]
+        assert "Which sport" in output["coach"]
+        assert "task=" in output["coach"]
+    assert output["pieces"] == output["progress"][: len("0 1 2 ")] == "0 1 2 "
+    assert (output["boom"], output["left"]) == (True, True)
+    assert "Tools: ai-repeat" in output["unknown"]
     left = "TASK_STATE_CANCELED" if mode == "auto" else "TASK_STATE_COMPLETED"
     ends = sorted(["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", left])
 
@@ -83,12 +83,12 @@ def test_the_typescript_sdk(url: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     script = tmp_path / "client_mcp.mjs"
     script.write_text((ROOT / "tests/interop/mcp/client_mcp.mjs").read_text())
-    shown = run_client("node", str(script), url, KEY)
-    assert (shown["tools"], shown["sum"]) == (TOOLS, "40 plus 2 is 42.")
-    assert shown["pieces"] == shown["progress"] == "0 1 2 "
-    assert (shown["boom"], shown["left"]) == (True, True)
-    assert "unknown tool" in shown["unknown"]
-    assert shown["coach"].startswith("Football, then.")
+    output = run_client("node", str(script), url, KEY)
+    assert (output["tools"], output["sum"]) == (TOOLS, "40 plus 2 is 42.")
+    assert output["pieces"] == output["progress"] == "0 1 2 "
+    assert (output["boom"], output["left"]) == (True, True)
+    assert "unknown tool" in output["unknown"]
+    assert output["coach"].startswith("Football, then.")
 
 
 INSPECTOR = NODE_MODULES / ".bin" / "mcp-inspector"

@@ -67,6 +67,6 @@ def run(folder: Path, program: str, *arguments: str) -> str:
         timeout=PATIENCE,
         check=False,
     )
-    shown = result.stdout + result.stderr
-    assert result.returncode == 0, shown[-2000:]
-    return shown
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output[-2000:]
+    return output

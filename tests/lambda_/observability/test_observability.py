@@ -275,9 +275,9 @@ def test_a_webhook_that_fails_is_a_push_and_no_failed_record(
         handler = Observed(NotificationHandler(dead), settings)
         capsys.readouterr()
         handler({"Records": [record | {"attributes": {"ApproximateReceiveCount": "1"}}]}, Context())
-    told = capsys.readouterr().out
-    assert "Pushes" in told
-    assert "FailedRecords" not in told
+    output = capsys.readouterr().out
+    assert "Pushes" in output
+    assert "FailedRecords" not in output
 
 
 def test_the_one_end_of_a_task_counts_its_turn(
@@ -300,8 +300,8 @@ def test_the_one_end_of_a_task_counts_its_turn(
             bench.died(dead["id"])
         ticket = bench.ticket(dead["id"])
         assert counted(lambda: asyncio.run(bench.worker.run_turn(ticket, None))) == ["failed"]
-        asked = bench.send("question")
-        asked_ticket = bench.ticket(asked["id"])
+        question = bench.send("question")
+        asked_ticket = bench.ticket(question["id"])
         assert counted(lambda: asyncio.run(bench.worker.run_turn(asked_ticket, None))) == ["input_required"]
 
 

@@ -77,7 +77,7 @@ def collect() -> Iterator[Collect]:
 
 def invoke(settings: Json, *carriers: Json, code: str = CODE) -> tuple[list[Json], Json]:
     """Log lines of an invocation, and what it says of itself."""
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, json.dumps(settings), json.dumps(carriers or [{}])],
         cwd=ROOT,
         env={**os.environ, "AWS_LAMBDA_FUNCTION_NAME": "f", "AWS_REGION": "eu-central-1"},
@@ -85,7 +85,7 @@ def invoke(settings: Json, *carriers: Json, code: str = CODE) -> tuple[list[Json
         text=True,
         check=True,
     )
-    *lines, last = map(json.loads, found.stdout.splitlines())
+    *lines, last = map(json.loads, result.stdout.splitlines())
     return lines, last
 
 

@@ -111,11 +111,11 @@ def imported(built: Built, log: Path, *, is_wrapped: bool) -> set[str]:
 def test_a_function_imports_few_modules(built: Built, function: str) -> None:
     """A count is the same on every machine. Time follows it."""
     code = f"import {function}, sys; print(len(sys.modules))"
-    done = subprocess.run(
+    result = subprocess.run(
         [built.python, "-c", code], env=built.environment(function), capture_output=True, check=True
     )
-    print(f"\n{function}: {int(done.stdout)} modules")
-    assert int(done.stdout) <= MAX_MODULES[function]
+    print(f"\n{function}: {int(result.stdout)} modules")
+    assert int(result.stdout) <= MAX_MODULES[function]
 
 
 async def called_directly() -> list[float]:

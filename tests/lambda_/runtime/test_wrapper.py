@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow(seconds=60)
 @pytest.fixture
 def own() -> Iterator[RuntimeApi]:
     """A Runtime API for a function that a test starts itself."""
-    made = RuntimeApi()
-    yield made
-    made.close()
+    api = RuntimeApi()
+    yield api
+    api.close()
 
 
 def test_the_wrapper_finds_what_lambdas_bootstrap_finds(

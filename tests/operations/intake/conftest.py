@@ -37,11 +37,11 @@ def send(messages: Messages, scope: Scope) -> Send:
     """Sends a message; the same arguments are the same bytes."""
 
     def send(text: str = "hello", **fields: Any) -> Task:
-        made = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
-        made.update(fields)  # type: ignore[typeddict-item]
+        message = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
+        message.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
         call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
-        request = SendMessageRequest(message=made, creates_task="taskId" in fields)
+        request = SendMessageRequest(message=message, creates_task="taskId" in fields)
         return asyncio.run(messages.send(call, request))["task"]
 
     return send

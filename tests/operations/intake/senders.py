@@ -45,12 +45,12 @@ class Once:
         creates_task: bool = False,
         **fields: Any,
     ) -> tuple[CallContext, Any]:
-        made = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
-        made.update(fields)  # type: ignore[typeddict-item]
+        message = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
+        message.update(fields)  # type: ignore[typeddict-item]
         request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
         deadline = time.monotonic() + 120  # more than any of these tests takes
         call = CallContext(self.scope, request, deadline=deadline)
-        return call, SendMessageRequest(message=made, creates_task=creates_task)
+        return call, SendMessageRequest(message=message, creates_task=creates_task)
 
     def send(self, skill: str, **options: Any) -> Task:
         return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]

@@ -76,8 +76,8 @@ def test_a_lost_turn_of_a_reopened_task_counts_once(
     once.die("look", monkeypatch, taskId=task_id, key="SECOND", body="b", creates_task=True)
     clock.now += 31
     send_to(once, task_id, key="SECOND", body="b")
-    stored = once.messages.store.get_context(once.scope, context_id)
-    assert (stored.memory["turns"], len(stored.conversation)) == (2, 4)
+    context = once.messages.store.get_context(once.scope, context_id)
+    assert (context.memory["turns"], len(context.conversation)) == (2, 4)
 
 
 def test_a_client_that_chooses_ids_keeps_its_conversation(send: Send) -> None:

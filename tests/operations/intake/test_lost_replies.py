@@ -25,18 +25,18 @@ from tests.processes.death import dying_before_write
 @pytest.mark.parametrize("message_id", ["m", "another"])
 def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock, message_id: str) -> None:
     """The task asks again, what it was about to do included. Some versions give the message a new id."""
-    asked = once.send("patient", key="ASK")
-    old_head = once.head(asked["id"])
-    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    question = once.send("patient", key="ASK")
+    old_head = once.head(question["id"])
+    reply: Any = {"body": "Ann", "key": "REPLY", "taskId": question["id"], "metadata": {}}
     once.lose("", **reply)
     clock.now += 31
-    again = asyncio.run(once.service.get(once.scope, asked["id"])).task
+    again = asyncio.run(once.service.get(once.scope, question["id"])).task
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
-    assert again["status"]["message"] == asked["status"]["message"]
-    assert once.head(asked["id"]).pending == old_head.pending is not None
+    assert again["status"]["message"] == question["status"]["message"]
+    assert once.head(question["id"]).pending == old_head.pending is not None
     answered = once.send("", **reply, messageId=message_id)
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
-    stored = asyncio.run(once.service.get(once.scope, asked["id"])).task
+    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+    stored = asyncio.run(once.service.get(once.scope, question["id"])).task
     assert user_texts(answered) == user_texts(stored) == ["pay", "Ann"], "once, though it came twice"
 
 
@@ -49,12 +49,12 @@ def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
 def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, clock: Clock) -> None:
     """Of a client that names its conversation alone, and before anyone has looked at the task."""
     context = str(uuid.uuid4())
-    asked = once.send("patient", contextId=context, key="ASK")
+    question = once.send("patient", contextId=context, key="ASK")
     reply: Any = {"body": "Ann", "key": "REPLY", "contextId": context, "metadata": {}}
     once.lose("", **reply)
     clock.now += 31
     answered = once.send("", **{**reply, "body": "Bob", "key": "OTHER"})
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 
 
 @pytest.mark.parametrize("write", [1, 2, 3, 4])
@@ -65,14 +65,14 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
     of it stays, and no later reply meets it, whether that is as large or not."""
     monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.0)
     for body in ("Bob" * 5_000, "Bob" * 200_000, "Bob"):
-        asked = once.send("patient", key=f"ASK {body[:9]} {len(body)}")
-        reply: Any = {"key": "REPLY", "taskId": asked["id"], "metadata": {}}
+        question = once.send("patient", key=f"ASK {body[:9]} {len(body)}")
+        reply: Any = {"key": "REPLY", "taskId": question["id"], "metadata": {}}
         with dying_before_write(write, once.messages.store):
             once.send("", **reply, body="Ann" * 200_000)
-        assert asyncio.run(once.service.get(once.scope, asked["id"])).task == asked
+        assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
         answered = once.send("", **{**reply, "key": "OTHER"}, body=body)
-        assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
-        assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
+        assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+        assert answered == asyncio.run(once.service.get(once.scope, question["id"])).task
         assert user_texts(answered) == ["pay", body]
 
 
@@ -81,12 +81,12 @@ def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
 ) -> None:
     """Both wait for the process that is dead. The one that is faster then claims the turn."""
     monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.5)
-    asked = once.send("patient", key="ASK")
+    question = once.send("patient", key="ASK")
     with dying_before_write(4, once.messages.store):
-        once.send("", body="Ann" * 200_000, key="DEAD", taskId=asked["id"], metadata={})
+        once.send("", body="Ann" * 200_000, key="DEAD", taskId=question["id"], metadata={})
 
     def reply(_: int) -> Task:
-        return once.send("", body="Bob" * 200_000, key="REPLY", taskId=asked["id"], metadata={})
+        return once.send("", body="Bob" * 200_000, key="REPLY", taskId=question["id"], metadata={})
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(reply, range(2))
@@ -95,10 +95,10 @@ def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
 
 
 def test_a_task_with_a_reply_that_was_never_claimed_can_be_canceled(once: Once) -> None:
-    asked = once.send("patient", key="ASK")
+    question = once.send("patient", key="ASK")
     with dying_before_write(3, once.messages.store):
-        once.send("", body="Ann" * 5_000, key="REPLY", taskId=asked["id"], metadata={})
-    canceled = asyncio.run(once.service.cancel(once.scope, asked["id"])).task
+        once.send("", body="Ann" * 5_000, key="REPLY", taskId=question["id"], metadata={})
+    canceled = asyncio.run(once.service.cancel(once.scope, question["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
     assert [message["role"] for message in canceled["history"]] == [Role.USER, Role.AGENT]
 
@@ -109,7 +109,7 @@ def test_of_large_replies_at_once_one_is_the_reply(
 ) -> None:
     """Each waits for the one that was faster, instead of starting over. The table takes its time for a large
     item, and little for a small one."""
-    asked = once.send("patient", key="ASK")
+    question = once.send("patient", key="ASK")
     table, put = once.messages.store._table, once.messages.store._table.put
 
     def put_slowly(item: dict[str, Any], *condition: Any) -> None:
@@ -120,19 +120,19 @@ def test_of_large_replies_at_once_one_is_the_reply(
     monkeypatch.setattr(table, "put", put_slowly)
     monkeypatch.setattr(recovery, "CLAIM_SECONDS", 100.0)
 
-    epoch = once.head(asked["id"]).with_new_epoch().epoch
+    epoch = once.head(question["id"]).with_new_epoch().epoch
 
     def reply(name: str) -> Task | None:
         with suppress(UnsupportedOperation):
-            return once.send("", body=name * size, key=name, taskId=asked["id"], metadata={})
+            return once.send("", body=name * size, key=name, taskId=question["id"], metadata={})
         return None
 
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for answer in pool.map(reply, ("Ann", "Bob", "Cat", "Dan")) if answer is not None]
     [answered] = answers
-    assert answered == asyncio.run(once.service.get(once.scope, asked["id"])).task
+    assert answered == asyncio.run(once.service.get(once.scope, question["id"])).task
     assert user_texts(answered) in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
-    assert once.head(asked["id"]).epoch == epoch, "no one took the turn from a process that was alive"
+    assert once.head(question["id"]).epoch == epoch, "no one took the turn from a process that was alive"
 
 
 def _end_lease_while_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
@@ -170,15 +170,15 @@ def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
 def test_a_reply_that_could_not_be_stored_leaves_the_question(
     once: Once, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = once.send("patient", key="ASK")
-    reply = {"body": "Ann" * 5_000, "key": "REPLY", "taskId": asked["id"], "metadata": {}}
+    question = once.send("patient", key="ASK")
+    reply = {"body": "Ann" * 5_000, "key": "REPLY", "taskId": question["id"], "metadata": {}}
     with monkeypatch.context() as patch:
         patch.setattr(Store, "append", _does_not_answer)
         with pytest.raises(StoreError):
             once.send("", **reply)
-    assert asyncio.run(once.service.get(once.scope, asked["id"])).task == asked
+    assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
     answered = once.send("", **reply)
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 
 
 def _does_not_answer(*_: Any, **__: Any) -> int:

@@ -95,11 +95,11 @@ def test_late_retries_at_the_same_moment_agree(send: Send, clock: Clock) -> None
 
 def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
     """The same words in the same context, an hour later, are said again."""
-    asked = send("coach", contextId="c")
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    question = send("coach", contextId="c")
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
     clock.now += 3600
     again = send("coach", contextId="c")
-    assert again["id"] == asked["id"]
+    assert again["id"] == question["id"]
     assert len(again["history"]) == 4 - 1
 
 
@@ -107,11 +107,11 @@ def test_a_question_that_has_expired_is_answered_by_a_new_task(
     send: Send, settings: Settings, scope: Scope
 ) -> None:
     """A context is kept from its last change on, so it may name a task that is gone."""
-    asked = send("coach", contextId="c")
-    key = items.head_key(scope, asked["id"])
+    question = send("coach", contextId="c")
+    key = items.head_key(scope, question["id"])
     clients.dynamodb(settings).delete_item(TableName=settings.table, Key=key)
     task = send("and now", contextId="c")
-    assert task["id"] != asked["id"]
+    assert task["id"] != question["id"]
     assert task["contextId"] == "c"
 
 

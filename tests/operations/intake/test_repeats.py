@@ -84,9 +84,9 @@ def test_memory_counts_once_when_a_process_dies_between_two_writes(
     turn = once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     task = once.send("look", contextId=context)
-    seen = task["artifacts"][0]["parts"][0]["data"]
-    assert seen["turns"] == 1, "it does not see what it changed before"
-    assert seen["said"] == [], "it does not see what it said before"
+    text = task["artifacts"][0]["parts"][0]["data"]
+    assert text["turns"] == 1, "it does not see what it changed before"
+    assert text["said"] == [], "it does not see what it said before"
     stored = once.messages.store.get_context(once.scope, context)
     assert stored.memory["turns"] == 1
     assert stored.turns == (turn,)
@@ -102,9 +102,9 @@ def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
     context = str(uuid.uuid4())
     once.die("question", monkeypatch, contextId=context)
     clock.now += 31
-    asked = once.send("question", contextId=context)
+    question = once.send("question", contextId=context)
     answered = once.send("question", contextId=context, key="PAY-2", body="yes")
-    assert answered["id"] == asked["id"]
+    assert answered["id"] == question["id"]
     assert answered["status"]["state"] == TaskState.COMPLETED
 
 
@@ -144,9 +144,9 @@ def test_every_request_counts_once(
 
 def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
     """The same bytes a second time, after the window and to another question: one answer, and no new task."""
-    asked = send("coach", contextId="c")
+    question = send("coach", contextId="c")
     first = send("basketball", contextId="c")
-    assert first["id"] == asked["id"]
+    assert first["id"] == question["id"]
     clock.now += WINDOW + 1
     again = send("coach", contextId="c")
     second = send("basketball", contextId="c")
@@ -174,14 +174,14 @@ def test_an_answer_whose_run_died_counts_once(
 ) -> None:
     """By its conversation alone, too, and whether or not anyone has looked at the task."""
     context = str(uuid.uuid4())
-    asked = once.send("patient", contextId=context, key="ASK")
+    question = once.send("patient", contextId=context, key="ASK")
     once.die("patient", monkeypatch, contextId=context)
     clock.now += 70
     if is_seen:
-        asyncio.run(once.service.get(once.scope, asked["id"]))
-    by_task = {"taskId": asked["id"]} if names_task else {}
+        asyncio.run(once.service.get(once.scope, question["id"]))
+    by_task = {"taskId": question["id"]} if names_task else {}
     answered = once.send("patient", contextId=context, **by_task)
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
     stored = once.messages.store.get_context(once.scope, context)
     assert stored.memory["turns"] == 2
     assert [entry.role for entry in stored.conversation] == ["user", "agent"] * 2
@@ -191,14 +191,14 @@ def test_a_key_whose_run_was_lost_is_refused_with_another_body(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = str(uuid.uuid4())
-    asked = once.send("question", contextId=context, key="ASK")
+    question = once.send("question", contextId=context, key="ASK")
     once.send("question", contextId=context, key="ANSWER")
     other = once.send("question", contextId=str(uuid.uuid4()), key="OTHER")
     once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     with pytest.raises(InvalidParams, match="another request"):
         once.send("look", contextId=context, body="another")
-    assert asked["id"] != other["id"]
+    assert question["id"] != other["id"]
 
 
 def test_a_late_duplicate_answers_no_one_elses_question(
@@ -208,8 +208,8 @@ def test_a_late_duplicate_answers_no_one_elses_question(
     once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     task = once.send("look", contextId=context)
-    asked = once.send("question", contextId=context, key="ASK")
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    question = once.send("question", contextId=context, key="ASK")
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
     assert once.send("look", contextId=context) == task
 
 
@@ -226,10 +226,10 @@ def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
     """The task that asks does not know the key; the conversation does."""
     context = str(uuid.uuid4())
     once.send("look", contextId=context)
-    asked = once.send("patient", contextId=context, body="else", key="ASK")
+    question = once.send("patient", contextId=context, body="else", key="ASK")
     with pytest.raises(InvalidParams, match="another request"):
-        once.send("", taskId=asked["id"], contextId=context, body="Ann")
-    assert once.send("", taskId=asked["id"], body="Ann", key="REPLY")["id"] == asked["id"]
+        once.send("", taskId=question["id"], contextId=context, body="Ann")
+    assert once.send("", taskId=question["id"], body="Ann", key="REPLY")["id"] == question["id"]
 
 
 @pytest.mark.parametrize("others", [3, 8, 12])

@@ -60,8 +60,10 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
         async with httpx2.AsyncClient(transport=transport, base_url=BASE_URL, timeout=240) as client:
 
             async def send(skill: str, identity: str, seconds: str = "600", **fields: Any) -> httpx2.Response:
-                said = message_1_0(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
-                return await client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
+                message = message_1_0(messageId=identity, metadata=intent(skill, seconds=seconds), **fields)
+                return await client.post(
+                    "/a2a/probe/message:send", json={"message": message}, headers=headers
+                )
 
             async def task_of(task_id: str) -> Any:
                 return (await client.get(f"/a2a/probe/tasks/{task_id}", headers=headers)).json()
@@ -71,9 +73,9 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             lasting = [asyncio.create_task(send("pause", f"m{number}")) for number in range(2)]
             await slots_taken(kit, owner, 2)
             for fields in ({"contextId": "c"}, {"taskId": asked["id"]}):
-                refused = await send("patient", f"m-{next(iter(fields))}", **fields)
-                assert refused.status_code == 429
-                assert refused.headers["retry-after"] == "5"
+                refusal = await send("patient", f"m-{next(iter(fields))}", **fields)
+                assert refusal.status_code == 429
+                assert refusal.headers["retry-after"] == "5"
             while (await task_of(asked["id"]))["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
                 await asyncio.sleep(0.05)
             listed = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
@@ -87,9 +89,9 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             again = await send("patient", "m-taskId", taskId=asked["id"])
             assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-            stored = kit.store.get_context(Scope(owner, "probe"), "c")
-            assert stored.memory == {"turns": 1}
-            assert [entry.role for entry in stored.conversation] == ["user", "agent"]
+            context = kit.store.get_context(Scope(owner, "probe"), "c")
+            assert context.memory == {"turns": 1}
+            assert [entry.role for entry in context.conversation] == ["user", "agent"]
 
     asyncio.run(asyncio.wait_for(go(), 240))
 

@@ -237,10 +237,10 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
         assert rest.stream(body={"message": message_1_0(metadata=intent("echo"))}), "a slot is free again"
         assert kit.store.slots.take(owner, 0, "another-holder", 2**32)
         before = rest.call("GET", "tasks")["totalSize"]
-        refused = rest.ask("POST", "message:stream", {"message": message_1_0()})
-        assert refused.status_code == 429
-        assert refused.headers["retry-after"] == "5"
-        assert refused.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
+        refusal = rest.ask("POST", "message:stream", {"message": message_1_0()})
+        assert refusal.status_code == 429
+        assert refusal.headers["retry-after"] == "5"
+        assert refusal.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
         rpc = Rpc(client, key, "/a2a/probe")
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "x"}}
         assert rpc.post(asked).status_code == 429

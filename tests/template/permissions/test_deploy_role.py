@@ -57,13 +57,13 @@ def test_only_jobs_of_the_environment_take_the_role(ids: dict[str, str], subject
 
 
 def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
-    found = statements(resources, "DeployRole")
-    actions = [action for item in found.values() for action in item["Action"]]
+    policies = statements(resources, "DeployRole")
+    actions = [action for item in policies.values() for action in item["Action"]]
     assert not [action for action in actions if "*" in action]
     assert {action for action in actions if action.startswith("iam:")} == {"iam:PassRole"}
-    assert found["DeployAs"]["Resource"] == {"Fn::GetAtt": ["ExecutionRole", "Arn"]}
+    assert policies["DeployAs"]["Resource"] == {"Fn::GetAtt": ["ExecutionRole", "Arn"]}
     passed = {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}}
-    assert found["DeployAs"]["Condition"] == passed
+    assert policies["DeployAs"]["Condition"] == passed
 
 
 def test_the_workflow_reads_what_the_account_logs_with_and_no_key_of_an_api() -> None:
@@ -84,13 +84,13 @@ def test_operators_may_stop_the_worker_as_make_redrive_says() -> None:
 
 
 def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
-    found = statements(resources, "ExecutionRole")
+    policies = statements(resources, "ExecutionRole")
     grows = {
         *("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"),
         *("iam:DeleteRolePermissionsBoundary", "iam:PassRole", "iam:CreateUser", "iam:CreateAccessKey"),
     }
     bounded = {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}}
-    for sid, item in found.items():
+    for sid, item in policies.items():
         if item["Effect"] == "Allow":
             assert not [action for action in item["Action"] if action in ("*", "iam:*", "sts:*")], sid
             if sid == "RolesWithinTheBoundary":
@@ -159,8 +159,8 @@ def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
         for resource in given:
             named = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
             assert named or "Ref" in resource or sid == "WebAcl", (sid, resource)
-    found = statements(resources, "ExecutionRole")
-    assert "${StackName}-*" in str(found["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
+    policies = statements(resources, "ExecutionRole")
+    assert "${StackName}-*" in str(policies["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
 
 
 def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:

@@ -64,9 +64,9 @@ def test_a_package_is_listed_locked_and_installed(
     assert "pydantic" not in lock, "the kit has it"
     assert packages.is_locked()
     assert installed == [True]
-    said = capsys.readouterr().out
-    assert "added anvil 1.0" in said
-    assert "its dependencies: hammer" in said
+    output = capsys.readouterr().out
+    assert "added anvil 1.0" in output
+    assert "its dependencies: hammer" in output
 
 
 def test_a_package_may_come_from_a_url(
@@ -214,9 +214,9 @@ def test_an_agent_has_packages_of_its_own(
     assert "anvil" not in LISTED.read_text()
     assert "anvil==1.0" in LOCK.read_text()
     assert packages.is_locked()
-    shown = capsys.readouterr().out
-    assert f"Commit {smith} and {LOCK}" in shown
-    assert "of 250 MB" in shown
+    output = capsys.readouterr().out
+    assert f"Commit {smith} and {LOCK}" in output
+    assert "of 250 MB" in output
     with pytest.raises(
         ConfigurationError, match=r"which has no packages\. It is in .*/smith/packages.txt: use AGENT"
     ):
@@ -238,11 +238,11 @@ def test_the_sizes_of_stages_are_told(
     monkeypatch.setattr(package_sizes, "KIT_MB", 249)
     write_wheel(fork / "wheels", "ballast", "1.0", size=2_500_000)
     packages.add(["ballast"], packages.list_of("smith"))
-    shown = capsys.readouterr().out
-    assert "small: about 249 of 250 MB" in shown
-    assert "large: about 25" in shown
-    assert "all agents" not in shown
-    assert "AgentNames in\nsamconfig.toml" in shown
+    output = capsys.readouterr().out
+    assert "small: about 249 of 250 MB" in output
+    assert "large: about 25" in output
+    assert "all agents" not in output
+    assert "AgentNames in\nsamconfig.toml" in output
     locked = LOCK.read_text()
     packages.add(["ballast"], packages.list_of("smith"))
     assert LOCK.read_text() == locked, "the lock names nothing that changes by itself"

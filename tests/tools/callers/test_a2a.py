@@ -60,8 +60,8 @@ async def test_every_version_sends_streams_gets_and_cancels(
     texts = [part["text"] for chunk in chunks if chunk for part in chunk["artifact"]["parts"]]
     assert "".join(texts) == "0 1 "
     assert of_kind(streamed, "frame")
-    asked = [record async for record in caller.call("send", message("ask", "add", a="1"))]
-    question = of_kind(asked, "result")[0]["result"]
+    events = [record async for record in caller.call("send", message("ask", "add", a="1"))]
+    question = of_kind(events, "result")[0]["result"]
     identity = question.get("task", question)["id"]
     got = [record async for record in caller.call("get", {"id": identity})]
     assert of_kind(got, "result")[0]["result"]["status"]["state"] == TaskState.INPUT_REQUIRED

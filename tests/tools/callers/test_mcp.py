@@ -64,11 +64,11 @@ async def test_a_tool_is_called_with_arguments_of_its_types(caller: McpCaller) -
 
 
 async def test_a_question_is_answered(caller: McpCaller) -> None:
-    asked = await send(caller, "", "add", a="1")
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
-    assert asked["id"].startswith(QUESTION)
-    done = await send(caller, "2", task=asked["id"])
-    assert done["artifacts"][0]["parts"] == [{"data": 3}]
+    question = await send(caller, "", "add", a="1")
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
+    assert question["id"].startswith(QUESTION)
+    result = await send(caller, "2", task=question["id"])
+    assert result["artifacts"][0]["parts"] == [{"data": 3}]
 
 
 async def test_a_failure_is_shown(caller: McpCaller) -> None:
@@ -77,14 +77,14 @@ async def test_a_failure_is_shown(caller: McpCaller) -> None:
 
 
 async def test_a_word_for_a_number_is_asked_for_again(caller: McpCaller) -> None:
-    asked = await send(caller, "", "add", a="one")
-    assert asked["status"]["state"] == TaskState.INPUT_REQUIRED
+    question = await send(caller, "", "add", a="one")
+    assert question["status"]["state"] == TaskState.INPUT_REQUIRED
 
 
 async def test_a_message_that_names_a_tool_answers_no_question(caller: McpCaller) -> None:
-    asked = await send(caller, "", "add", a="1")
-    done = await send(caller, "", "add", task=asked["id"], a="3", b="4")
-    assert done["artifacts"][0]["parts"] == [{"data": 7}]
+    question = await send(caller, "", "add", a="1")
+    result = await send(caller, "", "add", task=question["id"], a="3", b="4")
+    assert result["artifacts"][0]["parts"] == [{"data": 7}]
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.Captu
     }
     error = {"kind": "error", "message": "\x1b[2Jtry again"}
     caller = Away([asked], [error], [asked])
-    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+    chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
         for text in ("ask", "answer", "answer"):
-            await made.send(text)
+            await chat.send(text)
 
     asyncio.run(talk())
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1"]
@@ -56,12 +56,12 @@ def converse(
     printed = io.StringIO()
     caller = Away(*answers)
     console = Console(file=printed, width=100)
-    made = Chat(None, caller, console, is_conversation=is_conversation)  # type: ignore[arg-type]
-    made._card = card or {}
+    chat = Chat(None, caller, console, is_conversation=is_conversation)  # type: ignore[arg-type]
+    chat._card = card or {}
 
     async def take() -> None:
         for line in lines:
-            await made.take(line)
+            await chat.take(line)
 
     asyncio.run(take())
     return caller, printed.getvalue()
@@ -154,11 +154,11 @@ def test_ctrl_c_leaves_a_task_that_may_pause(streams: bool, state: str, is_left:
             await asyncio.Event().wait()
 
     printed = io.StringIO()
-    made = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
-    made._card = {"capabilities": {"streaming": streams}}
+    chat = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
+    chat._card = {"capabilities": {"streaming": streams}}
 
     async def talk() -> None:
-        sending = asyncio.create_task(made.send("go"))
+        sending = asyncio.create_task(chat.send("go"))
         await until(lambda: "sleep" in printed.getvalue())
         sending.cancel()
         await sending
@@ -199,11 +199,11 @@ def test_a_question_that_is_over_does_not_hold_the_conversation(
         "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
     }
     caller = Away([asked], [{"kind": "error", "message": "no", "code": code}], [asked])
-    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+    chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
         for text in ("ask", "answer", "again"):
-            await made.send(text)
+            await chat.send(text)
 
     asyncio.run(talk())
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", None if is_over else "t1"]
@@ -228,26 +228,26 @@ def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFi
         [chunk("A plan "), chunk("for Oslo. "), status("INPUT_REQUIRED")],
         [{"kind": "event", "event": {"task": task}}, chunk("Booked."), status("COMPLETED")],
     )
-    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+    chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
-        await made.send("Oslo")
-        await made.send("yes")
+        await chat.send("Oslo")
+        await chat.send("yes")
 
     asyncio.run(talk())
-    shown = capsys.readouterr().out
-    assert (shown.count("A plan for Oslo."), shown.count("Booked.")) == (1, 1)
+    output = capsys.readouterr().out
+    assert (output.count("A plan for Oslo."), output.count("Booked.")) == (1, 1)
 
 
 def test_a_text_is_for_the_wait_of_an_earlier_task() -> None:
     """It is not followed first: the text is what ends the wait."""
     task = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
     caller = Away([{"kind": "result", "result": task}], [])
-    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+    chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
-        assert await made.resume("t1", is_followed=False)
-        await made.send("yes")
+        assert await chat.resume("t1", is_followed=False)
+        await chat.send("yes")
 
     asyncio.run(talk())
     assert caller.sent[-1]["taskId"] == "t1"
@@ -261,16 +261,16 @@ def test_a_task_that_has_ended_is_followed_by_a_new_one(
     artifacts = [{"artifactId": "a", "parts": [{"text": text}]}] if text else []
     answer = {"kind": "event", "event": {"task": {**task, "id": "t2", "artifacts": artifacts}}}
     caller = Away([{"kind": "result", "result": task}], [answer])
-    made = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
+    chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
-        assert await made.resume("t1", is_followed=False)
-        await made.send("and then?")
+        assert await chat.resume("t1", is_followed=False)
+        await chat.send("and then?")
 
     asyncio.run(talk())
-    shown = capsys.readouterr().out
-    assert "The message begins a new task in the same conversation." in shown
-    assert ("without output" in shown) is (not text)
+    output = capsys.readouterr().out
+    assert "The message begins a new task in the same conversation." in output
+    assert ("without output" in output) is (not text)
     assert (caller.sent[-1]["contextId"], caller.sent[-1].get("taskId")) == ("c1", None)
 
 

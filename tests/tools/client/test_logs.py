@@ -92,9 +92,9 @@ def test_a_line_for_the_terminal_has_what_matters() -> None:
     assert entry is not None
     console = Console(record=True, width=200)
     console.print(text_of(entry))
-    shown = console.export_text()
+    output = console.export_text()
     for text in ("ERROR", "f:1: [bold]not markup[/bold]", "t", "KeyError"):
-        assert text in shown
+        assert text in output
 
 
 @pytest.mark.parametrize("wrong", ['{"type": 5}', "[]", "null", '{"message": null}', '{"at'])

@@ -119,8 +119,8 @@ def test_the_next_command_has_the_stages_profile_and_region(
     monkeypatch.setattr(environments, "run_sam", lambda *_, **__: 0)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
     place = "AWS_PROFILE=work AWS_REGION=eu-west-1"
-    shown = capsys.readouterr().out
-    assert f"Next: {place} make key NAME=alice STACK=a2a-prod, then {place} make doctor" in shown
+    output = capsys.readouterr().out
+    assert f"Next: {place} make key NAME=alice STACK=a2a-prod, then {place} make doctor" in output
 
 
 def test_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,11 +43,11 @@ def examine(kit: Kit, key: str) -> Examine:
 
 def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     assert examine() == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("Alibaba Model Studio", "A2A 0.3", "A2A 1.0", "MCP"):
-        assert name in told
-    assert "FAIL" not in told
-    assert told.count("a stream") == 3
+        assert name in output
+    assert "FAIL" not in output
+    assert output.count("a stream") == 3
 
 
 def test_one_whose_tasks_continue_without_the_call(

@@ -46,9 +46,9 @@ def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert local().setting("model") == "gpt-5"
     assert stat.S_IMODE(secret.FILE.stat().st_mode) == 0o600, "for its owner alone"
     assert run("secret") == 0
-    said = capsys.readouterr().out
-    assert said.splitlines()[-1] == "open-ai"
-    assert "sk-" not in said
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1] == "open-ai"
+    assert "sk-" not in output
     assert run("setting") == 0
     assert capsys.readouterr().out == "model=gpt-5\n"
     assert run("secret", NAME="open-ai", REMOVE="1") == 0

@@ -55,12 +55,12 @@ def test_it_prints_what_can_be_pasted(server: DevServer) -> None:
 
 
 def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) -> None:
-    asked = server.rpc().send("coach")
+    question = server.rpc().send("coach")
     source = folder / "functions/agents/assistant/agent.py"
     source.write_text(source.read_text().replace('"Flash!"', '"Edited!"'))
     server.until(lambda: is_edited(server.rpc()))
-    assert server.rpc().call("tasks/get", {"id": asked["id"]}) == asked
-    assert "Dribble" in texts(server.rpc().send("basketball", contextId=asked["contextId"]))
+    assert server.rpc().call("tasks/get", {"id": question["id"]}) == question
+    assert "Dribble" in texts(server.rpc().send("basketball", contextId=question["contextId"]))
 
 
 def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
@@ -96,9 +96,9 @@ def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> 
         before = len(server.output.read_text())
         source.write_text(whole + edit)
         server.until(partial(is_refused, assistant, why))
-        said = server.output.read_text()[before:]
-        assert "functions/agents/assistant/agent.py" in said
-        assert "Traceback" not in said, "one frame of the author's code, and none of the kit's"
+        output = server.output.read_text()[before:]
+        assert "functions/agents/assistant/agent.py" in output
+        assert "Traceback" not in output, "one frame of the author's code, and none of the kit's"
         assert noisy.send("hi")["status"]["state"] == "failed", "it is there, and raises as always"
         source.write_text(whole)
         server.until(partial(is_refused, assistant, "none"))

@@ -41,27 +41,27 @@ def test_two_that_race_for_a_port(folder: Path) -> None:
 
 
 def test_the_agents_that_are_named_are_served_and_shown(folder: Path) -> None:
-    made = DevServer(folder, A2A_AGENT_NAMES="noisy")
-    made.until(lambda: made.serves() and made.serves("noisy"))
-    shown = made.output.read_text()
-    serves_others = made.serves("assistant")
-    made.interrupt()
+    server = DevServer(folder, A2A_AGENT_NAMES="noisy")
+    server.until(lambda: server.serves() and server.serves("noisy"))
+    output = server.output.read_text()
+    serves_others = server.serves("assistant")
+    server.interrupt()
     assert not serves_others
-    assert f"Serving noisy on {made.url}" in shown
-    assert f"curl -sN {made.url}/message:stream" in shown
-    assert "assistant" not in shown
+    assert f"Serving noisy on {server.url}" in output
+    assert f"curl -sN {server.url}/message:stream" in output
+    assert "assistant" not in output
 
 
 def test_ctrl_c_ends_everything(folder: Path) -> None:
-    made = DevServer(folder, LOCAL_KEY="another")
-    made.until(made.serves)
-    assert made.rpc("another").send("hi")["status"]["state"] == "completed"
-    emulator = int(json.loads((folder / state_file(made.port)).read_text())["emulator"].rsplit(":", 1)[1])
+    server = DevServer(folder, LOCAL_KEY="another")
+    server.until(server.serves)
+    assert server.rpc("another").send("hi")["status"]["state"] == "completed"
+    emulator = int(json.loads((folder / state_file(server.port)).read_text())["emulator"].rsplit(":", 1)[1])
     assert listening(emulator)
-    made.interrupt()
+    server.interrupt()
     assert not listening(emulator)
-    assert not listening(made.port)
-    assert not (folder / state_file(made.port)).exists()
+    assert not listening(server.port)
+    assert not (folder / state_file(server.port)).exists()
 
 
 def test_ctrl_c_while_agents_are_imported_prints_no_traceback(folder: Path) -> None:
@@ -111,12 +111,12 @@ def test_a_broken_card_is_named_and_the_others_are_served(folder: Path) -> None:
     text = card.read_text()
     card.write_text(text + "colour: red\n")
     try:
-        made = DevServer(folder)
-        made.until(lambda: made.serves("noisy"))
+        server = DevServer(folder)
+        server.until(lambda: server.serves("noisy"))
         problem = f"card.yaml:{text.count(chr(10)) + 1}: colour is not a field of a card."
-        made.until(lambda: problem in made.output.read_text())
-        assert problem in refusal(made.rpc()), "no other agent answers in its place"
-        made.interrupt()
+        server.until(lambda: problem in server.output.read_text())
+        assert problem in refusal(server.rpc()), "no other agent answers in its place"
+        server.interrupt()
     finally:
         card.write_text(text)
 
@@ -129,20 +129,21 @@ def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folde
         skill = "{ id: hello, name: Hello, description: Says hello. }"
         (place / "card.yaml").write_text(f"name: E\ndescription: E.\nversion: 0.1.0\nskills: [{skill}]\n")
         (place / "agent.py").write_text(code)
-        made = DevServer(folder)
+        server = DevServer(folder)
         named = r"warning: functions/agents/endless/agent\.py:[12] has been importing for 3 s"
-        made.until(lambda: re.search(named, made.output.read_text()) is not None)
-        endless = Rpc(made.rpc().client, "local-key", "/a2a/endless")
+        server.until(lambda: re.search(named, server.output.read_text()) is not None)
+        endless = Rpc(server.rpc().client, "local-key", "/a2a/endless")
         asked = request("message/send", {"message": message("hi")})
-        made.until(lambda: made.rpc().send("hi")["status"]["state"] == "completed")  # the others are served
-        made.until(lambda: "its import takes longer than 7 s" in made.output.read_text())
+        # The others are served.
+        server.until(lambda: server.rpc().send("hi")["status"]["state"] == "completed")
+        server.until(lambda: "its import takes longer than 7 s" in server.output.read_text())
         assert "its import takes longer than 7 s" in refusal(endless)
         good = "from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): return 'hello'\n"
         (place / "agent.py").write_text(good)
-        made.until(lambda: "result" in endless.post(asked).json())
+        server.until(lambda: "result" in endless.post(asked).json())
         (place / "agent.py").write_text(code)
-        made.until(lambda: made.output.read_text().count("has been importing for") >= 2)
-        made.interrupt()
+        server.until(lambda: server.output.read_text().count("has been importing for") >= 2)
+        server.interrupt()
     finally:
         shutil.rmtree(place)
 

@@ -26,22 +26,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("mkdocs.yml", "mkdocs.zh.yml"):
         (folder / name).write_bytes((ROOT / name).read_bytes())
         command = [str(ZENSICAL), "build", "--clean", "--strict", "--config-file", name]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
     site.write_llms(folder / site.ENGLISH, folder / ".site", "Kit")
     site.write_llms(folder / site.CHINESE, folder / ".site" / "zh", "Kit")
     return folder / ".site"
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    shown = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    matches = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     generated = {
         f"reference-{name}.md" for name in ("outputs", "turn", "card", "parameters", "commands", "protocols")
     }
     found = site.sources(ROOT)
-    assert shown <= set(found.values()) | generated
+    assert matches <= set(found.values()) | generated
     kits = {str(page.relative_to(ROOT)) for page in (*PAGES, *RECIPES)}
-    assert {found[name] for name in kits} | generated <= shown, "a fork may have pages that are not there"
+    assert {found[name] for name in kits} | generated <= matches, "a fork may have pages that are not there"
 
 
 def test_links_between_pages_lead_somewhere(built: Path) -> None:
@@ -66,13 +66,13 @@ def test_nothing_is_loaded_from_another_host(built: Path) -> None:
 
 
 def test_a_language_model_finds_every_page(built: Path) -> None:
-    listed = re.findall(
+    matches = re.findall(
         r"^- \[[^\]]+\]\(([^)]+\.md)\)(?:: \S|$)", (built / "llms.txt").read_text("utf-8"), re.MULTILINE
     )
-    assert listed[0] == "index.md"
-    assert {"authoring.md", "recipes/openai.md", "reference-card.md"} <= set(listed)
+    assert matches[0] == "index.md"
+    assert {"authoring.md", "recipes/openai.md", "reference-card.md"} <= set(matches)
     whole = (built / "llms-full.txt").read_text("utf-8")
-    for place in listed:
+    for place in matches:
         assert (built / place).read_text("utf-8").strip() in whole
     assert "authoring.md" in (built / "zh" / "llms.txt").read_text("utf-8")
 

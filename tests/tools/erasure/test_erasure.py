@@ -327,9 +327,9 @@ def test_it_asks_first(
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
     monkeypatch.setattr("builtins.input", lambda question: print(question) or "no")
     assert erase.main({"OWNER": "nobody", "TASK": "t"}) == 1
-    shown = capsys.readouterr().out
-    assert "Erase task t of nobody in the development server? This cannot be undone." in shown
-    assert "nothing was erased" in shown
+    output = capsys.readouterr().out
+    assert "Erase task t of nobody in the development server? This cannot be undone." in output
+    assert "nothing was erased" in output
 
 
 def test_it_says_that_there_was_nothing(

@@ -21,12 +21,12 @@ from tools.evals.runs import Outcome, There
 def test_green_and_red(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
     good = "cases:\n  - { name: says, message: hi, expect: { contains: said hi, equals: { length: 2 } } }\n"
     assert evaluate(good) == 0
-    assert "1/1" in (shown := capsys.readouterr().out)
-    assert "all passed" in shown
+    assert "1/1" in (output := capsys.readouterr().out)
+    assert "all passed" in output
     assert evaluate(good + "  - { name: other, message: hi, expect: { contains: [bye] } }\n") == 1
-    shown = capsys.readouterr().out
-    assert "the reply does not contain 'bye': You said hi." in shown
-    assert "1 failed" in shown
+    output = capsys.readouterr().out
+    assert "the reply does not contain 'bye': You said hi." in output
+    assert "1 failed" in output
     [suite] = ElementTree.parse(main.RESULTS / "junit.xml").getroot()
     assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("hello", "2", "1")
     assert [case.get("name") for case in suite] == ["says", "other"]
@@ -73,9 +73,9 @@ def test_a_conversation_and_an_error(evaluate: Eval, capsys: pytest.CaptureFixtu
         "  - { name: breaks, message: break }\n"
     )
     assert evaluate(cases) == 1
-    shown = capsys.readouterr().out
-    assert shown.count("✓") == 2
-    assert "RuntimeError: broken on purpose" in shown
+    output = capsys.readouterr().out
+    assert output.count("✓") == 2
+    assert "RuntimeError: broken on purpose" in output
 
 
 def test_a_task_may_be_expected_to_fail(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,9 +86,9 @@ def test_a_task_may_be_expected_to_fail(evaluate: Eval, capsys: pytest.CaptureFi
         "  - { name: says, message: hi, expect: { state: failed } }\n"
     )
     assert evaluate(cases) == 1
-    shown = capsys.readouterr().out
-    assert "✓ breaks" in shown
-    assert "the state is completed, not failed" in shown
+    output = capsys.readouterr().out
+    assert "✓ breaks" in output
+    assert "the state is completed, not failed" in output
 
 
 def test_a_judge_is_a_function_of_the_fork(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,9 +113,9 @@ def test_a_judge_that_raises_stops_nothing_else(evaluate: Eval, capsys: pytest.C
     folder.mkdir()
     (folder / "judges.py").write_text("def broken(answer): return {}['x']\n")
     assert evaluate(cases) == 1
-    shown = capsys.readouterr().out
-    assert "KeyError" in shown
-    assert "✓ good" in shown
+    output = capsys.readouterr().out
+    assert "KeyError" in output
+    assert "✓ good" in output
 
 
 def test_a_reply_is_no_markup_of_the_table(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:

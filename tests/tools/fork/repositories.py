@@ -36,11 +36,11 @@ class Repository:
         self.environment = {**os.environ, **IDENTITY, **uv}
 
     def run(self, *command: str, fails: bool = False) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        assert bool(done.returncode) is fails, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert bool(result.returncode) is fails, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
     def copy(self, folder: Path) -> "Repository":
         shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(".venv"))
@@ -99,14 +99,14 @@ def write_kit(made: Repository) -> None:
 
 
 def tracked() -> list[str]:
-    listed = subprocess.run(
+    result = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
+    return [path for path in result.stdout.splitlines() if (ROOT / path).is_file()]
 
 
 def make_releases(kit: Repository) -> None:

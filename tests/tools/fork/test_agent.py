@@ -44,15 +44,15 @@ def test_a_new_agent_loads_and_its_test_passes(tmp_path: Path) -> None:
     for name in ("weather", "my-report", "2", "on"):
         create(tmp_path, name)
     assert set(Agents.of_folder(tmp_path)) == {"weather", "my-report", "2", "on"}
-    done = subprocess.run(
+    result = subprocess.run(
         [*PYTEST, f"--rootdir={tmp_path}", str(tmp_path)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "4 passed" in result.stdout
 
 
 def test_the_readme_shows_what_is_written(tmp_path: Path) -> None:

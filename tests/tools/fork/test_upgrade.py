@@ -126,10 +126,10 @@ def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: 
     fork.run("git", "init", "--quiet", "--initial-branch=main")
     assert "no commit yet" in fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     fork.commit("from a template")
-    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
-    assert "no common history" in said
-    match = re.search(r"v0\.0\.1  (\w{40})", said)
-    assert match is not None, said
+    error = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "no common history" in error
+    match = re.search(r"v0\.0\.1  (\w{40})", error)
+    assert match is not None, error
     fork.run("git", "merge", "--quiet", "--allow-unrelated-histories", "-s", "ours", match[1])
     assert "merged v0.0.2" in fork.run("make", "upgrade")
 
@@ -172,10 +172,10 @@ def test_a_lock_for_another_index_is_no_change(
 def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:
     fork.edit("layers/a2a/a2a_lambda/kit.py", "class OldKit:", "class OurKit:")
     fork.commit("a change of the kit")
-    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
-    assert "layers/a2a/a2a_lambda/kit.py" in said
-    assert "functions/agents" not in said
-    assert "To give up: git reset --hard" in said
+    error = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
+    assert "layers/a2a/a2a_lambda/kit.py" in error
+    assert "functions/agents" not in error
+    assert "To give up: git reset --hard" in error
     output = fork.run("make", "upgrade", fails=True)
     assert "a merge is still in progress. Next: resolve its conflicts" in output
     fork.run("make", "lock")

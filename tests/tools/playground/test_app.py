@@ -27,9 +27,9 @@ def page(target: Target | None = None) -> TestClient:
 
 
 def test_browsers_get_the_page_and_clients_the_agent() -> None:
-    shown = page().get("/", headers=BROWSER)
-    assert "<title>Playground</title>" in shown.text
-    assert "frame-ancestors 'none'" in shown.headers["Content-Security-Policy"]
+    answer = page().get("/", headers=BROWSER)
+    assert "<title>Playground</title>" in answer.text
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
     assert page().get("/").text == "the application"
     assert page().post("/", headers=BROWSER).text == "the application"
     assert page().get("/a2a/one", headers=BROWSER).text == "the application"
@@ -101,8 +101,8 @@ def test_the_log_is_followed() -> None:
         yield LogEntry(at=1, level="INFO", logger="mine", message="hello", agent="", task="t")
         yield None
 
-    shown = page(Target(url="", title="", agents=[], log=two)).get("/playground/log")
-    assert [json.loads(line[6:])["message"] for line in shown.text.splitlines() if line[6:]] == ["hello"]
+    answer = page(Target(url="", title="", agents=[], log=two)).get("/playground/log")
+    assert [json.loads(line[6:])["message"] for line in answer.text.splitlines() if line[6:]] == ["hello"]
     assert page().get("/playground/log").status_code == 204
 
 
@@ -142,11 +142,11 @@ def test_a_deployed_stack_needs_the_token() -> None:
         assert refused.status_code == 403
         assert "secret" not in refused.text
     opened = TestClient(app, base_url=LOCAL)
-    shown = opened.get("/?token=right", headers=BROWSER)
-    assert str(shown.url) == f"{LOCAL}/"
-    assert "<title>Playground</title>" in shown.text
+    answer = opened.get("/?token=right", headers=BROWSER)
+    assert str(answer.url) == f"{LOCAL}/"
+    assert "<title>Playground</title>" in answer.text
     assert opened.get("/playground/config").json()["key"] == "secret"
-    cookie = shown.history[0].headers["Set-Cookie"]
+    cookie = answer.history[0].headers["Set-Cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
 

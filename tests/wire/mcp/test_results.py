@@ -250,10 +250,10 @@ def test_a_task_says_what_its_status_says() -> None:
 
 
 def test_a_task_has_its_result_or_its_question() -> None:
-    done = encode_task(task(TaskState.COMPLETED, Part(text="a")), None, {}, shows_forms=True)
-    assert done["result"]["resultType"] == "complete"
-    assert done["result"]["content"] == [text("a")]
-    assert "inputRequests" not in done
+    result = encode_task(task(TaskState.COMPLETED, Part(text="a")), None, {}, shows_forms=True)
+    assert result["result"]["resultType"] == "complete"
+    assert result["result"]["content"] == [text("a")]
+    assert "inputRequests" not in result
     asking = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {}, shows_forms=True)
     assert asking["inputRequests"].keys() == {"question-1"}
     assert "result" not in asking
@@ -264,10 +264,10 @@ def test_a_task_has_its_result_or_its_question() -> None:
 
 
 def test_a_task_of_a_tool_with_a_schema_must_have_structured_content() -> None:
-    ended = task(TaskState.COMPLETED, Part(text="a"))
-    assert encode_task(ended, PROMISING, {}, shows_forms=True)["result"]["isError"] is True
-    assert "isError" not in encode_task(ended, tool(), {}, shows_forms=True)["result"]
-    assert "isError" not in encode_task(ended, None, {}, shows_forms=True)["result"]
+    result = task(TaskState.COMPLETED, Part(text="a"))
+    assert encode_task(result, PROMISING, {}, shows_forms=True)["result"]["isError"] is True
+    assert "isError" not in encode_task(result, tool(), {}, shows_forms=True)["result"]
+    assert "isError" not in encode_task(result, None, {}, shows_forms=True)["result"]
 
 
 def test_progress_is_a_notification() -> None:

@@ -145,10 +145,10 @@ def test_commands_come_in_the_last_artifact(client: TestClient, key: str, stream
 @pytest.mark.parametrize("path", ["/alibaba", "/"])
 def test_a_question_is_answered_by_context_alone(client: TestClient, key: str, path: str) -> None:
     rpc = Rpc(client, key, path)
-    asked = rpc.send("Coach me, please")
-    assert asked["status"]["state"] == "input-required"
-    advice = rpc.send("basketball", contextId=asked["contextId"])
-    assert advice["id"] == asked["id"]
+    question = rpc.send("Coach me, please")
+    assert question["status"]["state"] == "input-required"
+    advice = rpc.send("basketball", contextId=question["contextId"])
+    assert advice["id"] == question["id"]
     assert advice["status"]["state"] == "completed"
     assert "Dribble" in advice["artifacts"][-1]["parts"][0]["text"]
 

@@ -120,10 +120,10 @@ def test_a_stage_is_a_status_to_everybody_else(client: TestClient, key: str) -> 
     assert json.loads(answer.text)["error"]["code"] == -32602  # a 0.3 message has its id
     body = said("step")
     body["params"]["message"]["messageId"] = "m"
-    told = events(client.post("/a2a/probe", json=body, headers={"X-API-Key": key}))
-    [step] = [event for event in told if event["kind"] == "status-update" and not event["final"]]
+    refusal = events(client.post("/a2a/probe", json=body, headers={"X-API-Key": key}))
+    [step] = [event for event in refusal if event["kind"] == "status-update" and not event["final"]]
     assert step["status"]["message"]["parts"] == [{"kind": "text", "text": "First this, then that."}]
-    assert "artifactId" not in json.dumps(told[0])
+    assert "artifactId" not in json.dumps(refusal[0])
 
 
 def test_files_as_they_are_sent_there(client: TestClient, key: str) -> None:
@@ -154,10 +154,10 @@ def test_end_user_ids_have_6_to_64_characters(client: TestClient, key: str, name
 
 
 def test_a_conversation_continues(client: TestClient, key: str) -> None:
-    asked = call(client, key, said("question", "message/send")).json()["result"]
-    assert asked["status"]["state"] == "input-required"
+    question = call(client, key, said("question", "message/send")).json()["result"]
+    assert question["status"]["state"] == "input-required"
     body = said("question", "message/send")
-    body["params"]["message"] |= {"taskId": asked["id"], "contextId": asked["contextId"]}
+    body["params"]["message"] |= {"taskId": question["id"], "contextId": question["contextId"]}
     assert call(client, key, body).json()["result"]["status"]["state"] == "completed"
 
 

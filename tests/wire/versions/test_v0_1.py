@@ -88,17 +88,17 @@ def test_other_ends_stay_ends(rpc: Rpc) -> None:
 
 
 def test_states_it_does_not_know(rpc: Rpc) -> None:
-    refused = rpc.call("tasks/send", {"id": new_id(), "message": said(skill="refuse")})
-    assert refused["status"]["state"] == "failed"
-    asked = rpc.call("tasks/send", {"id": new_id(), "message": said(skill="sign-in")})
-    assert asked["status"]["state"] == "input-required"
+    refusal = rpc.call("tasks/send", {"id": new_id(), "message": said(skill="refuse")})
+    assert refusal["status"]["state"] == "failed"
+    question = rpc.call("tasks/send", {"id": new_id(), "message": said(skill="sign-in")})
+    assert question["status"]["state"] == "input-required"
 
 
 def test_a_question_and_its_answer(rpc: Rpc) -> None:
     task_id = new_id()
-    asked = rpc.call("tasks/send", {"id": task_id, "message": said(skill="question", length="5")})
-    assert asked["status"]["state"] == "input-required"
-    assert asked["status"]["message"]["parts"][0]["text"] == "?????"
+    question = rpc.call("tasks/send", {"id": task_id, "message": said(skill="question", length="5")})
+    assert question["status"]["state"] == "input-required"
+    assert question["status"]["message"]["parts"][0]["text"] == "?????"
     task = rpc.call("tasks/send", {"id": task_id, "message": said("yes", "question")})
     assert task["status"]["state"] == "completed"
 

@@ -40,8 +40,8 @@ def rest(client: TestClient, key: str) -> Rest:
 
 
 def said(skill: str = "echo", **fields: Json) -> Json:
-    made = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}], "metadata": intent(skill)}
-    return {"message": made | fields}
+    message = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}], "metadata": intent(skill)}
+    return {"message": message | fields}
 
 
 @pytest.mark.parametrize("parts", TEXTS)

@@ -70,10 +70,10 @@ def test_snake_case_is_understood_everywhere(rpc: Rpc) -> None:
 
 @pytest.mark.parametrize(("length", "kept"), [(None, 3), (0, 0), (1, 1), (2, 2), (9, 3)])
 def test_history_is_as_long_as_asked_for(rest: Rest, length: int | None, kept: int) -> None:
-    asked = rest.send("question")
-    rest.send("echo", taskId=asked["id"])
+    question = rest.send("question")
+    rest.send("echo", taskId=question["id"])
     query = "" if length is None else f"?historyLength={length}"
-    task = rest.call("GET", f"tasks/{asked['id']}{query}")
+    task = rest.call("GET", f"tasks/{question['id']}{query}")
     assert len(task.get("history", [])) == kept
     assert ("history" in task) == (kept > 0)
 
@@ -87,8 +87,8 @@ def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
     again = rest.call("POST", "message:send", said)
     assert again == answer  # a retry
     assert rest.call("GET", "tasks")["tasks"] == []
-    told = rpc.call("message/send", {"message": {**said["message"], "role": "user"}})
-    assert told["kind"] == "message"
+    refusal = rpc.call("message/send", {"message": {**said["message"], "role": "user"}})
+    assert refusal["kind"] == "message"
     ending = rest.stream(body={"message": message_1_0(metadata=intent("words"))})[-1]
     assert ending["statusUpdate"]["status"]["message"]["parts"] == [{"text": "Just words."}]
 
@@ -100,9 +100,9 @@ def test_words_after_other_outputs_are_the_tasks_last(rest: Rest) -> None:
 
 
 def test_credentials_are_asked_for_and_given(rest: Rest) -> None:
-    asked = rest.send("sign-in")
-    assert asked["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
-    task = rest.send("sign-in", "Ann", taskId=asked["id"])
+    question = rest.send("sign-in")
+    assert question["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+    task = rest.send("sign-in", "Ann", taskId=question["id"])
     assert task["artifacts"][0]["parts"] == [{"text": "Hello, Ann!"}]
 
 
@@ -177,9 +177,9 @@ def test_errors_of_http_itself(client: TestClient, rest: Rest) -> None:
 
 
 def test_json_rpc_errors_have_details(rpc: Rpc) -> None:
-    told = rpc.error("GetTask", {"id": "nothing"})
-    assert told["code"] == -32001
-    assert told["data"][0]["reason"] == "TASK_NOT_FOUND"
+    refusal = rpc.error("GetTask", {"id": "nothing"})
+    assert refusal["code"] == -32001
+    assert refusal["data"][0]["reason"] == "TASK_NOT_FOUND"
 
 
 @pytest.mark.parametrize(
@@ -221,21 +221,23 @@ def test_a_subscription_begins_with_the_task(rest: Rest, rpc: Rpc) -> None:
     assert error(rest.ask("POST", f"tasks/{task['id']}:subscribe"), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"
     )
-    refused = rpc.post(request("SubscribeToTask", {"id": task["id"]}), Accept="text/event-stream")
-    assert refused.headers["content-type"] == "application/json"
-    assert refused.json()["error"]["code"] == -32004
+    refusal = rpc.post(request("SubscribeToTask", {"id": task["id"]}), Accept="text/event-stream")
+    assert refusal.headers["content-type"] == "application/json"
+    assert refusal.json()["error"]["code"] == -32004
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, rest: Rest, verb: str) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    asked = rest.send("question")
+    question = rest.send("question")
     with ThreadPoolExecutor(1) as pool:
-        with client.stream(verb, f"/a2a/probe/tasks/{asked['id']}:subscribe", headers=rest.headers) as answer:
+        with client.stream(
+            verb, f"/a2a/probe/tasks/{question['id']}:subscribe", headers=rest.headers
+        ) as answer:
             lines = answer.iter_lines()
             first = bare_events(next(lines for lines in lines if lines.startswith("data:")))
-            answered = pool.submit(rest.send, "question", "yes", taskId=asked["id"])
+            answered = pool.submit(rest.send, "question", "yes", taskId=question["id"])
             rest_of_it = bare_events("\n".join(lines))
         assert answered.result()["status"]["state"] == "TASK_STATE_COMPLETED"
     assert first[0]["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"

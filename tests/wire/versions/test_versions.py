@@ -58,19 +58,19 @@ def test_the_header_has_the_last_word(client: TestClient, key: str, rpc: Rpc) ->
 @pytest.mark.parametrize("version", ["2.0", "junk", "99.0", "1.1", "0.9"])
 def test_a_version_no_one_speaks(client: TestClient, rpc: Rpc, key: str, version: str) -> None:
     for method in ("SendMessage", "message/send", "tasks/send"):
-        told = rpc.post(request(method, {}), **{"A2A-Version": version}).json()["error"]
-        assert told["code"] == -32009
-        assert "0.1, 0.2, 0.3, 1.0" in told["message"]
-        assert told["data"][0]["reason"] == "VERSION_NOT_SUPPORTED"
+        refusal = rpc.post(request(method, {}), **{"A2A-Version": version}).json()["error"]
+        assert refusal["code"] == -32009
+        assert "0.1, 0.2, 0.3, 1.0" in refusal["message"]
+        assert refusal["data"][0]["reason"] == "VERSION_NOT_SUPPORTED"
     answer = Rest(client, key, version=version).ask("GET", "tasks")
     assert answer.status_code == 400
     assert answer.json()["error"]["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
 
 
 def test_a_method_of_another_version(rpc: Rpc) -> None:
-    told = rpc.post(request("message/send", {}), **{"A2A-Version": "1.0"}).json()["error"]
-    assert told["code"] == -32601
-    assert "message/send is a method of A2A 0.3" in told["message"]
+    refusal = rpc.post(request("message/send", {}), **{"A2A-Version": "1.0"}).json()["error"]
+    assert refusal["code"] == -32601
+    assert "message/send is a method of A2A 0.3" in refusal["message"]
     assert rpc.error("nothing/known", {})["code"] == -32601
 
 
