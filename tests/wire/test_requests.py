@@ -25,6 +25,7 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
         ({"contextId": "c", "tenant": "t"}, {"contextId": "c", "tenant": "t"}),
         ({"context_id": "c", "page_size": 7}, {"contextId": "c", "pageSize": 7}),
         ({"pageSize": 1}, {"pageSize": 1}),
+        ({"pageSize": "7", "historyLength": 2.0}, {"pageSize": 7, "historyLength": 2}),
         ({"pageSize": 100, "pageToken": "x"}, {"pageSize": 100, "pageToken": "x"}),
         ({"pageToken": "", "contextId": ""}, {}),
         ({"status": "TASK_STATE_UNSPECIFIED"}, {}),
