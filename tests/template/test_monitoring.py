@@ -39,6 +39,13 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
         assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched
     # The worker takes these, too, and hides those that it cannot mark.
     assert ("ApproximateNumberOfMessagesNotVisible", json.dumps({"Ref": "DeadTurns"})) in watched
+    # The table's own metrics leave its indexes out.
+    for metric, index in (
+        ("ReadThrottleEvents", "by-status-time"),
+        ("WriteThrottleEvents", "by-status-time"),
+        ("WriteThrottleEvents", "by-due"),
+    ):
+        assert (metric, json.dumps(index)) in watched
     assert {metric for metric, _ in watched} >= {
         *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
         *("KeyFailures", "WriteThrottleEvents"),
