@@ -51,7 +51,7 @@ def _holds(operator: str, key: str, wanted: Json, context: Mapping[str, str]) ->
     match operator:
         case "StringEquals":
             return value is not None and value in _as_list(wanted)
-        case "StringLike" | "ArnLike" | "ArnEquals":
+        case "StringLike" | "ForAnyValue:StringLike" | "ArnLike" | "ArnEquals":
             return value is not None and _any_matches(wanted, value)
         case "StringNotEquals":
             return value is None or value not in _as_list(wanted)

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.store import items
+from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
 from tests.template.permissions.conftest import STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
-from tests.template.permissions.rendering import Rendered
+from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
 from tools.agents.stages import read_stages
 
 Json = Any
@@ -123,6 +125,22 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
         theirs = "arn:aws:iam::123456789012:role/a2a-prod-RpcRole-X"
         assert is_allowed(statements, "iam:PutRolePolicy", theirs, bounded)
         assert not is_allowed(statements, "iam:PutRolePolicy", theirs, {"iam:PermissionsBoundary": "other"})
+
+
+def test_who_erases_data_writes_owners_items_only() -> None:
+    """Whoever wrote the copy of the keys could call as any owner."""
+    roles = render_roles(StackName=STACK)
+    statements = roles.resources["ErasurePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{STACK}-Table-X"
+    path = f"/a2a/{STACK}/keys"
+    for key, may_write in (
+        (items.context_key(Scope("alice", "a"), "c"), True),
+        (items.keys_key(path, "copy"), False),
+        (items.secret_key(path, "seal"), False),
+    ):
+        context = {"dynamodb:LeadingKeys": key["pk"]["S"]}
+        for action in ("dynamodb:PutItem", "dynamodb:BatchWriteItem"):
+            assert is_allowed(statements, action, table, context) is may_write
 
 
 DESCRIPTIONS = {
