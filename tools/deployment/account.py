@@ -14,6 +14,7 @@ from typing import Any
 from botocore.exceptions import NoRegionError
 
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.command import reports_errors
 from tools.deployment import stack
@@ -37,21 +38,31 @@ REGIONS = (
 class Account:
     """An account in a region.
 
-    concurrency: functions that may run at once. logs_role: ARN of API Gateway's role for logs, or "".
+    concurrency: functions that may run at once. unreserved: how many of these no function has reserved for
+    itself. logs_role: ARN of API Gateway's role for logs, or "".
     """
 
     number: str
     region: str
     concurrency: int
+    unreserved: int
     logs_role: str
 
 
 def use_stage(stage: Mapping[str, Any]) -> None:
-    """From now on, call AWS with the profile and region of a stage in samconfig.toml."""
+    """From now on, call AWS with the profile and region of a stage in samconfig.toml. Raises
+    ConfigurationError."""
     with aws_errors("samconfig.toml"):
+        session, profile = clients.session(), stage.get("profile")
+        if profile and profile not in session.available_profiles:
+            raise ConfigurationError(
+                f"samconfig.toml names the profile {profile}, which this machine does not have: create it, with"
+                f" aws configure --profile {profile}, or remove it from samconfig.toml, and choose the account"
+                " by AWS_PROFILE or by credentials in the environment, as deploy.yml does on GitHub"
+            )
         for variable in ("profile", "region"):
             if value := stage.get(variable):
-                clients.session().set_config_variable(variable, value)
+                session.set_config_variable(variable, value)
 
 
 def account_of(what: str) -> Account:
@@ -68,7 +79,8 @@ def account_of(what: str) -> Account:
         number = client("sts").get_caller_identity()["Account"]
         limits = client("lambda").get_account_settings()["AccountLimit"]
         role = client("apigateway").get_account().get("cloudwatchRoleArn") or ""
-    return Account(number, str(region), int(limits["ConcurrentExecutions"]), role)
+    concurrency, unreserved = limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"]
+    return Account(number, str(region), int(concurrency), int(unreserved), role)
 
 
 @reports_errors

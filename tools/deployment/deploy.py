@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,23 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
             f"RpcProvisioned={provisioned} is more than RpcConcurrency={reserved}: raise RpcConcurrency, or"
             " set it to 0"
         )
-    total, room = values["ApiConcurrency"] + (reserved or provisioned), account.concurrency
-    if total and total > room - UNRESERVED_CONCURRENCY:
+    total = values["ApiConcurrency"] + (reserved or provisioned)
+    if total and total > account.unreserved - UNRESERVED_CONCURRENCY:
+        of_others = account.concurrency - account.unreserved
         raise ConfigurationError(
             f"{', '.join(name for name in RESERVING if values[name])} would reserve {total} of the account's"
-            f" {room} concurrent executions in {account.region}, and Lambda keeps {UNRESERVED_CONCURRENCY} of"
-            f" them for other functions. Lower them, or request more: {QUOTA} --desired-value 1000 --region"
-            f" {account.region}"
+            f" {account.concurrency} concurrent executions in {account.region}, of which other stacks reserve"
+            f" {of_others}, and Lambda keeps {UNRESERVED_CONCURRENCY} for functions that reserve none. Lower"
+            f" them, or request more: {QUOTA} --desired-value {account.concurrency // 1000 * 1000 + 1000}"
+            f" --region {account.region}"
         )
+
+
+def _without_reservations_of(parameters: Mapping[str, str], account: Account) -> Account:
+    """The account as it would be without a stack's reservations, which its next deployment sets anew.
+    parameters: those of the stack as it is deployed."""
+    reserved = sum(int(parameters.get(name, "0")) for name in ("ApiConcurrency", "RpcConcurrency"))
+    return replace(account, unreserved=account.unreserved + reserved)
 
 
 def check_agents(parameters: Mapping[str, str]) -> None:
@@ -275,9 +285,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     architecture = read_architecture(environ, {**stage_parameters, **call_parameters})
     use_stage(stage)
     account = account_of("make deploy")
+    is_first = stack.status_to_deploy(stage["stack_name"]) in ("", "REVIEW_IN_PROGRESS")
+    if not is_first:
+        account = _without_reservations_of(stack.parameters_of(stage["stack_name"]), account)
     parameters = parameters_for(account, stage_parameters, call_parameters)
     parameters["Architecture"] = architecture
-    is_first = stack.status_to_deploy(stage["stack_name"]) in ("", "REVIEW_IN_PROGRESS")
     if argv[1:] == ["check"]:
         check_agents(parameters)
         is_image = bool(environ.get("IMAGE"))

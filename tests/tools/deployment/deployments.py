@@ -16,7 +16,7 @@ parameter_overrides = [
 ]
 """
 
-USUAL_ACCOUNT = Account("123456789012", "us-east-1", 1000, "arn:aws:iam::123456789012:role/logs")
+USUAL_ACCOUNT = Account("123456789012", "us-east-1", 1000, 1000, "arn:aws:iam::123456789012:role/logs")
 
-NEW_ACCOUNT = Account("123456789012", "us-east-1", 10, "")
+NEW_ACCOUNT = Account("123456789012", "us-east-1", 10, 10, "")
 """As AWS gives it: with few concurrent executions, and without a role for access logs."""

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -102,11 +103,28 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
 
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
     monkeypatch.setattr(stack, "status_to_deploy", lambda _: "" if first else "UPDATE_COMPLETE")
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {})
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(environments, "run_sam", ran)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
     protected = ['DeletionProtection="true"' in call for call in calls]
     assert protected == ([False, True] if first else [True])
+
+
+def test_what_a_stack_reserves_now_is_not_taken_from_its_own_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr(deploy, "account_of", lambda *_: replace(USUAL_ACCOUNT, unreserved=200))
+    monkeypatch.setattr(stack, "status_to_deploy", lambda _: "UPDATE_COMPLETE")
+    reserved = {"ApiConcurrency": "0", "RpcConcurrency": "800", "RpcProvisioned": "5"}
+    monkeypatch.setattr(stack, "parameters_of", lambda _: reserved)
+    monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
+    monkeypatch.setattr(environments, "run_sam", lambda *call, **_: calls.append(call))
+    for value in ("900", "901"):
+        variables = {"BUILD_DIR": str(tmp_path), "PARAMETERS": f"RpcConcurrency={value}"}
+        deploy.main(["deploy"], CALL | variables)
+    assert len(calls) == 1
 
 
 def test_the_next_command_has_the_stages_profile_and_region(
@@ -129,6 +147,9 @@ def test_a_profile_that_does_not_exist_is_one_sentence(monkeypatch: pytest.Monke
     for ask in (lambda: account_of("make deploy"), lambda: use_stage({"region": "eu-west-1"})):
         with pytest.raises(ConfigurationError, match="nope"):
             ask()
+    monkeypatch.delenv("AWS_PROFILE")
+    with pytest.raises(ConfigurationError, match="profile acme, which this machine does not have: create it"):
+        use_stage({"profile": "acme"})
 
 
 class Live:
@@ -237,7 +258,12 @@ def test_a_stack_that_cannot_be_updated_is_named_before_the_build(
         assert stack.status_to_deploy("a2a-dev") == status
 
 
-def test_a_stages_profile_and_region_are_those_of_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stages_profile_and_region_are_those_of_every_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[profile work]\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     session = Session()
     monkeypatch.setattr(clients, "session", lambda: session)
     use_stage({"profile": "work", "region": "eu-west-1"})

@@ -65,6 +65,7 @@ def test_a_stage_may_name_its_architecture(
         stages.SAMCONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
     monkeypatch.setattr(stack, "status_to_deploy", lambda _: "UPDATE_COMPLETE")
+    monkeypatch.setattr(stack, "parameters_of", lambda _: {})
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     built: list[str] = []
 
@@ -194,7 +195,7 @@ def test_a_grown_account_keeps_the_templates_values() -> None:
     assert "calls may be throttled" in "".join(
         deploy.notes(USUAL_ACCOUNT, found | {"WorkerConcurrency": "700"})
     )
-    elsewhere = Account("123456789012", "xx-north-9", 1000, "arn")
+    elsewhere = Account("123456789012", "xx-north-9", 1000, 1000, "arn")
     assert "xx-north-9" in "".join(deploy.notes(elsewhere, found))
 
 
@@ -219,6 +220,13 @@ def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, st
         deploy.parameters_for(USUAL_ACCOUNT, values, {})
     with pytest.raises(ConfigurationError, match="of the account's 10 concurrent executions"):
         deploy.parameters_for(NEW_ACCOUNT, {"RpcConcurrency": "1"}, {})
+
+
+def test_what_other_stacks_reserve_cannot_be_reserved_again() -> None:
+    shared = dataclasses.replace(USUAL_ACCOUNT, unreserved=600)
+    deploy.parameters_for(shared, {"RpcConcurrency": "500"}, {})
+    with pytest.raises(ConfigurationError, match="of which other stacks reserve 400,"):
+        deploy.parameters_for(shared, {"RpcConcurrency": "501"}, {})
 
 
 @pytest.mark.parametrize(
