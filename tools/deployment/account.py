@@ -56,9 +56,9 @@ def use_stage(stage: Mapping[str, Any]) -> None:
         session, profile = clients.session(), stage.get("profile")
         if profile and profile not in session.available_profiles:
             raise ConfigurationError(
-                f"samconfig.toml names the profile {profile}, which this machine does not have: create it, with"
-                f" aws configure --profile {profile}, or remove it from samconfig.toml, and choose the account"
-                " by AWS_PROFILE or by credentials in the environment, as deploy.yml does on GitHub"
+                f"samconfig.toml names the profile {profile}, which this machine does not have: create it,"
+                f" with aws configure --profile {profile}, or remove it from samconfig.toml, and choose the"
+                " account by AWS_PROFILE or by credentials in the environment, as deploy.yml does on GitHub"
             )
         for variable in ("profile", "region"):
             if value := stage.get(variable):
