@@ -1,6 +1,7 @@
 """A model that uses the tools of an MCP server (https://modelcontextprotocol.io), by the official client."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -24,8 +25,9 @@ TIMEOUT_SECONDS = 30
 @skill
 async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     async with connect(turn) as server:
-        tools = [function(tool) for tool in (await server.list_tools()).tools]
-    options = {"tools": tools} if tools else {}  # an empty list is refused
+        tools = named(await tools_of(server))
+    functions = [function(name, tool) for name, tool in tools.items()]
+    options = {"tools": functions} if functions else {}  # an empty list is refused
     messages = [{"role": "system", "content": INSTRUCTIONS}, *turn.messages()]
     url = turn.setting("openai-url", "https://api.openai.com/v1")
     async with AsyncOpenAI(api_key=turn.secret("openai"), base_url=url) as model:
@@ -40,12 +42,16 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
                     reply = (await stream.get_final_completion()).choices[0].message
                 except (LengthFinishReasonError, ContentFilterFinishReasonError):
                     raise SkillError("I could not finish the answer.") from None
+            if reply.refusal:
+                raise SkillError("I may not answer that.")
             if not reply.tool_calls:
                 return
             messages.append(message_of(reply))
             for call in reply.tool_calls:
-                yield Progress(f"calling {call.function.name}")
-                text = await use(turn, call.function.name, call.function.arguments)
+                tool = tools.get(call.function.name)
+                name = tool.name if tool else call.function.name
+                yield Progress(f"calling {name}")
+                text = await use(turn, name, call.function.arguments)
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
     raise SkillError("I could not answer that within the allowed number of tool calls.")
 
@@ -82,6 +88,28 @@ async def connect(turn: Turn) -> AsyncIterator[Client]:
         raise
 
 
+async def tools_of(server: Client) -> list[Tool]:
+    """The tools on all pages of the list."""
+    page = await server.list_tools()
+    tools = list(page.tools)
+    while page.next_cursor:
+        page = await server.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def named(tools: list[Tool]) -> dict[str, Tool]:
+    """The tools, by names that OpenAI's API takes: 64 letters, digits, _ and -. MCP allows dots, too."""
+    result: dict[str, Tool] = {}
+    for tool in tools:
+        name = base = re.sub(r"[^a-zA-Z0-9_-]", "_", tool.name)[:60]
+        number = 2
+        while name in result:
+            name, number = f"{base}_{number}", number + 1
+        result[name] = tool
+    return result
+
+
 def message_of(reply: ChatCompletionMessage) -> dict[str, object]:
     """A model's message as the API takes it back, without the client's own fields: some servers refuse
     `index`."""
@@ -96,7 +124,7 @@ def message_of(reply: ChatCompletionMessage) -> dict[str, object]:
     return {"role": "assistant", "content": reply.content, "tool_calls": calls}
 
 
-def function(tool: Tool) -> dict[str, object]:
-    """A tool of MCP as a function of OpenAI's API."""
-    about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
+def function(name: str, tool: Tool) -> dict[str, object]:
+    """A tool of MCP as a function of OpenAI's API. name: its name there."""
+    about = {"name": name, "description": tool.description or "", "parameters": tool.input_schema}
     return {"type": "function", "function": about}

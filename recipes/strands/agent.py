@@ -1,6 +1,7 @@
 """A Strands agent (https://strandsagents.com) with a tool."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from functools import cache
 
 from strands import Agent, tool
@@ -42,15 +43,18 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     )
     calls: set[str] = set()
     try:
-        async for event in agent.stream_async(question["content"]):
-            if text := event.get("data"):
-                yield text
-            elif (use := event.get("current_tool_use")) and use["toolUseId"] not in calls:
-                calls.add(use["toolUseId"])
-                if len(calls) > MAX_CALLS:
-                    raise SkillError("I could not find an answer.")
-                yield Progress(f"calling {use['name']}")
-            elif (result := event.get("result")) and result.stop_reason not in WHOLE:
-                raise SkillError("I could not finish the answer.")
+        async with aclosing(agent.stream_async(question["content"])) as events:
+            async for event in events:
+                if text := event.get("data"):
+                    yield text
+                elif (use := event.get("current_tool_use")) and use["toolUseId"] not in calls:
+                    calls.add(use["toolUseId"])
+                    if len(calls) > MAX_CALLS:
+                        raise SkillError("I could not find an answer.")
+                    yield Progress(f"calling {use['name']}")
+                elif (result := event.get("result")) and result.stop_reason not in WHOLE:
+                    raise SkillError("I could not finish the answer.")
     except MaxTokensReachedException:
         raise SkillError("I could not finish the answer.") from None
+    finally:
+        agent.cancel()  # or the thread that reads the model goes on after a turn that was cancelled

@@ -77,16 +77,19 @@ async def run_all(
             # The URL of the server, or of an agent there, as clients have it.
             base = re.sub(r"/a2a/[^/]+$", "", url.rstrip("/"))
             recorder = Recorder(folder, "live" if url else mode)
-            asker: Asker = Here(folder, recorder.configuration)
-            if url:
-                transport = SharedTransport(make_http(url))
-                asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
             results[agent] = []
-            for case in entries:
-                progress.update(bar, description=f"{agent}: {case.name}")
-                judge = judges.get(case.expect.judge or "")
-                results[agent].append(await run_case(case, asker, judge, recorder))
-                progress.advance(bar)
+            with recorder.environment():
+                asker: Asker
+                if url:
+                    transport = SharedTransport(make_http(url))
+                    asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
+                else:
+                    asker = Here(folder, recorder.configuration)
+                for case in entries:
+                    progress.update(bar, description=f"{agent}: {case.name}")
+                    judge = judges.get(case.expect.judge or "")
+                    results[agent].append(await run_case(case, asker, judge, recorder))
+                    progress.advance(bar)
     return results
 
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import httpx2
 import vcr
+from botocore.session import Session
 from dotenv import dotenv_values
 from vcr.filters import decode_response
 
@@ -67,6 +68,17 @@ class Recorder:
         """What agents get as their secrets and settings."""
         kind = ReplayedConfiguration if self.replays else RecordedConfiguration
         return kind(self._values)
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """The environment of an agent. While it replays, boto3 finds credentials, because it signs a request
+        before a recording can answer it."""
+        values: dict[str, str] = {}
+        with patch.dict(os.environ, AWS_EC2_METADATA_DISABLED="true"):
+            if self.replays and Session().get_credentials() is None:
+                values = {"AWS_ACCESS_KEY_ID": "replayed", "AWS_SECRET_ACCESS_KEY": "replayed"}
+        with patch.dict(os.environ, values):
+            yield
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:

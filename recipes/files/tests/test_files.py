@@ -68,6 +68,11 @@ def test_columns_are_added_up_by_their_place(agent: Agent, content: bytes, total
     assert content_of(asyncio.run(agent.run(skill="add-up", files=[file]))) == totals
 
 
+def test_empty_lines_before_the_header_are_passed_over(agent: Agent) -> None:
+    file = File("data.csv", b"\n\na;b\n2;1\n1;1\n", media_type="text/csv")
+    assert content_of(asyncio.run(agent.run(skill="sort-rows", files=[file]))) == b"a;b\n1;1\n2;1\n"
+
+
 def test_a_file_that_does_not_fit_into_memory_is_not_sorted(agent: Agent) -> None:
     large = File("data.csv", b"1\n" * 1_000_001, media_type="text/csv")
     with pytest.raises(SkillError, match="more than 2,000,000 bytes"):

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 import uvicorn
-from mcp.server import MCPServer
+from mcp.server import MCPServer, Server
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
 from pytest_httpserver import HTTPServer
 
 from a2a_lambda import Agent, SkillError
@@ -140,6 +148,28 @@ def test_a_server_without_tools_leaves_them_out(httpserver: HTTPServer, no_tools
     assert ask(httpserver, no_tools).text == "I cannot know."
     [(request, _)] = httpserver.log
     assert "tools" not in request.get_json()
+
+
+def test_every_page_of_tools_has_names_that_the_model_may_call(httpserver: HTTPServer) -> None:
+    calls: list[str] = []
+
+    async def list_tools(_: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        is_first = params is None or params.cursor is None
+        tool = Tool(name="shop.stock" if is_first else "shop_stock", input_schema={"type": "object"})
+        return ListToolsResult(tools=[tool], next_cursor="2" if is_first else None)
+
+    async def call_tool(_: Any, params: CallToolRequestParams) -> CallToolResult:
+        calls.append(params.name)
+        return CallToolResult(content=[TextContent(type="text", text="7")])
+
+    server = Server("pages", on_list_tools=list_tools, on_call_tool=call_tool)
+    expect(httpserver, "{}", "Seven.", name="shop_stock")
+    with serve(server.streamable_http_app()) as url:
+        assert ask(httpserver, url).text == "Seven."
+    request, _ = httpserver.log[0]
+    names = [tool["function"]["name"] for tool in request.get_json()["tools"]]
+    assert names == ["shop_stock", "shop_stock_2"]
+    assert calls == ["shop.stock"]
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

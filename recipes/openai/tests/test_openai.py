@@ -61,6 +61,21 @@ def test_an_answer_that_is_cut_off_fails(httpserver: HTTPServer, finish: str) ->
         asyncio.run(agent.run("Go on.", secrets={"openai": "sk-test"}, settings=settings))
 
 
+def test_a_refusal_is_said(httpserver: HTTPServer) -> None:
+    """Of a model, and of Azure's filter of questions."""
+    chunk = {"id": "", "object": "", "created": 0, "model": ""}
+    chunk |= {"choices": [{"index": 0, "delta": {"refusal": "No."}, "finish_reason": "stop"}]}
+    httpserver.expect_ordered_request("/v1/chat/completions").respond_with_data(
+        f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n", content_type="text/event-stream"
+    )
+    error = {"error": {"message": "The prompt was filtered.", "code": "content_filter"}}
+    httpserver.expect_ordered_request("/v1/chat/completions").respond_with_json(error, status=400)
+    settings = {"openai-url": httpserver.url_for("/v1")}
+    for _ in range(2):
+        with pytest.raises(SkillError, match="may not answer"):
+            asyncio.run(agent.run("Do harm.", secrets={"openai": "sk-test"}, settings=settings))
+
+
 def test_a_chunk_without_a_delta_is_passed_over(httpserver: HTTPServer) -> None:
     """Azure's, with a verdict of its content filter."""
     chunk = {"id": "", "object": "", "created": 0, "model": ""}

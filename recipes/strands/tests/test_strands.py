@@ -1,5 +1,8 @@
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,37 @@ def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> Non
     _, tool, later = bedrock.sent
     assert tool[-1]["content"][0]["toolResult"]["content"] == [{"text": "3"}]
     assert [message["role"] for message in later] == ["user", "assistant", "user"]
+
+
+def test_a_turn_that_is_cancelled_stops_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread reads it."""
+    is_reading, has_ended = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[Any]:
+        first, *rest = text(*["word "] * 10_000)
+        try:
+            yield first
+            for piece in rest:
+                is_reading.set()
+                yield piece
+                time.sleep(0.01)
+        finally:
+            has_ended.set()
+
+    bedrock = Bedrock()
+    bedrock.converse_stream = lambda **_: {"stream": pieces()}  # type: ignore[method-assign]
+    monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    async def cancel() -> None:
+        turn = asyncio.create_task(Agent.load(Path(__file__).parents[1]).run("Write a book."))
+        await asyncio.to_thread(is_reading.wait, 60)
+        turn.cancel()
+        with suppress(asyncio.CancelledError):
+            await turn
+        assert await asyncio.to_thread(has_ended.wait, 30)
+
+    asyncio.run(cancel())
 
 
 def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,30 @@ def test_the_text_of_an_arn_is_in_no_recording(
     assert len(reads) == 1, "a replay asks no service"
 
 
+def test_a_replay_needs_no_credentials_of_aws(
+    evaluate: Eval, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """boto3 signs a request before a recording can answer it."""
+    httpserver.expect_request("/").respond_with_json({"TableNames": ["recorded"]})
+    code = (
+        "import boto3\nfrom a2a_lambda import skill\n\n"
+        f"options = {{'endpoint_url': {httpserver.url_for('')!r}, 'region_name': 'eu-west-1'}}\n"
+        "client = boto3.session.Session().client('dynamodb', **options)\n\n"
+        "@skill\ndef hello(turn):\n    return client.list_tables()['TableNames'][0]\n"
+    )
+    cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+    assert evaluate(cases, code, RECORD="1") == 0
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert evaluate(cases, code) == 0
+    assert len(httpserver.log) == 1
+
+
 @pytest.mark.parametrize(
     "sign_in",
     ["ClientCredentials('{url}/token', 'id', turn.secret('partner'))", "AwsSignature('lambda', 'eu-west-1')"],
