@@ -11,13 +11,15 @@ from joserfc.jwk import OctKey
 from starlette.testclient import TestClient
 
 from a2a_lambda.errors import InvalidParams, TaskNotFound
+from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire.mcp.revisions import SUPPORTED
 from tests.access.tokens.identity_provider import part
-from tests.conftest import new_key
+from tests.agent.folders import write
+from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
 from tests.http.mcp.shop import kit_in
@@ -266,3 +268,25 @@ def test_a_sign_in_of_a_skill_that_reads_no_text_is_answered_as_the_result_says(
     [tool] = [tool for tool in mcp.ask("tools/list")["tools"] if tool["name"] == "fetch"]
     assert call[2] in tool["inputSchema"]["properties"]
     assert text_of(mcp.call("fetch", {"task": call[1], call[2]: "done"})) == "fetched a"
+
+
+def test_a_parameter_whose_schema_lists_its_types_is_asked_for(settings: Settings, tmp_path: Path) -> None:
+    """As authors write a value that may be null; pydantic writes a union."""
+    code = """
+        from typing import Annotated
+        from pydantic import WithJsonSchema
+        NAME = Annotated[str, WithJsonSchema({"type": ["string", "null"], "maxLength": 20})]
+        @skill
+        def hello(turn, name: NAME):
+            return Ask("Which name?", fills="name") if name == "none" else f"Hello, {name}."
+    """
+    folder = write(tmp_path, code)
+    kit = Kit(settings.model_copy(update={"agents": folder.parent}))
+    with TestClient(create_app(kit), base_url=BASE_URL) as client:
+        mcp = Mcp(client, new_key(kit), "/mcp", **ELICITS)
+        first = mcp.call("hello", {"message": "please"})
+        field = ("name", {"type": "string", "maxLength": 20})
+        assert form_of(first)[2] == field
+        second = mcp.call("hello", {"message": "please"}, **answer(first, "none"))
+        assert form_of(second)[1:] == ("Which name?", field)
+        assert text_of(mcp.call("hello", {"message": "please"}, **answer(second, "Ann"))) == "Hello, Ann."
