@@ -119,6 +119,12 @@ def test_a_task_ends_with_its_message() -> None:
     assert "artifacts" not in alibaba.encode_task(working)
 
 
+def test_a_stream_begins_with_the_task_as_it_is() -> None:
+    task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0), artifacts=[])
+    [snapshot] = alibaba.encode_event(Event(task=task), RECIPIENT)
+    assert (snapshot["id"], snapshot["status"]["state"]) == ("t", "working")
+
+
 def test_a_stream_that_comes_after_its_turn_has_each_text_once() -> None:
     """A repeated request, or a client that comes back: the closing event has the question."""
     question = agent_message("t", "c", [Part(text="Which?")])

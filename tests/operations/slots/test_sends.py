@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -16,6 +18,7 @@ from a2a_lambda.http.sse import KEEP_ALIVE_SECONDS
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.messages import SLOTLESS_SEND_SECONDS
+from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.call_context import CallContext
@@ -152,6 +155,39 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         assert head.state == TaskState.FAILED
         await kit.service.cancel(scope, calls[0].request.task_id())
         await lasting
+
+    asyncio.run(asyncio.wait_for(go(), 240))
+
+
+def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
+    settings: Settings, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, key = sends(settings, 1)
+    scope = Scope(owner_of(kit, key), "probe")
+    call = CallContext(scope, RequestIdentity.of(scope, "send", b"brief"))
+    sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
+    run_send = messages._Sending.run
+    has_ended = asyncio.Event()
+
+    async def run_until_refused(sending: Any) -> Any:
+        try:
+            return await run_send(sending)
+        finally:
+            has_ended.set()
+
+    @asynccontextmanager
+    async def refuse_late(_: Any, owner: str) -> AsyncIterator[None]:
+        await kit.service.cancel(scope, call.request.task_id())
+        await has_ended.wait()
+        raise TooManyStreams("no slot is free")
+        yield
+
+    monkeypatch.setattr(messages._Sending, "run", run_until_refused)
+    monkeypatch.setattr(StreamLimit, "hold_slot", refuse_late)
+
+    async def go() -> None:
+        answer = await kit.messages.send(call, sent)
+        assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
     asyncio.run(asyncio.wait_for(go(), 240))
 
