@@ -136,10 +136,10 @@ def check() -> int:
             clients = pool.submit(_run, "-m", "pytest", "-n", "0", CLIENTS)
             others = _check_all_but_tests() or _run("-m", "pytest", "-n", "0", *BESIDE_CLIENTS)
             status = others or clients.result()
-    # One process more than there are cores, because many of these tests wait for other processes.
+    # More processes than there are cores, because many of these tests wait for other processes.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     ignored_tests = [f"--ignore={folder}" for folder in (CLIENTS, *BESIDE_CLIENTS)]
-    status = status or _run("-m", "pytest", "-n", str(cores + 1), *ignored_tests)
+    status = status or _run("-m", "pytest", "-n", str(cores + 2), *ignored_tests)
     if not status:
         print("checked")
     return status
