@@ -1,12 +1,22 @@
 """What a terminal can show safely."""
 
+import unicodedata
+
 INDENT = "\n    "
 """After an end of line within a line of a log: no text can look like a line of its own."""
 
 
 def printable(text: str) -> str:
     """Text without control sequences: agents, and pages that call a local server, choose what is in it."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+    return "".join(
+        char if char.isprintable() or _is_harmless(char) else repr(char)[1:-1]
+        for char in text.replace("\r\n", "\n")
+    )
+
+
+def _is_harmless(char: str) -> bool:
+    """Whether a character ends a line, is a tab or a space of another width, or joins letters or pictures."""
+    return char in "\n\t\u200c\u200d" or unicodedata.category(char) == "Zs"
 
 
 def log_text(text: str) -> str:

@@ -11,6 +11,7 @@ from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
+from tools.command import is_loopback
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -44,12 +45,14 @@ def path_of(text: str) -> Path:
     return Path(text[1:-1] if is_quoted else text).expanduser()
 
 
-async def save(http: httpx2.AsyncClient, part: Part, path: Path) -> None:
+async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Path) -> None:
     """Write the content of a part to a file. Raises OSError, ValueError for what is not base64, and the
-    FAILURES of a call."""
+    FAILURES of a call. caller: that of the agent, which chose the URL."""
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
+    if is_loopback(part["url"]) and not (caller.agent is not None and is_loopback(caller.agent.url)):
+        raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:
             raise AgentError(f"its url answered with status {answer.status_code}", status=answer.status_code)

@@ -363,7 +363,7 @@ class Chat:
             return
         part = self._view.files[int(number) - 1]
         try:
-            await attachments.save(self._http, part, attachments.path_of(name))
+            await attachments.save(self._http, self._caller, part, attachments.path_of(name))
         except (OSError, ValueError, *FAILURES) as error:
             self._view.fail(f"the file cannot be saved: {str(error) or type(error).__name__}")
             return

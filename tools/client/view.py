@@ -5,7 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from urllib.parse import urlsplit
 
+from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.highlighter import JSONHighlighter
 from rich.markdown import Markdown
@@ -15,6 +17,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, objects_in, state_word, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
+
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 
@@ -90,7 +94,10 @@ class View:
             media_type = part.get("mediaType", "unknown type")
             url = part.get("url", "")
             source = f"/save {len(self.files)} PATH" if self.is_conversation else url
-            self.note(f"file {len(self.files)}: {name} ({media_type})" + (f": {source}" if source else ""))
+            host = f" at {_host_of(url)}" if url and name != url else ""
+            self.note(
+                f"file {len(self.files)}: {name} ({media_type}){host}" + (f": {source}" if source else "")
+            )
 
     def show_state(self, state: str) -> None:
         """A state at which a task has stopped."""
@@ -141,7 +148,19 @@ class View:
     def _show_markdown(self, text: str) -> None:
         if text.strip():
             # Links show their address: what a terminal opens must be seen.
-            self._console.print(Markdown(text, hyperlinks=False))
+            markdown = Markdown(text, hyperlinks=False)
+            # As on the page: HTML is shown as it is written, and ends of lines are kept.
+            markdown.parsed = MARKDOWN.parse(text)
+            for token in (child for block in markdown.parsed for child in block.children or ()):
+                if token.type == "softbreak":
+                    token.type = "hardbreak"
+            self._console.print(markdown)
+
+
+def _host_of(url: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(url).netloc
+    return "no host"
 
 
 def _places(parts: Sequence[Part]) -> list[Part]:

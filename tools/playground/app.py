@@ -105,7 +105,7 @@ class Playground:
     token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
         token.
     cookie: its name. Each playground of a machine has its own, because cookies know no ports.
-    hosts: names at which it is reached, besides this machine's.
+    hosts: names at which `app` is reached, besides this machine's. There the playground needs a token.
     """
 
     def __init__(
@@ -146,7 +146,12 @@ class Playground:
             await self._app(scope, receive, send)
             return
 
-        if not self._is_admitted(Request(scope)):
+        request = Request(scope)
+        if not self._token and request.url.hostname not in HOSTS:
+            # Whoever has the URL of a tunnel would get the key from the page, and the log.
+            await Response("The playground is for this machine only.\n", 403)(scope, receive, send)
+            return
+        if not self._is_admitted(request):
             refusal = Response("Open the URL that make playground printed, with its token.\n", 403)
             await refusal(scope, receive, send)
             return

@@ -2,12 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
-from tools.client.attachments import parts_of
+from a2a_lambda.client import AgentError
+from a2a_lambda.protocol.model import Part
+from tools.client.attachments import parts_of, save
 
 
 class NoAgent:
@@ -36,3 +39,25 @@ def test_a_file_has_the_type_that_its_name_says(tmp_path: Path, name: str, media
             return await parts_of(http, caller, [path])
 
     assert asyncio.run(read()) == [{"filename": name, **media_type, "raw": "MSwy"}]
+
+
+@pytest.mark.parametrize(
+    ("home", "is_refused"), [("https://a.example.com", True), ("http://127.0.0.1:8080", False)]
+)
+def test_an_agent_elsewhere_names_no_file_of_this_machine(
+    tmp_path: Path, home: str, is_refused: bool
+) -> None:
+    caller: Any = SimpleNamespace(agent=SimpleNamespace(url=home))
+    part = Part(url="http://127.0.0.1:9000/x")
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x"))
+
+    async def fetch() -> None:
+        async with httpx2.AsyncClient(transport=transport) as http:
+            await save(http, caller, part, tmp_path / "x")
+
+    if is_refused:
+        with pytest.raises(AgentError, match="leads to this machine"):
+            asyncio.run(fetch())
+    else:
+        asyncio.run(fetch())
+    assert (tmp_path / "x").exists() is not is_refused

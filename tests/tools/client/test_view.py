@@ -8,6 +8,7 @@ from rich.console import Console
 
 from tests.helpers.clock import cpu_seconds
 from tools.client.view import Blocks, View
+from tools.terminal import printable
 
 
 @pytest.mark.parametrize("value", ["\x9b2J", "\x90x", "\x7f", "\u202eevil", {"\x9b2J": ["\x85"]}])
@@ -37,6 +38,29 @@ def test_markdown_is_rendered_a_block_at_a_time() -> None:
     assert "#" not in second
     assert second == third
     assert "It is bold." in end
+
+
+def test_what_is_no_markdown_is_shown_as_it_is_written() -> None:
+    """As on the page: names in angle brackets, HTML, and ends of lines."""
+    *_, end = shown("Use List<String> and <b>x</b>.\n\n<details>\nhidden\n</details>\n\nName: x\nAge: y")
+    for line in ("Use List<String> and <b>x</b>.", "<details>", "hidden", "Name: x\n", "Age: y"):
+        assert line.rstrip() in end
+    assert "Name: x Age" not in end
+
+
+def test_spaces_and_joined_letters_are_no_control_characters() -> None:
+    """Of Chinese, French, Persian and of pictures."""
+    text = "你好\u3000世界 1\u202f000\u00a0€ می\u200cخواهم 👨\u200d👧\r\nnext"
+    assert printable(text) == text.replace("\r\n", "\n")
+    assert printable("a\rb") == r"a\rb"
+
+
+def test_a_file_elsewhere_names_its_host() -> None:
+    printed = io.StringIO()
+    view = View(Console(file=printed, width=200))
+    for url in ("http://127.0.0.1:9/x", "http://["):
+        view.show_parts("", [{"url": url, "filename": "https://good.example/report.pdf"}], append=False)
+    assert "at 127.0.0.1:9: /save 1 PATH" in printed.getvalue()
 
 
 def test_a_link_shows_where_it_leads() -> None:

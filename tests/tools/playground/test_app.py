@@ -59,6 +59,10 @@ def test_what_make_run_serves_is_for_this_machine_and_its_own_name(settings: Set
     ):
         headers = {"Host": host, "X-API-Key": "local-key"}
         assert TestClient(app).post("/message:send", headers=headers).status_code == status
+    for path in ("/", "/playground/config", "/playground/log"):
+        refusal = TestClient(app).get(path, headers={"Host": "tunnel.example.com", **BROWSER})
+        assert refusal.status_code == 403
+        assert "this machine only" in refusal.text
     for headers in ({"Host": "rebind.example.com"}, {"Origin": "https://evil.example.com"}):
         assert httpx2.post(f"{settings.emulator}/runs", headers=headers, content=b"1").status_code == 403
 
