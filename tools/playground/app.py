@@ -3,7 +3,7 @@
 GET  /                    the page, if the client is a browser
 GET  /playground/…        its files
 GET  /playground/config   what can be called
-GET  /playground/log      server-sent events: a line of the log each
+GET  /playground/log      server-sent events: which server this is, then a line of the log each
 POST /playground/schedules  the agents' schedules; or, with `agent`, `id` and `key`, starts one
 POST /playground/upload   a file for the agent; answered with the part that names it
 GET  /playground/file     a file of the deployment's bucket, by the URL that an answer has
@@ -13,6 +13,7 @@ POST /playground/call     one call; answered with records, a line of JSON each (
 import hmac
 import json
 import tempfile
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -123,6 +124,7 @@ class Playground:
         self._transport = transport
         self._token = token
         self._cookie = cookie
+        self._id = uuid.uuid4().hex  # a page reads the card again when the server has another one
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
             routes=[
@@ -198,7 +200,7 @@ class Playground:
         log = self._target.log
 
         async def body() -> AsyncIterator[bytes]:
-            yield b": \n\n"
+            yield b"event: server\ndata: %b\n\n" % self._id.encode()
             async with aclosing(log()) as entries:
                 async for entry in entries:
                     yield b": \n\n" if entry is None else b"data: %b\n\n" % json.dumps(entry).encode()

@@ -106,7 +106,10 @@ def test_the_log_is_followed() -> None:
         yield None
 
     answer = page(Target(url="", title="", agents=[], log=two)).get("/playground/log")
-    assert [json.loads(line[6:])["message"] for line in answer.text.splitlines() if line[6:]] == ["hello"]
+    server, line, silence, _ = answer.text.split("\n\n")
+    assert server.startswith("event: server\ndata: ")
+    assert json.loads(line.removeprefix("data: "))["message"] == "hello"
+    assert silence == ": "
     assert page().get("/playground/log").status_code == 204
 
 

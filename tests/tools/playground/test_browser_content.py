@@ -222,3 +222,48 @@ def test_a_parameter_of_several_types_takes_a_text(page: "Page", schema: Any) ->
         schema,
     )
     assert slots == [{"name": "code", "value": "AB-1"}]
+
+
+def test_what_has_not_changed_is_not_shown_anew(page: "Page") -> None:
+    """While a task pauses, its text can be selected, and its pictures stay the same."""
+    result = page.evaluate(
+        """async () => {
+          const { showMessages } = await import("/playground/views.js");
+          const { Conversation } = await import("/playground/conversation.js");
+          const conversation = new Conversation("unchanged");
+          const turn = conversation.add({ messageId: "m", parts: [{ text: "hi" }] }, "1.0");
+          const place = document.createElement("div");
+          const parts = () => [{ raw: "aGk=", mediaType: "image/png" }, { text: "one" }];
+          const task = (state) => ({
+            id: "t", contextId: "c", status: { state }, artifacts: [{ artifactId: "a", parts: parts() }],
+          });
+          const take = (task) => {
+            conversation.takeResult(turn, task);
+            showMessages(place, conversation, false, null);
+            return place.lastElementChild;
+          };
+          const first = take(task("TASK_STATE_WORKING"));
+          const picture = first.querySelector("img");
+          const second = take(task("TASK_STATE_WORKING"));
+          const third = take(task("TASK_STATE_COMPLETED"));
+          return [first === second, second === third, third.querySelector("img") === picture];
+        }"""
+    )
+    assert result == [True, False, True]
+
+
+def test_values_of_another_agent_that_are_no_text_are_shown_as_json(page: "Page") -> None:
+    shown = page.evaluate(
+        """async () => {
+          const { showMessages } = await import("/playground/views.js");
+          const place = document.createElement("div");
+          const odd = { toString: null };
+          const metadata = { commands: [{ name: odd, params: [{ name: odd, value: odd }] }] };
+          const steps = [{ text: "a step", stage: odd }];
+          const message = { messageId: "m", parts: [] };
+          const turn = { message, steps, artifacts: [], reply: [], metadata, state: "completed" };
+          showMessages(place, { turns: [turn] }, false, null);
+          return place.textContent;
+        }"""
+    )
+    assert shown.count('{"toString":null}') == 4

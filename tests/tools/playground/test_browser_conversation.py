@@ -1,6 +1,7 @@
 """What becomes of a conversation in the page when something else happens meanwhile."""
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.tools.playground.clicks import choose, expect, open_agent, send, state
@@ -54,6 +55,75 @@ def test_a_file_with_an_odd_address_is_shown_without_a_link(page: "Page") -> Non
     )
     assert "x.csv" in texts[0]
     assert texts[1] == "0"
+
+
+def test_a_message_ends_a_wait_while_the_page_follows_it(page: "Page") -> None:
+    open_agent(page, "traveler")
+    choose(page, "cash")
+    expect(send(page)).to_contain_text("waits for payment")
+    page.select_option("#skill", "")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled(timeout=20_000)
+    expect(send(page, "in coins")).to_contain_text('"said": "in coins"')
+
+
+def test_each_tab_keeps_its_own_conversation(page: "Page") -> None:
+    open_agent(page, "probe")
+    choose(page, "echo")
+    expect(send(page, "in the first tab")).to_contain_text("in the first tab")
+    state(page, "completed")
+    other = page.context.new_page()
+    other.goto(page.url)
+    open_agent(other, "probe")
+    expect(other.locator("article.own")).to_contain_text("in the first tab")
+    other.locator("#begin").click()
+    choose(other, "echo")
+    expect(send(other, "in the second tab")).to_contain_text("in the second tab")
+    state(other, "completed")
+    other.close()
+    page.reload()
+    expect(page.locator("article.own")).to_have_text(re.compile("in the first tab"))
+
+
+def test_old_conversations_make_room_for_a_new_one(page: "Page") -> None:
+    kept = page.evaluate(
+        """async () => {
+          const { Conversation } = await import("/playground/conversation.js");
+          for (const storage of [localStorage, sessionStorage])
+            for (let size = 1 << 23; size > 100; size >>= 1)
+              try { storage.setItem(`conversation:old ${size}`, "x".repeat(size)); } catch {}
+          const conversation = new Conversation("new");
+          conversation.add({ messageId: "m", parts: [{ text: "hi".repeat(1000) }] }, "1.0");
+          conversation.save();
+          return new Conversation("new").turns.length;
+        }"""
+    )
+    assert kept == 1
+
+
+def test_a_page_that_is_not_seen_gives_its_connection_back(page: "Page") -> None:
+    """A browser has six, for all tabs. When it is seen again, no line is shown twice."""
+    open_agent(page, "probe")
+    expect(send(page, "hello")).not_to_be_empty()
+    state(page, "completed")
+    closed = page.evaluate(
+        """async () => {
+          const own = EventSource;
+          const seen = (hidden) => {
+            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+          };
+          const opened = [];
+          window.EventSource = class extends own { constructor(url) { super(url); opened.push(this); } };
+          seen(true);
+          seen(false);
+          seen(true);
+          const state = opened.at(-1).readyState;
+          seen(false);
+          window.EventSource = own;
+          return [opened.length, state];
+        }"""
+    )
+    assert closed == [2, 2]
 
 
 def test_a_cancellation_belongs_to_its_own_conversation(page: "Page") -> None:
@@ -112,15 +182,14 @@ def test_spans_that_the_log_shows_to_every_tab_save_nothing(page: "Page") -> Non
     saved = page.evaluate(
         """async () => {
           const { Conversation } = await import("/playground/conversation.js");
-          const place = "conversation:test";
-          const conversation = new Conversation(place);
+          const conversation = new Conversation("test");
           const turn = conversation.add({ messageId: "m", parts: [] }, "1.0");
           turn.taskId = "task";
           conversation.save();
-          localStorage.setItem(place, "of another tab");
+          localStorage.setItem(conversation.place, "of another tab");
           const isNoted = conversation.noteSpans("task", "invoke_agent 1 ms");
           conversation.saveChanges();
-          return [isNoted, turn.spans.length, localStorage.getItem(place)];
+          return [isNoted, turn.spans.length, localStorage.getItem(conversation.place)];
         }"""
     )
     assert saved == [True, 1, "of another tab"]

@@ -5,6 +5,7 @@ import { noteEvent } from "./timeline.js";
 
 const KEPT_BYTES = 200_000; // a file's base64 above this is not kept after a reload
 const MAX_TURNS = 100;
+const PREFIX = "conversation:"; // of the places of conversations in the browser's storage
 const SAVE_MS = 1000;
 
 /** A turn with a message. task: its task, if it is known. */
@@ -13,11 +14,13 @@ function newTurn(message, version, { id = "", contextId = "" } = {}) {
 }
 
 export class Conversation {
-  /** place: its key in the browser's storage, from which it is restored. */
-  constructor(place) {
-    this.place = place;
+  /** name: what the browser's storage has it under, from which it is restored. */
+  constructor(name) {
+    this.place = `${PREFIX}${name}`;
     try {
-      Object.assign(this, { contextId: "", turns: [] }, JSON.parse(localStorage.getItem(this.place) ?? "{}"));
+      // A tab keeps its own. A new one begins with what was saved last.
+      const text = sessionStorage.getItem(this.place) ?? localStorage.getItem(this.place) ?? "{}";
+      Object.assign(this, { contextId: "", turns: [] }, JSON.parse(text));
     } catch {
       Object.assign(this, { contextId: "", turns: [] });
     }
@@ -32,20 +35,28 @@ export class Conversation {
     this.save();
   }
 
-  /** Save as much as the browser has room for: first without the content of files, then without older turns. */
+  /** Save it for this tab, and for the next one. */
   save() {
     clearTimeout(this.saving);
     this.saving = undefined;
+    for (const storage of [sessionStorage, localStorage]) this._saveIn(storage);
+  }
+
+  /** Save as much as a storage has room for: first without the content of files, then without the conversations of
+   * other agents, then without older turns. */
+  _saveIn(storage) {
     for (let [bytes, count] = [KEPT_BYTES, MAX_TURNS]; count > 0; [bytes, count] = [0, bytes ? count : count >> 1]) {
       const short = (name, value) => (name === "raw" && typeof value === "string" && value.length > bytes ? undefined : value);
+      const text = JSON.stringify({ contextId: this.contextId, turns: this.turns.slice(-count) }, short);
       try {
-        localStorage.setItem(this.place, JSON.stringify({ contextId: this.contextId, turns: this.turns.slice(-count) }, short));
+        storage.setItem(this.place, text);
         return;
       } catch {
-        // less may fit
+        // less may fit, or the same in the room of others
+        if (!bytes) for (const place of Object.keys(storage)) if (place.startsWith(PREFIX) && place !== this.place) storage.removeItem(place);
       }
     }
-    localStorage.removeItem(this.place);
+    storage.removeItem(this.place);
   }
 
   /** Save what is not saved yet, and only that: another tab may have saved more. */
@@ -129,7 +140,11 @@ export class Conversation {
     if (event.task) {
       const { id, contextId, status, artifacts } = event.task;
       this._identify(turn, id, contextId);
-      turn.artifacts = (artifacts ?? []).map((artifact) => structuredClone(artifact));
+      turn.artifacts = (artifacts ?? []).map((artifact) => {
+        // What has not changed stays the same object, by which its files are known.
+        const known = turn.artifacts.find((each) => each.artifactId === artifact.artifactId);
+        return known && JSON.stringify(known) === JSON.stringify(artifact) ? known : structuredClone(artifact);
+      });
       this._takeStatus(turn, status);
     } else if (event.statusUpdate) {
       this._identify(turn, event.statusUpdate.taskId, event.statusUpdate.contextId);
@@ -187,7 +202,7 @@ function takeOperation(turn, operation) {
 }
 
 /** Whether a message may end a wait of a turn. */
-function waits(turn) {
+export function waits(turn) {
   return turn.mayWait || turn.steps.some(({ operation }) => operation?.kind === "wait" && operation.state === "started");
 }
 

@@ -1,11 +1,11 @@
 // The page: reads what can be called, sends messages, and shows what comes back.
 
 import { showCard } from "./card.js";
-import { choicesOf, Conversation, commandsOf } from "./conversation.js";
+import { choicesOf, Conversation, commandsOf, waits } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
-import { objectsIn, STOPPED, textOf, WAITING } from "./protocol.js";
+import { objectsIn, STOPPED, textOf, textOfValue, WAITING } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
 import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
@@ -42,16 +42,12 @@ async function start() {
   translate(language);
   openView(matchMedia("(min-width: 900px)").matches ? "task" : "chat");
   await readAgain();
-  let opened = false;
   followLog(
     (entry) => {
       showLine($("log"), entry, conversation?.last?.taskId);
       if (entry.spans && conversation?.noteSpans(entry.task, entry.spans)) show();
     },
-    () => {
-      if (opened) readAgain(); // the server has started again, with other agents perhaps
-      opened = true;
-    },
+    readAgain, // it may have other agents now
   );
 }
 
@@ -90,8 +86,8 @@ function fillVersions() {
 async function openAgent() {
   const agent = $("agent").value;
   localStorage.setItem("agent", agent);
-  const place = `conversation:${config.url}:${agent}`;
-  if (conversation?.place !== place) conversation = new Conversation(place);
+  const opened = new Conversation(`${config.url}:${agent}`);
+  if (conversation?.place !== opened.place) conversation = opened;
   show();
   await readCard();
   const last = conversation.last;
@@ -129,6 +125,10 @@ async function readCard() {
 
 /** Open a conversation of before, and follow its last task if that still runs. */
 async function openContext(contextId) {
+  if (running && isFollowed(conversation.last)) {
+    running.abort();
+    running = null;
+  }
   if (running) return;
   const open = conversation;
   const count = open.turns.length;
@@ -152,7 +152,7 @@ function openSkill() {
   const id = $("skill").value;
   showParameters($("parameters"), schemasOf(card ?? {})[id]);
   const skills = objectsIn(card?.skills).filter((skill) => !id || skill.id === id);
-  const examples = skills.flatMap(({ examples }) => (Array.isArray(examples) ? examples.map(String) : [])).slice(0, 12);
+  const examples = skills.flatMap(({ examples }) => (Array.isArray(examples) ? examples.map(textOfValue) : [])).slice(0, 12);
   $("examples").replaceChildren(
     ...examples.map((text) => makeButton({ textContent: text }, () => write(text))),
   );
@@ -170,8 +170,17 @@ function target(turn) {
 
 // ---- a message ----------------------------------------------------------------------------------------------
 
+/** Whether a message can be sent now. While the page follows a task, one may end what the task waits for. */
+function isReady() {
+  return !composing && (!running || isFollowed(conversation.last));
+}
+
+function isFollowed(turn) {
+  return turn?.state === "working" && waits(turn);
+}
+
 async function send() {
-  if (running || composing) return;
+  if (!isReady()) return;
   let message = null;
   const hasFiles = attached.length > 0;
   if (hasFiles) compose(true);
@@ -199,6 +208,7 @@ function compose(isBegun) {
 
 /** Send a message in the chosen mode, and follow its task. */
 async function deliver(message) {
+  running?.abort();
   report("");
   const turn = conversation.add(message, $("version").value);
   show();
@@ -334,7 +344,7 @@ async function call(turn, operation, request, after = "") {
       }
       turn.contextId = own.contextId;
       if (own === conversation) carryOut(turn);
-      show();
+      if (record.kind !== "frame") show(); // a comment, or what its event repeats
     }
   } catch (error) {
     if (error.name === "AbortError" || isLeaving) turn.dropped = true;
@@ -451,7 +461,7 @@ function paint() {
   $("resume").hidden = Boolean(running) || isPolled || !isOpen;
   showChoices(running || composing ? [] : choicesOf(turn));
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
-  document.querySelector("#composer .primary").disabled = Boolean(running) || composing;
+  document.querySelector("#composer .primary").disabled = !isReady();
   if (!$("requests").children.length) showHint($("requests"), "noRequests");
 }
 

@@ -1,6 +1,6 @@
 // A form for a skill's parameters, from their JSON Schema.
 
-import { isObject, objectsIn } from "./protocol.js";
+import { isObject, objectsIn, textOfValue } from "./protocol.js";
 import { words } from "./words.js";
 
 const SCALARS = ["string", "integer", "number", "boolean"];
@@ -28,7 +28,7 @@ export function showParameters(fieldset, schema) {
     const input = inputFor(property);
     input.name = name;
     input.dataset.type = typeOf(property);
-    if (property.default !== undefined && input.tagName !== "SELECT") input.placeholder = textOf(property.default);
+    if (property.default !== undefined && input.tagName !== "SELECT") input.placeholder = textOfValue(property.default);
     const title = document.createElement("span");
     title.textContent = name + (required ? ` (${words("required")})` : "");
     const label = document.createElement("label");
@@ -82,8 +82,8 @@ function inputFor(property) {
   if (type === "enum" || type === "boolean") {
     const select = document.createElement("select");
     const values = type === "boolean" ? [true, false] : (property.enum ?? [property.const]);
-    const unset = property.default === undefined ? words("unset") : `${words("unset")} (${textOf(property.default)})`;
-    select.append(new Option(unset, ""), ...values.map((value) => new Option(textOf(value), textOf(value))));
+    const unset = property.default === undefined ? words("unset") : `${words("unset")} (${textOfValue(property.default)})`;
+    select.append(new Option(unset, ""), ...values.map((value) => new Option(textOfValue(value), textOfValue(value))));
     return select;
   }
   if (type === "json") {
@@ -102,8 +102,4 @@ function inputFor(property) {
     if (property.maximum !== undefined) input.max = property.maximum;
   } else input.type = dates[property.format] ?? "text";
   return input;
-}
-
-function textOf(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -24,6 +24,11 @@ export function operationOf(update) {
   return ["kind", "name", "state"].every((name) => operation?.[name] && typeof operation[name] === "string") ? operation : undefined;
 }
 
+/** A value of JSON as a text, a string without its quotes. Other agents may have any value in a text's place. */
+export function textOfValue(value) {
+  return typeof value === "string" ? value : JSON.stringify(value) ?? "";
+}
+
 /** Texts of a message's parts. */
 export function textOf(message, separator = "") {
   return (message?.parts ?? []).map((part) => part.text ?? "").join(separator);

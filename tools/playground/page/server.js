@@ -56,9 +56,32 @@ export async function* run(call, signal) {
   }
 }
 
-/** Follow the log. opened: called after every connection. */
-export function followLog(take, opened) {
-  const source = new EventSource("/playground/log");
-  source.onmessage = (event) => take(JSON.parse(event.data));
-  source.onopen = opened;
+/** Follow the log while the page can be seen: a browser has six connections to a server, for all of its tabs. started:
+ * called when the lines are those of another process, because the server has started again. */
+export function followLog(take, started) {
+  let source = null;
+  let server = null;
+  let latest = 0; // time of the last line: a connection begins with lines that an earlier one may have had
+  const follow = () => {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+      return;
+    }
+    if (source) return;
+    const known = latest;
+    source = new EventSource("/playground/log");
+    source.addEventListener("server", ({ data }) => {
+      if (server !== null && server !== data) started();
+      server = data;
+    });
+    source.onmessage = ({ data }) => {
+      const entry = JSON.parse(data);
+      if (entry.at <= known) return;
+      latest = entry.at;
+      take(entry);
+    };
+  };
+  document.addEventListener("visibilitychange", follow);
+  follow();
 }

@@ -3,7 +3,7 @@
 import { commandsOf } from "./conversation.js";
 import { make, makeCopyButton } from "./elements.js";
 import { render } from "./markdown.js";
-import { objectsIn, WAITING } from "./protocol.js";
+import { objectsIn, textOfValue, WAITING } from "./protocol.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
@@ -51,6 +51,10 @@ export function showMessages(place, conversation, isSource, card) {
   if (place.querySelector(".hint")) place.replaceChildren();
   // Only the last turn changes, so the others are shown once.
   const shown = [...place.children];
+  const state = stateText(conversation.turns, isSource);
+  // What is selected, has the focus or plays stays so while nothing comes.
+  if (shown.length === 2 * conversation.turns.length && place.state === state) return;
+  place.state = state;
   const settled = Math.min(shown.length / 2, conversation.turns.length - 1);
   const first = conversation.turns[0].message.messageId === shown[0]?.dataset.id ? Math.max(0, settled - 1) : 0;
   for (const element of shown.slice(2 * first)) element.remove();
@@ -62,6 +66,13 @@ export function showMessages(place, conversation, isSource, card) {
     [former, current] = [current, new Map()];
     place.append(own, replyOf(turn, isSource));
   }
+}
+
+/** A text that changes when anything that is shown of the last turns does. Of files it has only the ends. */
+function stateText(turns, isSource) {
+  const shorten = (name, value) => (name === "raw" && typeof value === "string" ? [value.length, value.slice(-200)] : value);
+  const own = turns.slice(-2).map(({ message, steps, artifacts, reply, metadata, error, state }) => [message, steps, artifacts, reply, metadata, error, state]);
+  return JSON.stringify([isSource, own], shorten);
 }
 
 /** Whether the end of what scrolls in a place is in view. */
@@ -93,8 +104,8 @@ function replyOf(turn, isSource) {
   const question = WAITING.includes(turn.state) ? "question" : "";
   const reply = turn.reply.length ? make("div", { className: question }, ...turn.reply.map((part) => showPart(part, isSource))) : null;
   const commands = commandsOf(turn).map((command) => {
-    const values = Object.entries(parametersOf(command)).map(([name, value]) => `${name}=${value}`).join(", ");
-    return make("span", { className: "chip", textContent: `${words("command")}: ${command.name}(${values})` });
+    const values = Object.entries(parametersOf(command)).map(([name, value]) => `${name}=${textOfValue(value)}`).join(", ");
+    return make("span", { className: "chip", textContent: `${words("command")}: ${textOfValue(command.name)}(${values})` });
   });
   const error = turn.error ? make("p", { className: "error", textContent: turn.error }) : null;
   const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state || (error ? "" : "…") });
@@ -112,7 +123,7 @@ function operationText({ kind, name, state, until }) {
 
 function stepText(step) {
   if (step.operation) return operationText(step.operation);
-  return step.stage ? `${step.text} (${step.stage})` : step.text;
+  return step.stage ? `${step.text} (${textOfValue(step.stage)})` : step.text;
 }
 
 let bucketUrl = ""; // what the urls of the deployment's files begin with
@@ -279,13 +290,13 @@ export function markLines(place, task) {
 
 /** Parameters of a command, by name. */
 function parametersOf(command) {
-  return Object.fromEntries(objectsIn(command.params).map((param) => [param.name, param.value]));
+  return Object.fromEntries(objectsIn(command.params).map((param) => [textOfValue(param.name), param.value]));
 }
 
 /** What a command asks of a client. The page can flash. */
 export function obey(command) {
   if (command.name !== "flash") return;
-  document.body.style.setProperty("--flash", parametersOf(command).color ?? "#ffe14d");
+  document.body.style.setProperty("--flash", textOfValue(parametersOf(command).color ?? "#ffe14d"));
   document.body.classList.remove("flash");
   void document.body.offsetWidth; // the animation starts again
   document.body.classList.add("flash");
