@@ -146,18 +146,29 @@ def test_a_turn_that_did_not_complete_is_an_error(state: TaskState) -> None:
     assert "isError" not in result_of(Part(text="a"))
 
 
+def test_an_error_begins_with_its_reason() -> None:
+    """fastmcp raises the first text of a result that is an error."""
+    failed = task(TaskState.FAILED, Part(text="so far"), says="The service is down.")
+    assert encode_result(failed, STATELESS, tool())["content"] == [
+        text("The service is down."),
+        text("so far"),
+    ]
+    completed = task(TaskState.COMPLETED, Part(text="so far"), says="Done.")
+    assert encode_result(completed, STATELESS, tool())["content"] == [text("so far"), text("Done.")]
+
+
 def test_a_canceled_turn_says_so() -> None:
     """A model must see why the result is an error."""
     canceled = text("The task was canceled.")
     assert result_of(state=TaskState.CANCELED)["content"] == [canceled]
-    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [text("a"), canceled]
+    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [canceled, text("a")]
     assert result_of(state=TaskState.FAILED)["content"] == []
 
 
 def test_a_tool_that_promises_structured_content_fails_without_it() -> None:
     without_data = result_of(Part(text="a"), promises=True)
     assert without_data["isError"] is True
-    assert without_data["content"][-1] == text(
+    assert without_data["content"][0] == text(
         "The tool did not return the data that its output schema promises."
     )
     assert "isError" not in result_of(Part(data={"sum": 2}), promises=True)

@@ -3,7 +3,7 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/tools, and the extension for tasks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from a2a_lambda import strictjson
@@ -12,6 +12,7 @@ from a2a_lambda.protocol.model import (
     TERMINAL,
     Artifact,
     Json,
+    Part,
     Task,
     TaskState,
     decode_raw,
@@ -55,28 +56,30 @@ def in_revision(result: dict[str, Json], revision: str, server: Mapping[str, Jso
 def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Json]:
     """The result of a call whose task has stopped, or continues elsewhere. tool: the one that made the task,
     as far as is known. If it promises structured content, a result without that is only valid as an error."""
-    state = task["status"]["state"]
+    state, output = task["status"]["state"], parts_of_artifacts(task)
     has_output_schema = tool is not None and tool.output_schema is not None
+    content = [*_content(output, revision)]
+    result: dict[str, Json] = {}
     if state not in TERMINAL:
-        result: dict[str, Json] = {
-            "content": [*_content(task, revision, with_status=False), _text(_how_to_go_on(task, tool))]
-        }
+        words = [_text(_how_to_go_on(task, tool))]
         is_error = has_output_schema
     else:
-        values = [part["data"] for part in parts_of_artifacts(task) if "data" in part]
+        values = [part["data"] for part in output if "data" in part]
         # A skill that promises data returns one value, and an earlier turn of the task may have returned one.
         data = values[-1] if len(values) == 1 or (values and has_output_schema) else None
-        result = {"content": [*_content(task, revision)]}
-        if state == TaskState.CANCELED and "message" not in task["status"]:
-            result["content"].append(_text("The task was canceled."))
+        words = (
+            [*_content(task["status"]["message"]["parts"], revision)] if "message" in task["status"] else []
+        )
+        if state == TaskState.CANCELED and not words:
+            words = [_text("The task was canceled.")]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         lacks_data = has_output_schema and "structuredContent" not in result
         is_error = state != TaskState.COMPLETED or lacks_data
         if state == TaskState.COMPLETED and lacks_data:
-            result["content"].append(
-                _text("The tool did not return the data that its output schema promises.")
-            )
+            words.insert(0, _text("The tool did not return the data that its output schema promises."))
+    # Of an error, some clients raise the first text alone.
+    result["content"] = [*words, *content] if is_error else [*content, *words]
     result["_meta"] = {CONTEXT_KEY: task["contextId"]}
     return result | ({"isError": True} if is_error else {})
 
@@ -160,10 +163,7 @@ def progress(update: str, count: int, token: str | int) -> dict[str, Json]:
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
-def _content(task: Task, revision: str, *, with_status: bool = True) -> Iterator[dict[str, Json]]:
-    parts = parts_of_artifacts(task)
-    if with_status and "message" in task["status"]:
-        parts += task["status"]["message"]["parts"]
+def _content(parts: Iterable[Part], revision: str) -> Iterator[dict[str, Json]]:
     for part in parts:
         media_type = part.get("mediaType") or "application/octet-stream"
         name = part.get("filename") or "file"
