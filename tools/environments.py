@@ -18,7 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-NAMES = ("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1", "clients", "mcp", "openapi", "recipes", "docs")
+NAMES = (
+    *("sam", "ministack", "a2a-0-2", "a2a-0-3", "a2a-1"),
+    *("clients", "strands", "mcp", "openapi", "recipes", "docs"),
+)
 
 JS = "js"
 """The environment that npm installs."""

@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 GUIDES = {
     "a2a-sdk 1.x": "a2a-1",
-    "a2a-sdk 0.3": "clients",
+    "a2a-sdk 0.3": "a2a-0-3",
     "Agent Development Kit (ADK)": "clients",
-    "Strands": "clients",
+    "Strands": "strands",
     "Microsoft Agent Framework": "clients",
 }
 """Headings of the page, and the environment of each program."""
