@@ -18,7 +18,7 @@ from a2a_lambda.operations import intake, push_configs, waits
 from a2a_lambda.protocol import stored_file
 from a2a_lambda.push import delivery, updates
 from a2a_lambda.push.webhook import MAX_CONFIG_BYTES
-from a2a_lambda.tasks import context, head
+from a2a_lambda.tasks import context, head, identity
 from a2a_lambda.turns import journal, lease, run
 from tests.conftest import ROOT
 
@@ -34,6 +34,7 @@ PROMISES = [
     ("authoring", "unless 40 later turns", context.KEPT_TURNS, 40),
     ("background-work", "holds a **lease** of 30 seconds", head.LEASE_SECONDS, 30),
     ("background-work", "waits for up to ten seconds for that turn", intake.TURN_WAIT_SECONDS, 10),
+    ("routing", "only the last eight are remembered", identity.KEPT_REQUESTS, 8),
     ("background-work", "longer than four days", sweep.QUEUED_TURN_SECONDS, 4 * DAY),
     ("background-work", "If more than 100 events are waiting", updates.MAX_EVENTS, 100),
     ("background-work", "at most ten configs, each of at most 8 KB", push_configs.MAX_CONFIGS, 10),

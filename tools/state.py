@@ -46,6 +46,20 @@ def read_state(environ: Mapping[str, str]) -> dict[str, Any]:
     return next(iter(by_port.values()), {})
 
 
+def emulator_of(environ: Mapping[str, str], endpoint: str) -> str:
+    """URL of the running server's emulator; "" if the environment names another endpoint. Raises
+    ConfigurationError if there is neither, because the calls would go to AWS.
+
+    endpoint: variable that names the endpoint of the service that is called.
+    """
+    url = str(read_state(environ).get("emulator", ""))
+    if not url and not environ.get(endpoint):
+        raise ConfigurationError(
+            "no development server with an emulator is running: start make run, or add STACK=…"
+        )
+    return url
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads(path.read_text())

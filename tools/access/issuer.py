@@ -99,8 +99,6 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
             "warning: the introspection endpoint rejected a test request; the issuer is saved. Check that"
             " INTROSPECTION is the URL of its introspection endpoint"
         )
-    except KeysUnavailable as error:
-        raise ConfigurationError(str(error)) from None
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"

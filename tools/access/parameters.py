@@ -8,7 +8,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import agent_folder, split_names
 from tools.deployment.stack import table_of
-from tools.state import KEYS_PATH, port_argument, read_state
+from tools.state import KEYS_PATH, emulator_of, port_argument
 
 
 def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
@@ -17,10 +17,7 @@ def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
     if stack := environ.get("STACK"):
         table_of(stack)  # raises if there is no such stack: a key for it would be useless
         return clients.session().create_client("ssm"), f"/a2a/{stack}/keys"  # which tries several times
-    state = read_state(environ)
-    if not state and "AWS_ENDPOINT_URL_SSM" not in environ:
-        raise ConfigurationError("no development server is running: start make run, or add STACK=…")
-    url = state.get("emulator", "")
+    url = emulator_of(environ, "AWS_ENDPOINT_URL_SSM")
     path = environ.get("A2A_KEYS_PATH") or KEYS_PATH
     return clients.ssm(Settings(local=True, emulator=url)), path
 

@@ -175,8 +175,8 @@ def format_answer(answer: bytes) -> str:
 
 
 def _emulator(stack: ExitStack, environ: Mapping[str, str]) -> str:
-    if state := read_state(environ):
-        return str(state["emulator"])
+    if url := str(read_state(environ).get("emulator", "")):
+        return url
     url = stack.enter_context(emulator.running())
     prepare(Settings(table=TABLE, keys_path=KEYS_PATH, local=True, emulator=url), "local-key")
     return url

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, functions_of, resources_of
 from tools.log_entry import LogEntry
@@ -136,8 +137,7 @@ def main() -> int:
     """Print the lines until Ctrl-C."""
     stack, task = os.environ.get("STACK", ""), os.environ.get("TASK", "")
     if not stack:
-        print("usage: make logs STACK=<stack> [TASK=<task id>]", file=sys.stderr)
-        return 2
+        raise ConfigurationError("name a stack: make logs STACK=<stack> [TASK=<task id>]")
     console = Console(highlight=False, soft_wrap=True)
     for entry in follow(log_of(stack, task)):
         console.print(text_of(entry))

@@ -22,8 +22,8 @@ from tools.deployment.stack import aws_errors
 
 STACK = "a2a-account"
 
-QUOTA = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384"
-
+SMALL_CONCURRENCY = 100
+"""An account that runs fewer functions at once is small. A new one runs 10."""
 
 REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
@@ -47,6 +47,14 @@ class Account:
     concurrency: int
     unreserved: int
     logs_role: str
+
+
+def quota_request(count: int, region: str) -> str:
+    """The command that asks AWS for a number of concurrent executions."""
+    return (
+        "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384"
+        f" --desired-value {count} --region {region}"
+    )
 
 
 def use_stage(stage: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
-from tools.deployment.account import QUOTA
+from tools.deployment.account import SMALL_CONCURRENCY, quota_request
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
 
@@ -173,10 +173,11 @@ class Checkup:
     def _account(self) -> Iterator[Row]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         account_limit = limits["ConcurrentExecutions"]
+        region = clients.session().get_config_variable("region")
         text = f"{account_limit} concurrent executions" + (
-            "" if account_limit >= 100 else f"; request more: {QUOTA} --desired-value 1000"
+            "" if account_limit >= SMALL_CONCURRENCY else f"; request more: {quota_request(1000, region)}"
         )
-        yield "room for calls", True if account_limit >= 100 else None, text
+        yield "room for calls", True if account_limit >= SMALL_CONCURRENCY else None, text
         role = self._client("apigateway").get_account().get("cloudwatchRoleArn")
         logs = "AccessLines" in self.resources
         text = f"as {role}" if role else "API Gateway has no role to write them; run make account"

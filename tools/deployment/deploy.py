@@ -25,14 +25,18 @@ from tools.agents import stages
 from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
 from tools.command import AGENTS, reports_errors, split_names
 from tools.deployment import stack
-from tools.deployment.account import QUOTA, REGIONS, Account, account_of, use_stage
+from tools.deployment.account import (
+    REGIONS,
+    SMALL_CONCURRENCY,
+    Account,
+    account_of,
+    quota_request,
+    use_stage,
+)
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
 from tools.deployment.versions import Versions, build_of, release_after
 
 TEMPLATE = Path("template.yaml")
-
-SMALL_CONCURRENCY = 100
-"""An account that runs fewer functions at once is small. A new one runs 10."""
 
 RESERVING = ("ApiConcurrency", "RpcConcurrency", "RpcProvisioned")
 """Parameters that reserve concurrent executions."""
@@ -108,12 +112,12 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
     total = values["ApiConcurrency"] + (reserved or provisioned)
     if total and total > account.unreserved - UNRESERVED_CONCURRENCY:
         of_others = account.concurrency - account.unreserved
+        request = quota_request(account.concurrency // 1000 * 1000 + 1000, account.region)
         raise ConfigurationError(
             f"{', '.join(name for name in RESERVING if values[name])} would reserve {total} of the account's"
             f" {account.concurrency} concurrent executions in {account.region}, of which other stacks reserve"
             f" {of_others}, and Lambda keeps {UNRESERVED_CONCURRENCY} for functions that reserve none. Lower"
-            f" them, or request more: {QUOTA} --desired-value {account.concurrency // 1000 * 1000 + 1000}"
-            f" --region {account.region}"
+            f" them, or request more: {request}"
         )
 
 
@@ -195,8 +199,7 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
         yield (
             f"the account is limited to {account_limit} concurrent executions in {region}, so each owner is"
             f" limited to {parameters['StreamsPerOwner']} streams, and background work to"
-            f" {background_concurrency} executions. Request 1,000: {QUOTA} --desired-value 1000 --region"
-            f" {region}"
+            f" {background_concurrency} executions. Request 1,000: {quota_request(1000, region)}"
         )
     if background_concurrency > account_limit // 2:
         yield (

@@ -215,9 +215,9 @@ def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
 def main(environ: Mapping[str, str] = os.environ) -> int:
     queue, stack = environ.get("QUEUE", ""), environ.get("STACK", "")
     if queue not in QUEUES or not stack:
-        problem = f"there is no queue {queue!r}; " if queue and queue not in QUEUES else ""
-        print(f"{problem}usage: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>", file=sys.stderr)
-        return 2
+        is_wrong = bool(queue) and queue not in QUEUES
+        problem = f"there is no queue {queue!r}" if is_wrong else "name a queue and a stack"
+        raise ConfigurationError(f"{problem}: make redrive QUEUE={'|'.join(QUEUES)} STACK=<stack>")
     with aws_errors(f"redriving {queue}"):
         redrive = Redrive(resources_of(stack))
         dead_letters, send_again = QUEUES[queue]

@@ -69,8 +69,7 @@ def copy_missing(
 def main(environ: Mapping[str, str] = os.environ) -> int:
     source, stack = environ.get("FROM", ""), environ.get("STACK", "")
     if not source or not stack:
-        print("usage: make restore FROM=<table> STACK=<stack>", file=sys.stderr)
-        return 2
+        raise ConfigurationError("name a table and a stack: make restore FROM=<table> STACK=<stack>")
     with aws_errors(f"restoring {source}"), Console(stderr=True).status(f"reading {source}") as status:
         total, copies = copy_missing(
             clients.dynamodb(Settings()),

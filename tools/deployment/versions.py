@@ -252,17 +252,14 @@ def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str,
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     command, stack, count = argv[1], environ.get("STACK", ""), environ.get("KEEP", "")
-    if command == "prune" and stack and not (count.isdecimal() and int(count) > 1):
-        print(
-            "error: add KEEP=3: the number of versions of each function to keep, at least 2, so that you can"
-            " roll back",
-            file=sys.stderr,
-        )
-        return 2
     if not stack:
         options = " KEEP=<versions>" if command == "prune" else " [RELEASE=<digest>]"
-        print(f"usage: make {command} STACK=<stack>{options}", file=sys.stderr)
-        return 2
+        raise ConfigurationError(f"name a stack: make {command} STACK=<stack>{options}")
+    if command == "prune" and not (count.isdecimal() and int(count) > 1):
+        raise ConfigurationError(
+            "add KEEP=3: the number of versions of each function to keep, at least 2, so that you can roll"
+            " back"
+        )
     with aws_errors(f"make {command}"):
         resources = resources_of(stack)
         # A call that is tried again could find the version ready, and run its code.

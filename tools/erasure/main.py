@@ -33,7 +33,7 @@ from tools.access.parameters import stack_argument
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, outputs_of
 from tools.erasure.erasure import Counts, Erasure, Selection
-from tools.state import BUCKET, TABLE, read_state
+from tools.state import BUCKET, TABLE, emulator_of
 
 OWNER = re.compile(r"[^#\s]{1,512}")
 
@@ -98,12 +98,10 @@ def erasure_of(environ: Mapping[str, str]) -> Erasure:
         settings = Settings()
         table, bucket = outputs["TableName"], outputs.get("FileBucketName", "")
         executions = LambdaExecutions(lambda: clients.lambda_(settings), "")
-    elif state := read_state(environ):
-        settings = Settings(local=True, emulator=state["emulator"])
-        table, bucket = TABLE, BUCKET
-        executions = None  # the server keeps them in its memory
     else:
-        raise ConfigurationError("no development server is running: start make run, or add STACK=…")
+        settings = Settings(local=True, emulator=emulator_of(environ, "AWS_ENDPOINT_URL_DYNAMODB"))
+        table, bucket = environ.get("A2A_TABLE") or TABLE, BUCKET if settings.emulator else ""
+        executions = None  # the server keeps them in its memory
     return Erasure(clients.dynamodb(settings), table, clients.s3(settings), bucket, executions)
 
 

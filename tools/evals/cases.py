@@ -1,6 +1,5 @@
 """evals.yaml: messages for an agent, and what its answers must be."""
 
-import difflib
 import json
 import re
 from datetime import date
@@ -138,8 +137,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
         place = ".".join(map(str, loc)) or "the file"
         text = f": {EVALS_MISTAKES.get(detail['type'], detail['msg'])}"
         if detail["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(str(loc[-1]), CASE_FIELDS, n=1)
-            text = f" is not a field{did_you_mean(str(loc[-1]), close)}"
+            text = f" is not a field{did_you_mean(str(loc[-1]), CASE_FIELDS)}"
         elif detail["type"] == "string_type" and "arguments" in loc:
             value = detail["input"]
             value = str(value) if isinstance(value, date) else json.dumps(value, default=str)

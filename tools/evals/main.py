@@ -64,10 +64,10 @@ async def run_all(
     if environ.get("RECORD") and environ.get("LIVE"):
         raise ConfigurationError("RECORD=1 and LIVE=1 cannot be combined: write one of them")
     mode = "record" if environ.get("RECORD") else "live" if environ.get("LIVE") else "replay"
+    if environ.get("RECORD") and (environ.get("STACK") or environ.get("URL")):
+        raise ConfigurationError("RECORD=1 records what agents on this machine call: leave out STACK and URL")
     url = url_of(environ)
     key = key_for(url, environ) if url else ""
-    if url and environ.get("RECORD"):
-        raise ConfigurationError("RECORD=1 records what agents on this machine call: leave out STACK and URL")
     results: dict[str, list[Outcome]] = {}
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("", total=sum(map(len, cases.values())))

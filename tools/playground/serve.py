@@ -14,6 +14,7 @@ import uvicorn
 
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.settings import Settings
 from tools.client import logs
@@ -30,8 +31,6 @@ FAILED_PAUSE_SECONDS = 30.0
 
 STOP_SECONDS = 5
 """Seconds that open calls have after Ctrl-C."""
-
-USAGE = "usage: make playground STACK=<stack> or URL=https://… [KEY=…|TOKEN=…] [PORT=8081]"
 
 
 class Server(uvicorn.Server):
@@ -105,8 +104,9 @@ def main() -> int:
     stack, url, key, port = (os.environ.get(name, "") for name in ("STACK", "URL", "KEY", "PORT"))
     key = key or read_token(os.environ)
     if bool(stack) == bool(url):
-        print(USAGE, file=sys.stderr)
-        return 2
+        raise ConfigurationError(
+            "name a stack or a URL: make playground STACK=<stack>, or URL=https://…, with KEY=… or TOKEN=…"
+        )
     stopping = asyncio.Event()
     target = (
         target_of_stack(stack, key, stopping)

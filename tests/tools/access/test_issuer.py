@@ -87,7 +87,7 @@ def test_one_of_several_servers_is_named_by_its_port(
     listening.remove(8080)
     assert run()[0] == 0
     listening.clear()
-    assert "no development server is running" in run()[1]
+    assert "no development server with an emulator is running" in run()[1]
 
 
 @pytest.mark.parametrize(

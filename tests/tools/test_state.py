@@ -1,0 +1,29 @@
+"""Which server the commands of a checkout call."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from tools.access.parameters import find_parameters
+from tools.erasure.main import erasure_of
+from tools.state import emulator_of, state_file
+
+
+def test_without_an_emulator_nothing_is_changed_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that was started with endpoints has none. Without these, the calls would go to AWS."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for command in (find_parameters, erasure_of):
+            state_file(port).unlink(missing_ok=True)
+            with pytest.raises(ConfigurationError, match="no development server with an emulator"):
+                command({})
+            state_file(port).write_text(json.dumps({"port": port, "emulator": ""}))
+            with pytest.raises(ConfigurationError, match="no development server with an emulator"):
+                command({})
+        assert emulator_of({"AWS_ENDPOINT_URL_SSM": "http://127.0.0.1:1"}, "AWS_ENDPOINT_URL_SSM") == ""
