@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 30
 @skill
 async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     async with connect(turn) as server:
-        tools = named(await tools_of(server))
+        tools = by_name(await tools_of(server))
     functions = [function(name, tool) for name, tool in tools.items()]
     options = {"tools": functions} if functions else {}  # an empty list is refused
     messages = [{"role": "system", "content": INSTRUCTIONS}, *turn.messages()]
@@ -98,7 +98,7 @@ async def tools_of(server: Client) -> list[Tool]:
     return tools
 
 
-def named(tools: list[Tool]) -> dict[str, Tool]:
+def by_name(tools: list[Tool]) -> dict[str, Tool]:
     """The tools, by names that OpenAI's API takes: 64 letters, digits, _ and -. MCP allows dots, too."""
     result: dict[str, Tool] = {}
     for tool in tools:

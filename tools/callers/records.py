@@ -67,6 +67,11 @@ class RecordingClient:
         self._key = key
         self._began = time.monotonic()
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the agent is on this machine."""
+        return is_loopback(self._base)
+
     async def _safely(self, records: AsyncGenerator[Record, None]) -> AsyncIterator[Record]:
         """The records of a call that begins now. What fails becomes a record, too."""
         self._began = time.monotonic()

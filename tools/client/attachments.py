@@ -51,7 +51,7 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
-    if is_loopback(part["url"]) and not (caller.agent is not None and is_loopback(caller.agent.url)):
+    if is_loopback(part["url"]) and not caller.is_local:
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -10,6 +9,7 @@ import pytest
 
 from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part
+from tools.callers.a2a import VERSIONS, A2aCaller
 from tools.client.attachments import parts_of, save
 
 
@@ -47,7 +47,7 @@ def test_a_file_has_the_type_that_its_name_says(tmp_path: Path, name: str, media
 def test_an_agent_elsewhere_names_no_file_of_this_machine(
     tmp_path: Path, home: str, is_refused: bool
 ) -> None:
-    caller: Any = SimpleNamespace(agent=SimpleNamespace(url=home))
+    caller = A2aCaller(httpx2.AsyncClient(), home, VERSIONS["1.0"])
     part = Part(url="http://127.0.0.1:9000/x")
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x"))
 
