@@ -43,6 +43,7 @@ class View:
         self._place = ""
         self._is_in_line = False
         self._blocks = Blocks()
+        self._has_blocks = False  # of the text that is being shown
 
     def begin(self) -> None:
         """A new task begins: nothing of it has been shown."""
@@ -141,12 +142,16 @@ class View:
     def end_line(self) -> None:
         """Print what has come of a text, so that something else can follow."""
         self._show_markdown(self._blocks.end())
+        self._has_blocks = False
         if self._is_in_line:
             self._console.print()
             self._is_in_line = False
 
     def _show_markdown(self, text: str) -> None:
         if text.strip():
+            if self._has_blocks:
+                self._console.print()
+            self._has_blocks = True
             # Links show their address: what a terminal opens must be seen.
             markdown = Markdown(text, hyperlinks=False)
             # As on the page: HTML is shown as it is written, and ends of lines are kept.

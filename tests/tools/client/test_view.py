@@ -40,6 +40,12 @@ def test_markdown_is_rendered_a_block_at_a_time() -> None:
     assert "It is bold." in end
 
 
+def test_paragraphs_stay_apart_however_they_come() -> None:
+    whole = shown("one\n\ntwo\n\nthree")[-1]
+    assert shown("one\n\nt", "wo\n\nthr", "ee")[-1] == whole
+    assert [line.strip() for line in whole.split("\n")] == ["one", "", "two", "", "three", ""]
+
+
 def test_what_is_no_markdown_is_shown_as_it_is_written() -> None:
     """As on the page: names in angle brackets, HTML, and ends of lines."""
     *_, end = shown("Use List<String> and <b>x</b>.\n\n<details>\nhidden\n</details>\n\nName: x\nAge: y")
