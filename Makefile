@@ -34,7 +34,7 @@ REFUSE_PYTHON = echo "error: $(1) is older than Python 3.11, or does not start. 
 make PYTHON=/usr/bin/python3.13" >&2; exit 1
 
 # `make help` and an unknown command need no package, and any Python that is new enough.
-CHECK_PYTHON = "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { $(call REFUSE_PYTHON,$(PYTHON)); }
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { $(call REFUSE_PYTHON,$(PYTHON)); }
 
 # As uv finds it, which looks in more places than PATH, and may download one.
 CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
@@ -42,19 +42,19 @@ CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.1
 
 help:
 	@$(CHECK_PYTHON)
-	@"$(PYTHON)" -m tools.a2a help
+	@$(PYTHON) -m tools.a2a help
 
 # An older release's make upgrade calls this with its own variables.
 lock: | $(FETCHED_UV)
 	@$(CHECK_PYTHON)
-	@A2A_GOALS=upgrade "$(PYTHON)" -m tools.a2a lock
+	@A2A_GOALS=upgrade $(PYTHON) -m tools.a2a lock
 
 $(COMMANDS): .venv/synced
 	@exec .venv/bin/python -m tools.a2a $@
 
 .DEFAULT:
 	@$(CHECK_PYTHON)
-	@"$(PYTHON)" -m tools.a2a $@
+	@$(PYTHON) -m tools.a2a $@
 
 # After an edit of pyproject.toml this locks again. In CI, a lock that does not match is an error.
 .venv/synced: uv.lock pyproject.toml | $(FETCHED_UV)
@@ -67,6 +67,6 @@ $(COMMANDS): .venv/synced
 
 .uv/bin/uv:
 	@echo "fetching uv"
-	@PIP_ROOT_USER_ACTION=ignore "$(PYTHON)" -m pip install -qq --disable-pip-version-check --target .uv \
+	@PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install -qq --disable-pip-version-check --target .uv \
 	  --require-hashes --no-deps -r .ci/uv.txt || { \
 	  echo "error: $(PYTHON) -m pip cannot fetch uv. Install pip, or uv itself: https://docs.astral.sh/uv/" >&2; exit 1; }

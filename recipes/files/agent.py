@@ -64,7 +64,7 @@ def read_rows(stream: BinaryIO) -> Iterator[Any]:
     """The rows of a CSV file, whose columns a comma, a semicolon or a tab separates. Raises SkillError."""
     with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         try:
-            first = next(filter(str.strip, text), "")
+            first = next((line for line in text if line.strip("\r\n ")), "")
             yield csv.reader(chain([first], text), delimiter=max(",;\t", key=first.count))
         except (UnicodeDecodeError, csv.Error):
             raise SkillError("This is not a CSV file in UTF-8, or one of its fields is too long.") from None

@@ -19,6 +19,9 @@ INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of 
 MAX_ROUNDS = 5
 """Most calls of the model in a turn: each may ask for tools."""
 
+MAX_PAGES = 20
+"""Most pages of tools that are read. A server might never end."""
+
 TIMEOUT_SECONDS = 30
 
 
@@ -89,10 +92,12 @@ async def connect(turn: Turn) -> AsyncIterator[Client]:
 
 
 async def tools_of(server: Client) -> list[Tool]:
-    """The tools on all pages of the list."""
+    """The tools on the pages of the list."""
     page = await server.list_tools()
     tools = list(page.tools)
-    while page.next_cursor:
+    for _ in range(MAX_PAGES - 1):
+        if not page.next_cursor:
+            break
         page = await server.list_tools(cursor=page.next_cursor)
         tools += page.tools
     return tools

@@ -134,7 +134,7 @@ def test_lambdas_user_may_read_every_file(tmp_path: Path) -> None:
     image.stage(build, made)
     assert (made / "opt" / "python").stat().st_mode & 0o777 == 0o755
     assert (made / "opt" / "python" / "prompt.txt").stat().st_mode & 0o777 == 0o644
-    assert (made / "task" / "tool").stat().st_mode & 0o777 == 0o744
+    assert (made / "task" / "tool").stat().st_mode & 0o777 == 0o755
 
 
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:

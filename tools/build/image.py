@@ -66,7 +66,8 @@ def stage(build: Path, folder: Path, version: str = LAMBDA_PYTHON) -> None:
     # In the image they belong to root, and Lambda runs as another user. SAM does the same for archives.
     for path in folder.rglob("*"):
         if not path.is_symlink():
-            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
     dockerfile = for_python(DOCKERFILE.read_text("utf-8"), version)
     (folder / "Dockerfile").write_text(dockerfile, "utf-8")
 

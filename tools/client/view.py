@@ -95,9 +95,10 @@ class View:
             media_type = part.get("mediaType", "unknown type")
             url = part.get("url", "")
             source = f"/save {len(self.files)} PATH" if self.is_conversation else url
-            host = f" at {_host_of(url)}" if url and name != url else ""
+            host = _host_of(url) if name != url else ""
+            place = f" at {host}" if host else ""
             self.note(
-                f"file {len(self.files)}: {name} ({media_type}){host}" + (f": {source}" if source else "")
+                f"file {len(self.files)}: {name} ({media_type}){place}" + (f": {source}" if source else "")
             )
 
     def show_state(self, state: str) -> None:
@@ -165,7 +166,7 @@ class View:
 def _host_of(url: str) -> str:
     with suppress(ValueError):
         return urlsplit(url).netloc
-    return "no host"
+    return ""
 
 
 def _places(parts: Sequence[Part]) -> list[Part]:

@@ -112,7 +112,8 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
     total = values["ApiConcurrency"] + (reserved or provisioned)
     if total and total > account.unreserved - UNRESERVED_CONCURRENCY:
         of_others = account.concurrency - account.unreserved
-        request = quota_request(account.concurrency // 1000 * 1000 + 1000, account.region)
+        thousands = math.ceil((of_others + total + UNRESERVED_CONCURRENCY) / 1000)
+        request = quota_request(thousands * 1000, account.region)
         raise ConfigurationError(
             f"{', '.join(name for name in RESERVING if values[name])} would reserve {total} of the account's"
             f" {account.concurrency} concurrent executions in {account.region}, of which other stacks reserve"

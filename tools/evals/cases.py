@@ -150,7 +150,7 @@ EVALS_MISTAKES = {
     **WORDS,
     "string_pattern_mismatch": "must be letters, digits, - and _",
     "string_type": "must be a string: put it in quotes",
-    "list_type": "must be a text, or a list",
+    "list_type": "must be a string, or a list",
     "too_short": "is empty: write at least one",
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""

@@ -48,6 +48,9 @@ PAGE = Path(__file__).parent / "page"
 HOSTS = ["127.0.0.1", "localhost"]
 """Names of this machine. With another one, a page of the web could have pointed its own name here."""
 
+FORWARDED = ("x-forwarded-for", "x-forwarded-host", "forwarded", "cf-connecting-ip")
+"""Headers of requests that came through a tunnel."""
+
 UPLOAD_TYPE = "application/octet-stream"
 """Media type of an upload. A form of another page cannot send it without asking."""
 
@@ -106,7 +109,8 @@ class Playground:
     token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
         token.
     cookie: its name. Each playground of a machine has its own, because cookies know no ports.
-    hosts: names at which `app` is reached, besides this machine's. There the playground needs a token.
+    hosts: names at which `app` is reached, besides this machine's. Without a token, the playground is refused
+        there.
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class Playground:
         self._transport = transport
         self._token = token
         self._cookie = cookie
+        self._has_hosts = not set(hosts) <= set(HOSTS)
         self._id = uuid.uuid4().hex  # a page reads the card again when the server has another one
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
         self._page = Starlette(
@@ -149,7 +154,7 @@ class Playground:
             return
 
         request = Request(scope)
-        if not self._token and request.url.hostname not in HOSTS:
+        if not self._token and not self._is_of_this_machine(request):
             # Whoever has the URL of a tunnel would get the key from the page, and the log.
             await Response("The playground is for this machine only.\n", 403)(scope, receive, send)
             return
@@ -165,6 +170,11 @@ class Playground:
             await send(message)
 
         await self._page(scope, receive, with_headers)
+
+    def _is_of_this_machine(self, request: Request) -> bool:
+        """Whether a browser here sent a request. A tunnel may write this machine's name into it."""
+        is_forwarded = self._has_hosts and any(name in request.headers for name in FORWARDED)
+        return request.headers.get("host", "").split(":")[0] in HOSTS and not is_forwarded
 
     def _is_admitted(self, request: Request) -> bool:
         token = request.query_params.get("token") or request.cookies.get(self._cookie, "")

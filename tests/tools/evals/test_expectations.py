@@ -73,7 +73,7 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
             "cases: [{ name: a, message: x, skill: s, arguments: { n: 2026-01-31 } }]",
             'must be a string: write "2026-01-31"',
         ),
-        ("cases: [{ name: a, message: 5 }]", "case a.message: must be a text, or a list"),
+        ("cases: [{ name: a, message: 5 }]", "case a.message: must be a string, or a list"),
         ("cases: [{ name: a, message: [5] }]", "case a.message.0: must be a string: put it in quotes"),
         ("cases: [{ name: a b, message: x }]", "must be letters, digits, - and _"),
         ("cases: []", "cases: is empty: write at least one"),

@@ -63,6 +63,8 @@ def test_what_make_run_serves_is_for_this_machine_and_its_own_name(settings: Set
         refusal = TestClient(app).get(path, headers={"Host": "tunnel.example.com", **BROWSER})
         assert refusal.status_code == 403
         assert "this machine only" in refusal.text
+        forwarded = {"Host": "localhost:8080", "X-Forwarded-For": "192.0.2.1", **BROWSER}
+        assert TestClient(app).get(path, headers=forwarded).status_code == 403
     for headers in ({"Host": "rebind.example.com"}, {"Origin": "https://evil.example.com"}):
         assert httpx2.post(f"{settings.emulator}/runs", headers=headers, content=b"1").status_code == 403
 

@@ -45,18 +45,21 @@ export class Conversation {
   /** Save as much as a storage has room for: first without the content of files, then without the conversations of
    * other agents, then without older turns. */
   _saveIn(storage) {
-    for (let [bytes, count] = [KEPT_BYTES, MAX_TURNS]; count > 0; [bytes, count] = [0, bytes ? count : count >> 1]) {
-      const short = (name, value) => (name === "raw" && typeof value === "string" && value.length > bytes ? undefined : value);
-      const text = JSON.stringify({ contextId: this.contextId, turns: this.turns.slice(-count) }, short);
-      try {
-        storage.setItem(this.place, text);
-        return;
-      } catch {
-        // less may fit, or the same in the room of others
-        if (!bytes) for (const place of Object.keys(storage)) if (place.startsWith(PREFIX) && place !== this.place) storage.removeItem(place);
-      }
-    }
+    if (this._fits(storage, KEPT_BYTES, MAX_TURNS) || this._fits(storage, 0, MAX_TURNS)) return;
+    for (const place of Object.keys(storage)) if (place.startsWith(PREFIX) && place !== this.place) storage.removeItem(place);
+    for (let count = MAX_TURNS; count > 0; count >>= 1) if (this._fits(storage, 0, count)) return;
     storage.removeItem(this.place);
+  }
+
+  /** Whether a storage has taken the last turns, with files of so many bytes. */
+  _fits(storage, bytes, count) {
+    const short = (name, value) => (name === "raw" && typeof value === "string" && value.length > bytes ? undefined : value);
+    try {
+      storage.setItem(this.place, JSON.stringify({ contextId: this.contextId, turns: this.turns.slice(-count) }, short));
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Save what is not saved yet, and only that: another tab may have saved more. */
@@ -204,6 +207,12 @@ function takeOperation(turn, operation) {
 /** Whether a message may end a wait of a turn. */
 export function waits(turn) {
   return turn.mayWait || turn.steps.some(({ operation }) => operation?.kind === "wait" && operation.state === "started");
+}
+
+/** A message was refused: whatever a turn has waited for is over, although its stream did not say so. */
+export function endWaits(turn) {
+  turn.mayWait = false;
+  turn.steps = turn.steps.filter(({ operation }) => operation?.kind !== "wait" || operation.state !== "started");
 }
 
 function takeArtifact(turn, { artifact, append }) {

@@ -1,7 +1,7 @@
 // The page: reads what can be called, sends messages, and shows what comes back.
 
 import { showCard } from "./card.js";
-import { choicesOf, Conversation, commandsOf, waits } from "./conversation.js";
+import { choicesOf, Conversation, commandsOf, endWaits, waits } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { readSlots, schemasOf, showParameters } from "./parameters.js";
@@ -125,16 +125,15 @@ async function readCard() {
 
 /** Open a conversation of before, and follow its last task if that still runs. */
 async function openContext(contextId) {
-  if (running && isFollowed(conversation.last)) {
-    running.abort();
-    running = null;
-  }
-  if (running) return;
+  const isBusy = () => running && !isFollowed(conversation.last);
+  if (isBusy()) return;
   const open = conversation;
   const count = open.turns.length;
   try {
     const tasks = await readContext(target(), contextId);
-    if (conversation !== open || running || open.turns.length !== count) return; // something else was done meanwhile
+    if (conversation !== open || isBusy() || open.turns.length !== count) return; // something else was done meanwhile
+    running?.abort();
+    running = null;
     open.restore(contextId, tasks, $("version").value);
   } catch (error) {
     report(error.message);
@@ -190,7 +189,7 @@ async function send() {
     report(error.message);
   }
   if (hasFiles) compose(false);
-  if (!message) return;
+  if (!message || !isReady()) return; // a wait may have ended while files were read
   for (const id of ["text", "metadata"]) $(id).value = "";
   attach([]);
   showParameters($("parameters"), schemasOf(card ?? {})[$("skill").value]);
@@ -208,9 +207,9 @@ function compose(isBegun) {
 
 /** Send a message in the chosen mode, and follow its task. */
 async function deliver(message) {
-  running?.abort();
   report("");
   const turn = conversation.add(message, $("version").value);
+  running?.abort(); // it followed the wait that this message ends
   show();
   isAtEnd = true;
   const streams = !card || card.capabilities?.streaming === true;
@@ -224,14 +223,15 @@ async function deliver(message) {
     await poll(turn);
   }
   if (refusal && message.taskId) {
-    for (const each of conversation.turns) if (each.taskId === message.taskId) each.mayWait = false;
+    for (const each of conversation.turns) if (each.taskId === message.taskId) endWaits(each);
     await lookAgain(message.taskId);
   }
 }
 
-/** See what became of a question whose answer was refused. If it is over, the next message is no answer. */
+/** See what became of a question, or of a wait, whose answer was refused. If it is over, the next message is no
+ * answer. */
 async function lookAgain(id) {
-  const asked = conversation.turns.findLast((turn) => turn.taskId === id && WAITING.includes(turn.state));
+  const asked = conversation.turns.findLast((turn) => turn.taskId === id && [...WAITING, "working"].includes(turn.state));
   if (!asked || running) return;
   const refusal = await call(asked, "get", { id });
   asked.isOver = GONE_CODES.includes(refusal?.code);
@@ -296,7 +296,7 @@ function attach(files) {
 /** What a button beside the user's own message does: edit it, or send it again. */
 function actOn(action, id) {
   const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
-  if (!message || running || composing) return;
+  if (!message || !isReady()) return;
   if (action === "edit") {
     write(textOf(message, "\n"));
     return;

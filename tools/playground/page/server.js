@@ -69,16 +69,17 @@ export function followLog(take, started) {
       return;
     }
     if (source) return;
-    const known = latest;
+    let known = latest;
     source = new EventSource("/playground/log");
     source.addEventListener("server", ({ data }) => {
+      known = latest; // the browser has connected again by itself
       if (server !== null && server !== data) started();
       server = data;
     });
     source.onmessage = ({ data }) => {
       const entry = JSON.parse(data);
       if (entry.at <= known) return;
-      latest = entry.at;
+      latest = Math.max(latest, entry.at);
       take(entry);
     };
   };

@@ -197,18 +197,18 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
 
 
 class ParameterSchema(GenerateJsonSchema):
-    """Schemas from which a client can fill slots: they have no titles or nulls, and no lists of types; a
-    decimal is a number."""
+    """Schemas from which a client can fill slots: they have no titles or nulls, a parameter has no list of
+    types, and a decimal is a number."""
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
         result = super().generate(schema, mode)
         result.setdefault("properties", {})
         for part in (result, *result.get("$defs", {}).values()):
             part.pop("title", None)
-            _part_types(part)
+            _split_types(part)
             for field in part.get("properties", {}).values():
                 field.pop("title", None)
-                _part_types(field)
+                _split_types(field)
                 if field.get("default", ...) is None:
                     del field["default"]
         return result
@@ -238,12 +238,15 @@ def _with_numbers(value: Any) -> Any:
     return float(value) if is_number else to_jsonable_python(value)
 
 
-def _part_types(schema: JsonSchemaValue) -> None:
+def _split_types(schema: JsonSchemaValue) -> None:
     """Write a list of types, which only an author's own schema has, as pydantic writes a union."""
     if isinstance(kinds := schema.get("type"), list):
         del schema["type"]
         options = [{"type": kind} for kind in kinds if kind != "null"]
-        schema.update(options[0] if len(options) == 1 else {"anyOf": options or [{"type": "null"}]})
+        if len(options) == 1:
+            schema.update(options[0])
+        else:
+            schema.setdefault("anyOf", options or [{"type": "null"}])
 
 
 class OutputSchema(GenerateJsonSchema):
