@@ -57,4 +57,4 @@ async def chat(turn: Turn) -> AsyncIterator[str | Progress]:
     except MaxTokensReachedException:
         raise SkillError("I could not finish the answer.") from None
     finally:
-        agent.cancel()  # or the thread that reads the model goes on after a turn that was cancelled
+        agent.cancel()  # otherwise, the thread that reads the model continues after a canceled turn

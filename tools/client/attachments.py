@@ -47,7 +47,7 @@ def path_of(text: str) -> Path:
 
 async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Path) -> None:
     """Write the content of a part to a file. Raises OSError, ValueError for what is not base64, and the
-    FAILURES of a call. caller: that of the agent, which chose the URL."""
+    FAILURES of a call. caller: calls the agent that has chosen the part's URL."""
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return

@@ -154,7 +154,7 @@ class View:
                 self._console.print()
             self._has_blocks = True
             # Links show their address: what a terminal opens must be seen.
-            markdown = Markdown(text, hyperlinks=False)
+            markdown = Markdown("", hyperlinks=False)
             # As on the page: HTML is shown as it is written, and ends of lines are kept.
             markdown.parsed = MARKDOWN.parse(text)
             for token in (child for block in markdown.parsed for child in block.children or ()):

@@ -155,7 +155,7 @@ class Playground:
 
         request = Request(scope)
         if not self._token and not self._is_of_this_machine(request):
-            # Whoever has the URL of a tunnel would get the key from the page, and the log.
+            # Anyone with the tunnel's URL would get the log, and the key that the page fills in.
             await Response("The playground is for this machine only.\n", 403)(scope, receive, send)
             return
         if not self._is_admitted(request):

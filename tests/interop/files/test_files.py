@@ -92,16 +92,16 @@ def test_a_client_sends_and_gets_a_file(server: DevServer, client: tuple[str, ..
         timeout=PATIENCE,
     )
     assert result.returncode == 0, result.stderr.decode()[-2000:]
-    found = json.loads(result.stdout)
+    values = json.loads(result.stdout)
     if client == TWICE:
         content = base64.b64encode(content)
-    assert found["text"] == f"{len(content)} bytes"
-    assert found["files"]
-    for name, media_type, url in found["files"]:
+    assert values["text"] == f"{len(content)} bytes"
+    assert values["files"]
+    for name, media_type, url in values["files"]:
         assert (name, media_type) == ("mirror.png", "image/png")
         assert read(url) == content[::-1]
-    if "sent" in found:  # ADK shows no history
-        assert read(found["sent"]) == content
+    if "sent" in values:  # ADK shows no history
+        assert read(values["sent"]) == content
 
 
 def read(url: str) -> bytes:

@@ -128,7 +128,7 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
 
 
 def test_who_erases_data_writes_owners_items_only() -> None:
-    """Whoever wrote the copy of the keys could call as any owner."""
+    """With a copy of the keys, they could call as any owner."""
     roles = render_roles(StackName=STACK)
     statements = roles.resources["ErasurePolicy"]["Properties"]["PolicyDocument"]["Statement"]
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{STACK}-Table-X"

@@ -40,16 +40,16 @@ def test_wheels_are_lambdas_with_uv_or_without(
     if has_uv:
         uv.write_text("#!/bin/sh\n")
         uv.chmod(0o755)
-    said = dry_run(target, f"ARCH={architecture}", f"UV={uv}")
-    assert "--only-binary :all: --no-deps --require-hashes" in said
-    assert "--python-version 3.13" in said
+    output = dry_run(target, f"ARCH={architecture}", f"UV={uv}")
+    assert "--only-binary :all: --no-deps --require-hashes" in output
+    assert "--python-version 3.13" in output
     if has_uv:
-        assert f'"{uv}" pip install' in said
-        assert f"--python-platform {machine}-manylinux_2_34" in said
+        assert f'"{uv}" pip install' in output
+        assert f"--python-platform {machine}-manylinux_2_34" in output
     else:
-        assert "python3 -m pip install" in said
-        assert f"--platform manylinux2014_{machine}" in said
-        assert str(uv) not in said
+        assert "python3 -m pip install" in output
+        assert f"--platform manylinux2014_{machine}" in output
+        assert str(uv) not in output
 
 
 @pytest.mark.parametrize("target", ["build-AgentsLayer", "build-DependenciesLayer"])

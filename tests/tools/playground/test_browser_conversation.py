@@ -85,7 +85,7 @@ def test_each_tab_keeps_its_own_conversation(page: "Page") -> None:
 
 
 def test_old_conversations_make_room_for_a_new_one(page: "Page") -> None:
-    kept = page.evaluate(
+    count = page.evaluate(
         """async () => {
           const { Conversation } = await import("/playground/conversation.js");
           for (const storage of [localStorage, sessionStorage])
@@ -97,7 +97,7 @@ def test_old_conversations_make_room_for_a_new_one(page: "Page") -> None:
           return new Conversation("new").turns.length;
         }"""
     )
-    assert kept == 1
+    assert count == 1
 
 
 def test_a_page_that_is_not_seen_gives_its_connection_back(page: "Page") -> None:

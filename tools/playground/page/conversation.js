@@ -204,15 +204,19 @@ function takeOperation(turn, operation) {
   else turn.steps.push({ operation });
 }
 
+function isOpenWait({ operation }) {
+  return operation?.kind === "wait" && operation.state === "started";
+}
+
 /** Whether a message may end a wait of a turn. */
 export function waits(turn) {
-  return turn.mayWait || turn.steps.some(({ operation }) => operation?.kind === "wait" && operation.state === "started");
+  return turn.mayWait || turn.steps.some(isOpenWait);
 }
 
 /** A message was refused: whatever a turn has waited for is over, although its stream did not say so. */
 export function endWaits(turn) {
   turn.mayWait = false;
-  turn.steps = turn.steps.filter(({ operation }) => operation?.kind !== "wait" || operation.state !== "started");
+  turn.steps = turn.steps.filter((step) => !isOpenWait(step));
 }
 
 function takeArtifact(turn, { artifact, append }) {

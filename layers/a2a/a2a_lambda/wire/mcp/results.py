@@ -67,9 +67,8 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         values = [part["data"] for part in output if "data" in part]
         # A skill that promises data returns one value, and an earlier turn of the task may have returned one.
         data = values[-1] if len(values) == 1 or (values and has_output_schema) else None
-        words = (
-            [*_content(task["status"]["message"]["parts"], revision)] if "message" in task["status"] else []
-        )
+        message = task["status"].get("message")
+        words = [] if message is None else [*_content(message["parts"], revision)]
         if state == TaskState.CANCELED and not words:
             words = [_text("The task was canceled.")]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
