@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -69,7 +70,9 @@ async def run_all(
     url = url_of(environ)
     key = key_for(url, environ) if url else ""
     results: dict[str, list[Outcome]] = {}
-    with Progress(console=console, transient=True) as progress:
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(make_http(url)) if url else None
+        progress = stack.enter_context(Progress(console=console, transient=True))
         bar = progress.add_task("", total=sum(map(len, cases.values())))
         for agent, entries in cases.items():
             folder = AGENTS / agent
@@ -80,11 +83,11 @@ async def run_all(
             results[agent] = []
             with recorder.environment():
                 asker: Asker
-                if url:
-                    transport = SharedTransport(make_http(url))
-                    asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
-                else:
+                if http is None:
                     asker = Here(folder, recorder.configuration)
+                else:
+                    transport = SharedTransport(http)
+                    asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
                 for case in entries:
                     progress.update(bar, description=f"{agent}: {case.name}")
                     judge = judges.get(case.expect.judge or "")

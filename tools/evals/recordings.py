@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import httpx2
 import vcr
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 from dotenv import dotenv_values
 from vcr.filters import decode_response
@@ -71,11 +72,11 @@ class Recorder:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """The environment of an agent. While it replays, boto3 finds credentials, because it signs a request
-        before a recording can answer it."""
+        """The environment of an agent. While it replays, boto3 finds credentials that it can use, because it
+        signs a request before a recording can answer it."""
         values: dict[str, str] = {}
         with patch.dict(os.environ, AWS_EC2_METADATA_DISABLED="true"):
-            if self.replays and Session().get_credentials() is None:
+            if self.replays and not _has_credentials():
                 values = {"AWS_ACCESS_KEY_ID": "replayed", "AWS_SECRET_ACCESS_KEY": "replayed"}
         with patch.dict(os.environ, values):
             yield
@@ -116,6 +117,15 @@ class ReplayedConfiguration(RecordedConfiguration):
     def secret(self, name: str) -> str:
         value = self._find("secret", name)
         return value if value and not SECRET_ARN.fullmatch(value) else variable_of("secret", name)
+
+
+def _has_credentials() -> bool:
+    """Whether boto3 finds credentials, and they have not expired."""
+    try:
+        credentials = Session().get_credentials()
+        return credentials is not None and bool(credentials.get_frozen_credentials())
+    except (BotoCoreError, ClientError):
+        return False
 
 
 async def _unsigned(

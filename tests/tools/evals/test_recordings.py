@@ -11,6 +11,12 @@ from a2a_lambda.aws import clients
 from tests.tools.evals.conftest import Eval
 from tools.evals.recordings import CREDENTIAL_URL, Recorder
 
+EXPIRED_SIGN_IN = (
+    "[default]\nsso_start_url = https://none.awsapps.com/start\nsso_region = eu-west-1\n"
+    "sso_account_id = 111122223333\nsso_role_name = Developer\n"
+)
+"""A profile of which no token is cached, as after `aws sso logout`."""
+
 
 @pytest.mark.parametrize(
     ("url", "has_secrets"),
@@ -117,8 +123,9 @@ def test_the_text_of_an_arn_is_in_no_recording(
     assert len(reads) == 1, "a replay asks no service"
 
 
+@pytest.mark.parametrize("config", ["", EXPIRED_SIGN_IN])
 def test_a_replay_needs_no_credentials_of_aws(
-    evaluate: Eval, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+    evaluate: Eval, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, config: str
 ) -> None:
     """boto3 signs a request before a recording can answer it."""
     httpserver.expect_request("/").respond_with_json({"TableNames": ["recorded"]})
@@ -131,6 +138,8 @@ def test_a_replay_needs_no_credentials_of_aws(
     cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
+    Path("aws-config").write_text(config)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "aws-config")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
