@@ -18,7 +18,7 @@ from typing import Any
 
 def without_documentation(value: Any) -> Any:
     """A model with empty documentation: botocore needs some of these keys. A member that is named
-    `documentation` stays: it has a shape as its value, not a text."""
+    `documentation` stays: it has a shape as its value, not a string."""
     if isinstance(value, list):
         return [without_documentation(each) for each in value]
     if not isinstance(value, dict):

@@ -3,7 +3,7 @@
     message ── the tool that it names, its text and data as arguments ── tools/call ── a task
 
 The host's model would choose the tool. Here the message's intent does, or else it is the first one that
-takes a text. Source: https://modelcontextprotocol.io/specification/2026-07-28
+takes text. Source: https://modelcontextprotocol.io/specification/2026-07-28
 """
 
 import asyncio

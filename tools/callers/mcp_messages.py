@@ -106,7 +106,7 @@ def updates_in(record: Record, context_id: str) -> Iterator[Event]:
 def text_part(value: Json) -> Part:
     """Raises TypeError."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not a string")
     return Part(text=value)
 
 

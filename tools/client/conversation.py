@@ -148,7 +148,7 @@ class Chat:
         return True
 
     async def _call_skill(self, line: str) -> None:
-        """Send what is written after /skill: an id, parameters, a text."""
+        """Send what is written after /skill: an id, parameters, text."""
         skill, _, text = line.strip().partition(" ")
         skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
         if skill not in skills:

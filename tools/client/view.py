@@ -141,7 +141,7 @@ class View:
         self._errors.print(Text(printable(f"error: {text}"), style="red"), soft_wrap=True)
 
     def end_line(self) -> None:
-        """Print what has come of a text, so that something else can follow."""
+        """Print what has come of a reply, so that something else can follow."""
         self._show_markdown(self._blocks.end())
         self._has_blocks = False
         if self._is_in_line:

@@ -249,7 +249,7 @@ def banner(
 
 
 def _quoted(text: str) -> str:
-    """A text as JSON, within the single quotes of a shell."""
+    """A string as JSON, within the single quotes of a shell."""
     return json.dumps(text, ensure_ascii=False)[1:-1].replace("'", "'\\''")
 
 

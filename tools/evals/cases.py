@@ -44,7 +44,7 @@ class Expectation(Model):
     @classmethod
     def _as_list(cls, value: Any) -> Any:
         values = value if isinstance(value, list) else [value]
-        return [str(each) if type(each) is int else each for each in values]  # YAML's 7 is a text here
+        return [str(each) if type(each) is int else each for each in values]  # YAML's 7 is a string here
 
     @field_validator("matches")
     @classmethod

@@ -45,7 +45,7 @@ Judge = Callable[[Any], Any]
 
 
 NO_JSON = object()
-"""What a text that is no JSON has as its value."""
+"""The value of text that is not JSON."""
 
 
 class Asker(Protocol):
@@ -189,7 +189,7 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
 
 
 def _json_in(text: str) -> Any:
-    """The value that a text is the JSON of, as models answer, or NO_JSON."""
+    """The JSON value that text spells, as models answer, or NO_JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -205,7 +205,7 @@ async def _ask_judge(name: str | None, judge: Judge | None, answer: Answer) -> l
     if verdict is True:
         return []
     if not isinstance(verdict, str):
-        verdict = f"it returned {verdict!r}, and must return True, or a text that says what is wrong"
+        verdict = f"it returned {verdict!r}, and must return True, or a string that says what is wrong"
     return [f"{name}: {verdict}"]
 
 

@@ -73,7 +73,7 @@ def stages(samconfig: str, name: str) -> str:
         new_line = re.sub(
             r"""^(\s*(?:stack_name|s3_prefix)\s*=\s*)("[^"]*"|'[^']*')""", rf'\1"{name}-{stage}"', line
         )
-        # One tag as a text, which may have spaces, or one of several.
+        # One tag as a string, which may have spaces, or one of several.
         tag = r"""(["'])project=[^"'=\\]*\1"""
         new_line = re.sub(tag, rf"\1project={name}\1", new_line)
         new_line = re.sub(r"""(["'\s]project=(?:\\?["'])?)[^"'\s\\]+""", rf"\g<1>{name}", new_line)

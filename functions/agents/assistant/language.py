@@ -1,4 +1,4 @@
-"""What the assistant understands of a text: English and Chinese, by rule, no model."""
+"""What the assistant understands of a message: English and Chinese, by rule, no model."""
 
 import re
 import unicodedata

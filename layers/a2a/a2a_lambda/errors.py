@@ -13,7 +13,7 @@ EXCERPT_CHARACTERS = 100
 
 
 def excerpt(text: str) -> str:
-    """A text that someone else has written, to quote it in a message. A longer one ends with "…"."""
+    """Text that someone else has written, as a message quotes it. A longer one ends with "…"."""
     return text if len(text) <= EXCERPT_CHARACTERS else text[:EXCERPT_CHARACTERS] + "…"
 
 
@@ -69,7 +69,7 @@ class ImportFailed(ConfigurationError):
 
 
 class SkillError(KitError):
-    """Raise it in a skill to end the task as failed, with a text that the client may read."""
+    """Raise it in a skill to end the task as failed, with a message that the client may read."""
 
 
 class LimitExceeded(SkillError):

@@ -68,7 +68,7 @@ def dumps_verified(value: Any) -> bytes:
     text = dumps(value)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
         _check(value, surrogates=False)
-    if LARGE_NUMBER.search(text):  # in a text, it is none
+    if LARGE_NUMBER.search(text):  # within a string, it is no number
         json.loads(text, parse_int=parse_int)
     return text
 

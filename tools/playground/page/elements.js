@@ -18,7 +18,7 @@ export function makeButton(options, act) {
   return button;
 }
 
-/** A button that copies a text. name: name of the words on it. */
+/** A button that copies text. name: name of the words on it. */
 export function makeCopyButton(name, text) {
   const button = makeButton({ textContent: words(name) }, async () => {
     await navigator.clipboard.writeText(text);

@@ -157,7 +157,7 @@ function openSkill() {
   );
 }
 
-/** Put a text where the next message is written. */
+/** Put text where the next message is written. */
 function write(text) {
   $("text").value = text;
   $("text").focus();

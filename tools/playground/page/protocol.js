@@ -24,7 +24,7 @@ export function operationOf(update) {
   return ["kind", "name", "state"].every((name) => operation?.[name] && typeof operation[name] === "string") ? operation : undefined;
 }
 
-/** A value of JSON as a text, a string without its quotes. Other agents may have any value in a text's place. */
+/** A JSON value as text, a string without its quotes. Other agents may have any value where text belongs. */
 export function textOfValue(value) {
   return typeof value === "string" ? value : JSON.stringify(value) ?? "";
 }

@@ -47,7 +47,7 @@ YAML_KINDS = {
     "seq": "a list",
     "map": "a mapping",
 }
-"""What YAML reads instead of a text, by the end of its tag."""
+"""What YAML reads instead of a string, by the end of its tag."""
 
 AT_PROBLEM = {
     "found character '\\t'": "YAML indents with spaces",
@@ -246,7 +246,7 @@ def _mistake_of_value(detail: ErrorDetails, node: Any, name: str) -> str:
             # The third step of a webhook and of its token, which may be secrets.
             is_secret = loc[0] == "schedules" and loc[2:] in (("webhook",), ("token",))
             value = node.value if is_scalar and not is_secret else "…"
-            as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one text"
+            as_json = "its JSON in quotes, such as '[1, 2]'" if "arguments" in loc else "one string"
             advice = f'"{value}"' if is_scalar else as_json
             problem = f"must be a string, but YAML reads {value} as {kind}: write {advice}"
             return f"{name} {problem if node.value else 'is empty'}"

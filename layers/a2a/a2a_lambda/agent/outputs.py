@@ -45,7 +45,7 @@ class File:
         if self.name is not None:
             _check_text("a file's name", self.name, 'write File("sum.csv", content)')
         if self.media_type is not None:
-            _check_text("a file's media_type", self.media_type, 'write a text such as "text/csv"')
+            _check_text("a file's media_type", self.media_type, 'write a string such as "text/csv"')
 
 
 def guess_media_type(name: str) -> str | None:
@@ -190,7 +190,7 @@ class Reject:
 
 
 def check_status_text(text: str, choices: Sequence[str] = ()) -> None:
-    """Raises SkillError if a text is too large for a status of the task."""
+    """Raises SkillError if text is too large for a status of the task."""
     if len(strictjson.dumps([text, *choices] if choices else text)) > STATUS_TEXT_BYTES:
         raise SkillError(
             f"A question with its choices, a reason or a progress text may have at most {STATUS_TEXT_BYTES:,}"

@@ -32,7 +32,7 @@ MAX_OPERATIONS = 3_000
 """Operations that Lambda allows in a durable execution; docs/long-running.md lists its limits."""
 
 KnownReplies = Mapping[str, Any]
-"""Replies by the key of their wait: a text, another JSON value, a Reply, or TimeoutError."""
+"""Replies by the key of their wait: a string, another JSON value, a Reply, or TimeoutError."""
 
 
 @dataclass(slots=True)
@@ -205,6 +205,6 @@ def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
         return TimeoutError("no reply came in time")
     if isinstance(reply, Reply):
         return reply
-    if not wait.takes_messages:  # it came to the URL, where a text is JSON, too
+    if not wait.takes_messages:  # it came to the URL, where a string is JSON, too
         return Reply([Part(data=reply)], is_callback=True)
     return Reply([Part(text=reply) if isinstance(reply, str) else Part(data=reply)])

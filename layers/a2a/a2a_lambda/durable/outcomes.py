@@ -41,8 +41,8 @@ MISTAKES = (ConfigurationError, NotKept)
 
 def shorten_error(error: BaseException) -> Exception:
     """The error, or one whose type has the same name, with the beginning of its text: a durable execution
-    keeps all of a text, and refuses a long one. Raises the error if it cancels the whole task, and not only a
-    branch."""
+    keeps all of a string, and refuses a long one. Raises the error if it cancels the whole task, and not only
+    a branch."""
     if (task := asyncio.current_task()) and task.cancelling():
         raise error
     text = error_text(error)

@@ -128,8 +128,8 @@ class Accepted:
     ) -> OperationCall:
         """The operation that the request calls.
 
-        names: values that name the agent, from the request's path and its tenant. One that is no text names
-            none, and without a name it is the default agent.
+        names: values that name the agent, from the request's path and its tenant. One that is not a string
+            names none, and without a name it is the default agent.
         Raises RouteNotFound, Forbidden, InvalidParams if two names differ.
         """
         agent_names = {name for name in names if isinstance(name, str) and name}

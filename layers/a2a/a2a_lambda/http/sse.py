@@ -67,7 +67,7 @@ class StreamView:
 
     def _admit(self, update: Event) -> bool:
         """Note an event; returns whether a client that cannot replace an artifact gets it. It gets no more of
-        an artifact that is not whole: a hole in a text is worse than an early end."""
+        an artifact that is not whole: a gap in a text is worse than an early end."""
         if "artifactUpdate" in update:
             identity = update["artifactUpdate"]["artifact"]["artifactId"]
             # A turn that runs again begins its artifacts again, after what the client has of them.

@@ -114,7 +114,7 @@ def slot_text(value: Json) -> str:
 
 
 def text(metadata: Metadata, key: str) -> str | None:
-    """A text. A number or a boolean becomes its JSON."""
+    """A string. A number or a boolean becomes its JSON."""
     value: Any = metadata.get(key)
     if isinstance(value, int | float):
         return json.dumps(value)

@@ -300,7 +300,7 @@ def truncate_history(task: Task, length: int | None) -> Task:
 
 
 def text_in(source: Mapping[str, Json], name: str) -> str:
-    """A member of an object that is a text, or ""."""
+    """A member of an object, if it is a string; otherwise ""."""
     value = source.get(name)
     return value if isinstance(value, str) else ""
 

@@ -56,9 +56,9 @@ class ReceivedFile:
         """The content as a binary file that is open for reading. Close it, or use it in `with`. For a file
         in the bucket, each `seek` may be a request to S3.
 
-        Raises SkillError, which ends the task with a text for the client, if the file has expired, or its URL
-        cannot be read. A URL outside the deployment must be public, answer within a minute, and have at most
-        100 MB.
+        Raises SkillError, which ends the task with its message for the client, if the file has expired, or
+        its URL cannot be read. A URL outside the deployment must be public, answer within a minute, and have
+        at most 100 MB.
         """
         if "raw" in self.part:
             return io.BytesIO(decode_raw(self.part["raw"]))

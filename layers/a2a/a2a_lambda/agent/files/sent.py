@@ -165,8 +165,7 @@ def _bytes_of(chunk: Any) -> bytes:
         raise AgentMistake("the read() of a File's content is asynchronous; give its asynchronous iterator")
     if not isinstance(chunk, bytes | bytearray | memoryview):
         raise AgentMistake(
-            f"the content of a File is {type(chunk).__name__}, not bytes. Encode a text; open a file with"
-            " 'rb'"
+            f"the content of a File is {type(chunk).__name__}, not bytes. Encode a str; open a file with 'rb'"
         )
     return bytes(chunk)
 

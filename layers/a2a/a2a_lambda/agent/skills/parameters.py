@@ -37,11 +37,12 @@ LIMIT_TEXTS = {
 TIME_FORMATS = ("date", "date-time", "time")
 
 TEXT_ERRORS = (ArithmeticError, LookupError, ValueError)
-"""What the reading of a text that does not fit may raise. A ValidationError is a ValueError, `decimal` raises
-ArithmeticError, and a validator of the agent may raise any of them. Other errors are the agent's mistakes."""
+"""What may be raised while a string that does not fit is read. A ValidationError is a ValueError, `decimal`
+raises ArithmeticError, and a validator of the agent may raise any of them. Other errors are the agent's
+mistakes."""
 
 JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
-"""The same for JSON: a validator of the agent may expect a text."""
+"""The same for JSON: a validator of the agent may expect a string."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -113,9 +114,9 @@ class Parameter:
         """Argument from the value, else from the first text that fits the type. Raises ValueError if none
         fits.
 
-        value: the JSON value that `texts` has as a text; None = the client sent texts.
+        value: the JSON value that `texts` has as a string; None = the client sent strings.
         """
-        # Models write a list or an object as a text, so such a text is read below.
+        # Models write a list or an object as a string, so such a string is read below.
         is_text = isinstance(value, str)
         if value is not None and not (
             (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(texts[0])
@@ -129,7 +130,7 @@ class Parameter:
                 (self._adapter.validate_strings, TEXT_ERRORS),
                 (self._adapter.validate_json, JSON_ERRORS),
             ]
-            if text.lstrip()[:1] in ("{", "["):  # a text would do for `str | list`, and the list is better
+            if text.lstrip()[:1] in ("{", "["):  # a string would do for `str | list`, and the list is better
                 reads.reverse()
             for read, errors in reads:
                 for candidate in (text, text.strip()):
@@ -138,11 +139,11 @@ class Parameter:
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
                 with suppress(*TEXT_ERRORS):
                     return self._adapter.validate_python(self._members[text.strip()])
-        raise ValueError(f"no text given for {self.name} fits its type")
+        raise ValueError(f"no value given for {self.name} fits its type")
 
     def is_seconds(self, text: str) -> bool:
-        """Whether a text is a number, where a date or a time is wanted: pydantic would take "18" for seconds
-        since 1970."""
+        """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for
+        seconds since 1970."""
         try:
             float(text)
         except ValueError:
@@ -157,7 +158,7 @@ class Parameter:
         return all(option.get("format") in TIME_FORMATS for option in options)
 
     def takes(self, text: str) -> bool:
-        """Whether a text can be the argument."""
+        """Whether a string can be the argument."""
         try:
             self.read([text])
         except ValueError:

@@ -180,7 +180,7 @@ class Skill:
         return values, turn.text if is_answer else ""
 
     def _takes_object(self, parameter: Parameter, text: str) -> bool:
-        """Whether a text is an object that fits a parameter as a whole."""
+        """Whether a string is an object that fits a parameter as a whole."""
         prop = self.input_schema["properties"][parameter.name]
         # A union whose members are distinguished by a field is a oneOf.
         kinds = [kind for member in prop.get("anyOf", [prop]) for kind in member.get("oneOf", [member])]

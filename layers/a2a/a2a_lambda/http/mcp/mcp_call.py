@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 CLIENT_SECONDS = 45.0
-"""Seconds within which a call is answered even if its turn takes longer. The answer is then a text that says
-how to ask for the result. The official TypeScript client gives up after 60 (DEFAULT_REQUEST_TIMEOUT_MSEC)."""
+"""Seconds within which a call is answered even if its turn takes longer. The answer then says how to ask for
+the result. The official TypeScript client gives up after 60 (DEFAULT_REQUEST_TIMEOUT_MSEC)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     """The request to ask the user."""
     name = filled_parameter(task) or ANSWER_FIELD
     parameter = tool.parameters.get(name) if tool is not None else None
-    field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a text
+    field: dict[str, Json] = {"type": "string"}  # a form is flat, so a parameter that is not becomes a string
     if isinstance(parameter, dict) and parameter.get("type") in FLAT_TYPES:
         field = {keyword: value for keyword, value in parameter.items() if keyword in FLAT_KEYWORDS}
         if parameter.get("format") in FORM_FORMATS:
@@ -77,7 +77,7 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
         field = {**texts, "type": "string", "enum": list(choices)}
         if field.get("default") not in choices:
             field.pop("default", None)
-    if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a text, too
+    if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a string, too
         field.pop("default", None)
     schema = {"type": "object", "properties": {name: field}, "required": [name]}
     text = question_of(task) or "Please answer."

@@ -178,7 +178,7 @@ def _content(parts: Iterable[Part], revision: str) -> Iterator[dict[str, Json]]:
                 yield {"type": kind, "data": part["raw"], "mimeType": media_type}
                 continue
             resource = {"uri": f"attachment:///{quote(name, safe='')}", "mimeType": media_type}
-            # A client hands a text to its model, and can rarely do anything with a blob.
+            # A client hands text to its model, and can rarely do anything with a blob.
             is_text = kind == "text" or plain_type.endswith(TEXT_SUFFIXES)
             try:
                 content = {"text": decode_raw(part["raw"]).decode()} if is_text else {"blob": part["raw"]}

@@ -123,7 +123,7 @@ def choice(source: Object, key: str, path: str, choices: Mapping[str, Any]) -> s
 
 
 def count(source: Object, key: str, path: str) -> int | None:
-    """An integer of 0 or more, as a number such as 3 or 3.0, or as a text (ProtoJSON, a query). None if it
+    """An integer of 0 or more, as a number such as 3 or 3.0, or as a string (ProtoJSON, a query). None if it
     is absent or null."""
     value = source.get(key)
     if value is None:
@@ -173,7 +173,7 @@ def instant(source: Object, key: str, path: str) -> str | None:
 
 def instant_of_answer(source: Object, key: str, path: str) -> str | None:
     """The time in another agent's answer, in the same form. Agents of Google's first samples and of fasta2a
-    write one without its offset, which counts as UTC. A text that is no time counts as absent."""
+    write one without its offset, which counts as UTC. A string that is no time counts as absent."""
     return None if source.get(key) is None else _moment(text(source, key, path), "Z")
 
 
