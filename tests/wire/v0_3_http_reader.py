@@ -11,7 +11,7 @@ CANONICAL = {spelled: state for state, spelled in v0_3_http.SPELLINGS.items()}
 
 
 def decode_status(value: Json, path: str) -> TaskStatus:
-    source = protojson.canonical_fields(fields.mapping(value, path), protojson.STATUS)
+    source = protojson.canonical_fields(value, path, protojson.STATUS_SPELLINGS)
     if isinstance(source.get("state"), str) and source["state"] in CANONICAL:
         source["state"] = CANONICAL[source["state"]]
     if "message" in source:
@@ -29,7 +29,7 @@ def decode_artifact(value: Json, path: str) -> Artifact:
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = protojson.canonical_fields(fields.mapping(value, path), protojson.TASK_SPELLINGS)
+    source = protojson.canonical_fields(value, path, protojson.TASK_SPELLINGS)
     source["status"] = decode_status(source.get("status"), f"{path}.status")
     for name, decode in (("artifacts", decode_artifact), ("history", v0_3_http.decode_message)):
         items = fields.array(source, name, path) if source.get(name) else []
@@ -38,7 +38,7 @@ def decode_task(value: Json, path: str = "result") -> Task:
 
 
 def decode_event(value: Json) -> Event:
-    source = protojson.canonical_fields(fields.mapping(value, "result"), protojson.EVENT)
+    source = protojson.canonical_fields(value, "result", protojson.EVENT_SPELLINGS)
     if "task" in source:
         return Event(task=decode_task(source["task"], "result.task"))
     if "message" in source:

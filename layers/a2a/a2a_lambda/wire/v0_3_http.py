@@ -49,13 +49,13 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     return http, {**body, "code": error.code, "message": body["error"]["message"]}
 
 
-SEND_FIELDS_0_3 = protojson.spellings(["message", "request", "configuration", "metadata"])
-CONFIGURATION_FIELDS_0_3 = protojson.spellings(
+SEND_SPELLINGS_0_3 = protojson.spellings(["message", "request", "configuration", "metadata"])
+CONFIGURATION_SPELLINGS_0_3 = protojson.spellings(
     ["acceptedOutputModes", "pushNotification", "pushNotificationConfig", "historyLength", "blocking"]
 )
-MESSAGE_FIELDS = protojson.spellings([*Message.__annotations__, "content"])
-FILE_FIELDS = protojson.spellings(["fileWithUri", "fileWithBytes", "mimeType", "name"])
-CONFIG_FIELDS = protojson.spellings(["configId", "config", "parent", "name", "pushNotificationConfig"])
+MESSAGE_SPELLINGS_0_3 = protojson.spellings([*Message.__annotations__, "content"])
+FILE_SPELLINGS_0_3 = protojson.spellings(["fileWithUri", "fileWithBytes", "mimeType", "name"])
+CONFIG_SPELLINGS_0_3 = protojson.spellings(["configId", "config", "parent", "name", "pushNotificationConfig"])
 
 
 def decode_part(value: Json, path: str) -> Part:
@@ -64,7 +64,7 @@ def decode_part(value: Json, path: str) -> Part:
     if "kind" in source:
         return json_0x.decode_part(source, path)
     if "file" in source:
-        file = protojson.canonical_fields(fields.mapping(source["file"], f"{path}.file"), FILE_FIELDS)
+        file = protojson.canonical_fields(source["file"], f"{path}.file", FILE_SPELLINGS_0_3)
         names = {"fileWithUri": "url", "fileWithBytes": "raw", "mimeType": "mediaType", "name": "filename"}
         rest = fields.without(source, ("file",))
         return protojson.decode_part(
@@ -76,7 +76,7 @@ def decode_part(value: Json, path: str) -> Part:
 
 
 def decode_message(value: Json, path: str) -> Message:
-    source = protojson.canonical_fields(fields.mapping(value, path), MESSAGE_FIELDS)
+    source = protojson.canonical_fields(value, path, MESSAGE_SPELLINGS_0_3)
     if isinstance(source.get("role"), str) and source["role"] in json_0x.ROLES_BY_NAME:
         source["role"] = json_0x.ROLES_BY_NAME[source["role"]]
     name = "parts" if "parts" in source else "content"
@@ -161,14 +161,12 @@ def _with_metadata(result: Object, source: Object) -> Object:
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    source = protojson.canonical_fields(fields.mapping(params, "params"), SEND_FIELDS_0_3)
+    source = protojson.canonical_fields(params, "params", SEND_SPELLINGS_0_3)
     message = source.get("message", source.get("request"))
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
         path = "params.configuration"
-        configuration = protojson.canonical_fields(
-            fields.mapping(source["configuration"], path), CONFIGURATION_FIELDS_0_3
-        )
+        configuration = protojson.canonical_fields(source["configuration"], path, CONFIGURATION_SPELLINGS_0_3)
         options = SendMessageConfiguration()
         if modes := fields.strings(configuration, "acceptedOutputModes", path):
             options["acceptedOutputModes"] = modes
@@ -189,13 +187,13 @@ def decode_send(params: Json) -> SendMessageRequest:
 def decode_config(params: Json) -> TaskPushNotificationConfig:
     """A config. Clients write it in four ways: by itself, or in one or two wrappers, with its id in the
     name, in `configId`, or in the config."""
-    layer = protojson.canonical_fields(fields.mapping(params, "params"), CONFIG_FIELDS)
+    layer = protojson.canonical_fields(params, "params", CONFIG_SPELLINGS_0_3)
     task_id = fields.identifier(layer, "taskId", "params")
     path, names = "params", [layer.get("configId")]
     for name in ("config", "pushNotificationConfig"):
         if name in layer:
             path = f"{path}.{name}"
-            layer = protojson.canonical_fields(fields.mapping(layer[name], path), CONFIG_FIELDS)
+            layer = protojson.canonical_fields(layer[name], path, CONFIG_SPELLINGS_0_3)
         names.append(str(layer.get("name") or "").partition("/pushNotificationConfigs/")[2])
     config_fields: Object = {
         name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer

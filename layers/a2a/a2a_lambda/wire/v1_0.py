@@ -3,7 +3,6 @@
 Source: https://a2a-protocol.org/v1.0.0/specification, sections 5, 9 and 11.
 """
 
-from collections.abc import Mapping
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams, UnsupportedOperation
@@ -45,19 +44,17 @@ PAGE_SIZES = range(1, 101)
 PAGE_TOKEN_CHARACTERS = 2_000
 """Most characters of a page token, which holds a task id."""
 
-SEND_FIELDS = protojson.spellings(SendMessageRequest.__annotations__)
-CONFIGURATION_FIELDS = protojson.spellings(SendMessageConfiguration.__annotations__)
-TASK_FIELDS = protojson.spellings(TaskRequest.__annotations__)
-LIST_FIELDS = protojson.spellings(ListTasksRequest.__annotations__)
-PUSH_FIELDS = protojson.spellings(ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__)
-
-
-def _source(params: Json, names: Mapping[str, str]) -> Object:
-    return protojson.canonical_fields(fields.mapping(params, "params"), names)
+SEND_SPELLINGS = protojson.spellings(SendMessageRequest.__annotations__)
+CONFIGURATION_SPELLINGS = protojson.spellings(SendMessageConfiguration.__annotations__)
+TASK_REQUEST_SPELLINGS = protojson.spellings(TaskRequest.__annotations__)
+LIST_SPELLINGS = protojson.spellings(ListTasksRequest.__annotations__)
+PUSH_SPELLINGS = protojson.spellings(
+    ListPushConfigsRequest.__annotations__ | PushConfigRequest.__annotations__
+)
 
 
 def decode_send(params: Json) -> SendMessageRequest:
-    source = _source(params, SEND_FIELDS)
+    source = protojson.canonical_fields(params, "params", SEND_SPELLINGS)
     request = SendMessageRequest(message=protojson.decode_message(source.get("message"), "params.message"))
     if "configuration" in source:
         request["configuration"] = decode_configuration(source["configuration"], "params.configuration")
@@ -69,7 +66,7 @@ def decode_send(params: Json) -> SendMessageRequest:
 
 
 def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
-    source = protojson.canonical_fields(fields.mapping(value, path), CONFIGURATION_FIELDS)
+    source = protojson.canonical_fields(value, path, CONFIGURATION_SPELLINGS)
     result = SendMessageConfiguration()
     if modes := fields.strings(source, "acceptedOutputModes", path):
         result["acceptedOutputModes"] = modes
@@ -94,7 +91,7 @@ def encode_send(request: SendMessageRequest) -> Json:
 
 
 def decode_task_request(params: Json) -> TaskRequest:
-    source = _source(params, TASK_FIELDS)
+    source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
     result = fields.optional(source, "params", ids=("tenant",), objects=("metadata",))
     result["id"] = fields.identifier(source, "id", "params")
     if (length := fields.count(source, "historyLength", "params")) is not None:
@@ -103,8 +100,8 @@ def decode_task_request(params: Json) -> TaskRequest:
 
 
 def decode_list(params: Json) -> ListTasksRequest:
-    source = _source({} if params is None else params, LIST_FIELDS)
-    names = [name for name in source if name in LIST_FIELDS]
+    source = protojson.canonical_fields({} if params is None else params, "params", LIST_SPELLINGS)
+    names = [name for name in source if name in LIST_SPELLINGS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _check_page_token(result)
     if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED") and result["status"] is not False:  # == 0
@@ -151,7 +148,7 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
 
 
 def decode_push(params: Json) -> PushConfigRequest:
-    source = _source(params, PUSH_FIELDS)
+    source = protojson.canonical_fields(params, "params", PUSH_SPELLINGS)
     result = PushConfigRequest(
         taskId=fields.identifier(source, "taskId", "params"), id=fields.identifier(source, "id", "params")
     )
@@ -161,7 +158,7 @@ def decode_push(params: Json) -> PushConfigRequest:
 
 
 def decode_pushes(params: Json) -> ListPushConfigsRequest:
-    source = _source(params, PUSH_FIELDS)
+    source = protojson.canonical_fields(params, "params", PUSH_SPELLINGS)
     result = fields.optional(fields.without(source, ("id",)), "params", ids=("tenant",))
     result["taskId"] = fields.identifier(source, "taskId", "params")
     _check_page_token(result)
@@ -184,7 +181,7 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 def decode_tasks(value: Json) -> ListTasksResponse:
     source = protojson.canonical_fields(
-        fields.mapping(value, "result"), protojson.spellings(ListTasksResponse.__annotations__)
+        value, "result", protojson.spellings(ListTasksResponse.__annotations__)
     )
     items = fields.array(source, "tasks", "result")
     return ListTasksResponse(
@@ -201,7 +198,7 @@ def encode_tasks(response: ListTasksResponse) -> Json:
 
 def decode_configs(value: Json) -> ListPushConfigsResponse:
     source = protojson.canonical_fields(
-        fields.mapping(value, "result"), protojson.spellings(ListPushConfigsResponse.__annotations__)
+        value, "result", protojson.spellings(ListPushConfigsResponse.__annotations__)
     )
     items = fields.array(source, "configs", "result") if source.get("configs") else []
     return ListPushConfigsResponse(

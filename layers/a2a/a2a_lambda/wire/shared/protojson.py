@@ -57,29 +57,28 @@ def spellings(names: Iterable[str]) -> Mapping[str, str]:
     }
 
 
-def canonical_fields(source: Object, names: Mapping[str, str]) -> Object:
-    """The fields in their order. Those in `names` get their camelCase name, and are left out if they are
-    null."""
-    return {
-        names.get(key, key): value for key, value in source.items() if value is not None or key not in names
-    }
+def canonical_fields(value: Json, path: str, names: Mapping[str, str]) -> Object:
+    """The fields of an object in their order. Those in `names` get their camelCase name, and are left out if
+    they are null. path: names the object in the error. Raises InvalidParams if it is not an object."""
+    source = fields.mapping(value, path)
+    return {names.get(key, key): item for key, item in source.items() if item is not None or key not in names}
 
 
-KNOWN_OF_MESSAGE = frozenset(Message.__annotations__)
-KNOWN_OF_PART = frozenset(Part.__annotations__)
-KNOWN_OF_CONFIG = frozenset(TaskPushNotificationConfig.__annotations__)
-KNOWN_OF_AUTHENTICATION = frozenset({"scheme", "credentials"})
+MESSAGE_FIELDS = frozenset(Message.__annotations__)
+PART_FIELDS = frozenset(Part.__annotations__)
+CONFIG_FIELDS = frozenset(TaskPushNotificationConfig.__annotations__)
+AUTHENTICATION_FIELDS = frozenset({"scheme", "credentials"})
 
-PART = spellings(Part.__annotations__)
-MESSAGE = spellings(Message.__annotations__)
-ARTIFACT = spellings(Artifact.__annotations__)
-STATUS = spellings(TaskStatus.__annotations__)
+PART_SPELLINGS = spellings(Part.__annotations__)
+MESSAGE_SPELLINGS = spellings(Message.__annotations__)
+ARTIFACT_SPELLINGS = spellings(Artifact.__annotations__)
+STATUS_SPELLINGS = spellings(TaskStatus.__annotations__)
 TASK_SPELLINGS = spellings(Task.__annotations__)
-EVENT = spellings(Event.__annotations__)
-STATUS_UPDATE = spellings(TaskStatusUpdateEvent.__annotations__)
-ARTIFACT_UPDATE = spellings(TaskArtifactUpdateEvent.__annotations__)
+EVENT_SPELLINGS = spellings(Event.__annotations__)
+STATUS_UPDATE_SPELLINGS = spellings(TaskStatusUpdateEvent.__annotations__)
+ARTIFACT_UPDATE_SPELLINGS = spellings(TaskArtifactUpdateEvent.__annotations__)
 CONFIG_SPELLINGS = spellings([*TaskPushNotificationConfig.__annotations__, "tenant"])
-AUTHENTICATION = spellings(AuthenticationInfo.__annotations__)
+AUTHENTICATION_SPELLINGS = spellings(AuthenticationInfo.__annotations__)
 
 
 def enum_value(source: Object, key: str, path: str, values: tuple[Choice, ...]) -> Choice:
@@ -93,7 +92,7 @@ def enum_value(source: Object, key: str, path: str, values: tuple[Choice, ...]) 
 
 
 def decode_message(value: Json, path: str, *, is_answer: bool = False) -> Message:
-    source = canonical_fields(fields.mapping(value, path), MESSAGE)
+    source = canonical_fields(value, path, MESSAGE_SPELLINGS)
     parts = fields.parts(source, path, is_answer=is_answer)
     result = fields.optional(
         source,
@@ -113,10 +112,9 @@ def decode_parts(parts: list[Json], path: str) -> list[Part]:
 
 
 def decode_part(value: Json, path: str) -> Part:
-    original = fields.mapping(value, path)
-    source = canonical_fields(original, PART)
-    if "data" in original:  # here null is a value
-        source["data"] = original["data"]
+    source = canonical_fields(value, path, PART_SPELLINGS)
+    if "data" in value:  # here null is a value
+        source["data"] = value["data"]
     if len([name for name in PART_CONTENT if name in source]) != 1:
         raise InvalidParams(f"{path} must have one of {', '.join(PART_CONTENT)}", path=path)
     result = fields.optional(
@@ -128,7 +126,7 @@ def decode_part(value: Json, path: str) -> Part:
 
 
 def decode_artifact(value: Json, path: str) -> Artifact:
-    source = canonical_fields(fields.mapping(value, path), ARTIFACT)
+    source = canonical_fields(value, path, ARTIFACT_SPELLINGS)
     result = fields.optional(
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
@@ -138,7 +136,7 @@ def decode_artifact(value: Json, path: str) -> Artifact:
 
 
 def decode_status(value: Json, path: str) -> TaskStatus:
-    result = canonical_fields(fields.mapping(value, path), STATUS)
+    result = canonical_fields(value, path, STATUS_SPELLINGS)
     result["state"] = enum_value(result, "state", path, (*STATES_IN_ORDER, TaskState.UNSPECIFIED))
     if "message" in result:
         result["message"] = decode_message(result["message"], f"{path}.message", is_answer=True)
@@ -148,7 +146,7 @@ def decode_status(value: Json, path: str) -> TaskStatus:
 
 
 def decode_task(value: Json, path: str = "result") -> Task:
-    source = canonical_fields(fields.mapping(value, path), TASK_SPELLINGS)
+    source = canonical_fields(value, path, TASK_SPELLINGS)
     result = fields.optional(
         fields.without(source, ("artifacts", "history")), path, ids=("contextId",), objects=("metadata",)
     )
@@ -169,18 +167,18 @@ def decode_task(value: Json, path: str = "result") -> Task:
 
 
 def decode_event(value: Json) -> Event:
-    source = canonical_fields(fields.mapping(value, "result"), EVENT)
+    source = canonical_fields(value, "result", EVENT_SPELLINGS)
     if "task" in source:
         return Event(task=decode_task(source["task"], "result.task"))
     if "message" in source:
         return Event(message=decode_message(source["message"], "result.message", is_answer=True))
     if "statusUpdate" in source:
         path = "result.statusUpdate"
-        update = _decode_update(source["statusUpdate"], STATUS_UPDATE, path)
+        update = _decode_update(source["statusUpdate"], STATUS_UPDATE_SPELLINGS, path)
         update["status"] = decode_status(update.get("status"), f"{path}.status")
         return cast(Event, {"statusUpdate": update})
     path = "result.artifactUpdate"
-    update = _decode_update(source.get("artifactUpdate"), ARTIFACT_UPDATE, path)
+    update = _decode_update(source.get("artifactUpdate"), ARTIFACT_UPDATE_SPELLINGS, path)
     update["artifact"] = decode_artifact(update.get("artifact"), f"{path}.artifact")
     for flag in ("append", "lastChunk"):
         update[flag] = bool(fields.flag(update, flag, path))
@@ -189,21 +187,19 @@ def decode_event(value: Json) -> Event:
 
 def _decode_update(value: Json, spellings: Mapping[str, str], path: str) -> Object:
     ids = ("taskId", "contextId")
-    update = fields.optional(
-        canonical_fields(fields.mapping(value, path), spellings), path, ids=ids, objects=("metadata",)
-    )
+    update = fields.optional(canonical_fields(value, path, spellings), path, ids=ids, objects=("metadata",))
     return {**dict.fromkeys(ids, ""), **update}
 
 
 def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
-    source = canonical_fields(fields.mapping(value, path), CONFIG_SPELLINGS)
+    source = canonical_fields(value, path, CONFIG_SPELLINGS)
     result = fields.optional(
         fields.without(source, ("tenant",)), path, texts=("token",), ids=("id", "taskId")
     )
     result["url"] = fields.text(source, "url", path)
     if "authentication" in source:
         auth_path = f"{path}.authentication"
-        info = canonical_fields(fields.mapping(source["authentication"], auth_path), AUTHENTICATION)
+        info = canonical_fields(source["authentication"], auth_path, AUTHENTICATION_SPELLINGS)
         fields.identifier(info, "scheme", auth_path)
         # `schemes` is of earlier versions, whose configs have it in the table.
         result["authentication"] = fields.optional(
@@ -215,11 +211,11 @@ def decode_config(value: Json, path: str) -> TaskPushNotificationConfig:
 def encode_message(message: Message) -> Message:
     """The message with the fields of 1.0 alone, because its schema is closed. What a client sent beside them
     stays in the log."""
-    if message.keys() <= KNOWN_OF_MESSAGE and all(part.keys() <= KNOWN_OF_PART for part in message["parts"]):
+    if message.keys() <= MESSAGE_FIELDS and all(part.keys() <= PART_FIELDS for part in message["parts"]):
         return message
-    result = {name: value for name, value in message.items() if name in KNOWN_OF_MESSAGE}
+    result = {name: value for name, value in message.items() if name in MESSAGE_FIELDS}
     result["parts"] = [
-        {name: value for name, value in part.items() if name in KNOWN_OF_PART} for part in message["parts"]
+        {name: value for name, value in part.items() if name in PART_FIELDS} for part in message["parts"]
     ]
     return cast(Message, result)
 
@@ -233,10 +229,10 @@ def encode_task(task: Task) -> Task:
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:
     """The config with the fields of 1.0 alone, as a message."""
-    result: Object = {name: value for name, value in config.items() if name in KNOWN_OF_CONFIG}
+    result: Object = {name: value for name, value in config.items() if name in CONFIG_FIELDS}
     if "authentication" in config:
         authentication = config["authentication"].items()
-        known_fields = {name: value for name, value in authentication if name in KNOWN_OF_AUTHENTICATION}
+        known_fields = {name: value for name, value in authentication if name in AUTHENTICATION_FIELDS}
         # 1.0 requires the scheme. A client of 0.3 may have named none.
         result["authentication"] = {**known_fields, "scheme": known_fields.get("scheme") or DEFAULT_SCHEME}
     return result
