@@ -327,6 +327,16 @@ def test_the_author_of_a_skill_that_says_nothing_gets_a_hint(
     assert ("skill pieces returned nothing" in caplog.text) == is_hinted_at
 
 
+def test_what_a_failed_turn_began_is_stored_as_ended(bench: RunBench) -> None:
+    """A client that follows the task later must not wait for the rest of the text."""
+    task = within(bench.send("wrong", slots={"how": "message"}))
+    assert task["status"]["state"] == TaskState.FAILED
+    events = [event for _, event in within(bench.follow(task["id"], after=0))]
+    chunks = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
+    assert [chunk["artifact"]["parts"] for chunk in chunks][:1] == [[{"text": "said first"}]]
+    assert chunks[-1]["lastChunk"]
+
+
 def test_events_of_the_last_batch_are_stored_with_the_end(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

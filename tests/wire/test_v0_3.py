@@ -20,7 +20,7 @@ from a2a_lambda.protocol.model import (
     agent_message,
     make_status,
 )
-from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
+from a2a_lambda.protocol.requests import Recipient, SendMessageRequest, SendMessageResponse
 from a2a_lambda.wire import alibaba, negotiation, v0_3
 from a2a_lambda.wire.shared import json_0x
 from tests.wire.objects import names, objects, texts, values
@@ -154,6 +154,13 @@ def test_what_a_client_leaves_out_is_understood() -> None:
         "role": "ROLE_USER",
         "parts": [{"text": "a"}, {"data": {}}],
     }
+
+
+@pytest.mark.parametrize("is_immediate", [True, False])
+def test_a_client_that_waits_for_no_result_says_so(is_immediate: bool) -> None:
+    message = json_0x.decode_message({"messageId": "m", "role": "user", "parts": [{"text": "a"}]}, "m")
+    request = SendMessageRequest(message=message, configuration={"returnImmediately": is_immediate})
+    assert v0_3.encode_send(request)["configuration"] == {"blocking": not is_immediate}
 
 
 def test_every_state_has_its_word() -> None:
