@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import math
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -190,7 +191,7 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
 def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(bench: RunBench) -> None:
     """Its turn ends without it. If the run dies, the repeated message starts the turn anew."""
     s3: Any = FakeS3()
-    bench.messages.files = Files(Bucket(lambda: s3, "files"))
+    bench.messages.files = Files(Bucket(lambda: s3, "files"), repeat_seconds=math.inf)
     raw = base64.b64encode(bytes(300_000)).decode()
     call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")])
     head = bench.store.new_head(

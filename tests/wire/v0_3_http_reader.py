@@ -7,7 +7,7 @@ from a2a_lambda.wire import v0_3_http
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import fields, protojson
 
-CANONICAL = {spelled: state for state, spelled in v0_3_http.SPELLINGS.items()}
+CANONICAL = {name: state for state, name in v0_3_http.PROTO_STATE_NAMES.items()}
 
 
 def decode_status(value: Json, path: str) -> TaskStatus:

@@ -19,8 +19,9 @@ from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
 from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json, objects_in, plain_media_type
+from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.protocol.requests import STREAMED, Operation
+from a2a_lambda.strictjson import objects_in
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card

@@ -7,7 +7,8 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery
-from a2a_lambda.protocol.model import Json, Part, object_in, objects_in, text_in
+from a2a_lambda.protocol.model import Json, Part
+from a2a_lambda.strictjson import object_in, objects_in, text_in
 from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
 from tools.callers.records import error_text
 from tools.command import is_loopback

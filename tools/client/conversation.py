@@ -22,10 +22,8 @@ from a2a_lambda.protocol.model import (
     Task,
     TaskState,
     TaskStatus,
-    object_in,
-    objects_in,
-    text_in,
 )
+from a2a_lambda.strictjson import object_in, objects_in, text_in
 from tools.callers.names import AnyCaller
 from tools.callers.records import FAILURES
 from tools.client import attachments

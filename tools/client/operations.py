@@ -1,6 +1,7 @@
 """Pauses and waits of a durable turn, as its status updates report them."""
 
-from a2a_lambda.protocol.model import Json, text_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import text_in
 
 ANY_WAIT = ("wait", "")
 """A wait whose name is not known."""

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Mapping
 
-from a2a_lambda.protocol.model import Json, object_in, objects_in, text_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import object_in, objects_in, text_in
 
 PARAMETER = re.compile(
     r"""\s*(?P<name>[^\s=]+)=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>(?!["'])\S*))(?!\S)"""

@@ -14,7 +14,8 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, objects_in, state_word, text_in
+from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, state_word
+from a2a_lambda.strictjson import objects_in, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 

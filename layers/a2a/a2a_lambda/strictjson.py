@@ -7,6 +7,7 @@ would break a client, or the store, much later and far away.
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from a2a_lambda.errors import ParseError, excerpt
@@ -121,3 +122,21 @@ def _check(value: Any, *, surrogates: bool) -> None:
             return
         level = children
     raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def text_in(source: Mapping[str, Any], name: str) -> str:
+    """A member of an object if it is a string; otherwise ""."""
+    value = source.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def object_in(source: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A member of an object if it is an object itself; otherwise an empty object."""
+    value = source.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(source: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects in a member of an object; none if it is not an array."""
+    value = source.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -22,8 +22,8 @@ from a2a_lambda.access.tokens.issuer import (
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, TokenRefused
-from a2a_lambda.protocol.model import text_in
 from a2a_lambda.settings import Settings
+from a2a_lambda.strictjson import text_in
 
 Json = Any
 

@@ -14,7 +14,7 @@ from a2a_lambda.agent.steps import Steps, running_branch, running_step
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull, ParseError
 from a2a_lambda.protocol import alibaba_metadata
-from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, object_in, text_of
+from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, text_of
 from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.context import (
     MEMORY_BYTES,
@@ -308,7 +308,7 @@ class Turn(Steps):
     @property
     def parameters(self) -> dict[str, Json]:
         """userDefinedParams of Alibaba's suite, with their exact values."""
-        return object_in(self.metadata, "userDefinedParams")
+        return strictjson.object_in(self.metadata, "userDefinedParams")
 
     @property
     def command_results(self) -> Json:

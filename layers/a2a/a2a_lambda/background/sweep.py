@@ -9,19 +9,18 @@ a durable turn that is late         it is woken again; if its execution is gone,
 import logging
 import math
 import time
-from contextlib import suppress
 from dataclasses import replace
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
-from a2a_lambda.background.takeover import GIVEN_UP, give_up, load_head_of_execution
+from a2a_lambda.background.takeover import give_up, load_head_of_execution
 from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.protocol.model import TaskState, make_status, unix_time
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import EXECUTION_LOOK_SECONDS, LATE_SECONDS, execution_of
-from a2a_lambda.turns.recovery import end_task, load_live_head, lost_status
+from a2a_lambda.turns.recovery import load_live_head
 
 QUEUED_TURN_SECONDS = 4 * 86_400.0
 """Seconds for which a turn may wait for the worker, which is how long SQS keeps its message."""
@@ -40,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 
 class Sweep:
+    """Finds the tasks that no live process works on, and ends or dispatches their turns."""
+
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
@@ -69,8 +70,7 @@ class Sweep:
             return
         turn = await self._dispatcher.find_turn(arn)
         while (head := await load_head_of_execution(self._store, turn, arn)) is not None:
-            with suppress(Conflict):  # it changes for other reasons, too
-                await end_task(self._store, head, lost_status(self._store, head, GIVEN_UP))
+            await give_up(self._store, head, "its execution has ended")
 
     async def look_at(self, scope: Scope, task_id: str, minute: int) -> None:
         """Look at a task, if it is due at a minute (Unix time / 60). Raises StoreError, Conflict."""
@@ -103,7 +103,7 @@ class Sweep:
 
     async def _look_at_queued(self, head: Head) -> None:
         now = self._store.clock()
-        minute = int(now) // 60  # a sweep may last longer
+        minute = int(now) // 60  # not the one in which the sweep began: a sweep may last longer
         age = now - unix_time(head.status["timestamp"])
         is_dead = head.state == TaskState.WORKING  # its run died: no one works on it now
         if head.attempts >= TURN_ATTEMPTS:

@@ -30,12 +30,12 @@ from a2a_lambda.protocol.model import (
     Task,
     TaskState,
     ends_task,
-    object_in,
     plain_media_type,
     state_word,
     text_of,
 )
 from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, SendMessageRequest, TaskRequest
+from a2a_lambda.strictjson import object_in
 from a2a_lambda.wire.interface import Wire
 
 CLIENT_ANSWER_BYTES = 20 * 1024 * 1024

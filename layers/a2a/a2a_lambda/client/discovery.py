@@ -10,7 +10,8 @@ import httpx2
 from a2a_lambda.client.keys import BearerToken, bearer_header
 from a2a_lambda.errors import KitError, excerpt
 from a2a_lambda.net.addresses import Refused
-from a2a_lambda.protocol.model import Json, object_in, objects_in, text_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import object_in, objects_in, text_in
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 

@@ -33,7 +33,7 @@ METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 AGENT_PATH = re.compile("/(?:(?:(a2a|mcp)|alibaba|v2/a2a|v2)/)?([^/]+)")
 """Path of an agent. A dialect's path, and one that begins with the tenant, names the same agent as
-/a2a/<agent>, whose metadata it gets."""
+/a2a/<agent>, whose metadata it gets. The prefixes are those of `rpc.PATHS`: change both."""
 
 logger = logging.getLogger(__name__)
 

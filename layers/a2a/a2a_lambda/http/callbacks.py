@@ -5,6 +5,7 @@
 404  no running turn made this URL
 409  the turn does not wait for it yet: send it again after Retry-After
 410  the wait has had its reply, or its timeout
+413  the body has more than MAX_REPLY_BYTES
 503  send it again
 """
 
@@ -19,7 +20,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.callback_token import CallbackToken
 
 MAX_REPLY_BYTES = 256_000
-"""Bytes of a reply."""
+"""Maximum size of a reply, in bytes."""
 
 
 async def handle(request: Request, token_text: str) -> Response:

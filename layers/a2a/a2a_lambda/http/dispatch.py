@@ -168,7 +168,7 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
 
 
 async def answer(call: OperationCall) -> Response:
-    """Run an operation. Raises ProtocolError and StoreError; after the answer has begun, it sends them."""
+    """Run an operation. Raises ProtocolError and StoreError; once it has begun, errors are in the answer."""
     telemetry.bind(owner=call.scope.owner, agent=call.scope.agent, version=call.wire.name)
     tracing.current().set({"rpc.method": call.method}, name=f"{call.request.method} {call.method}")
     call.agent.card.check_operation(call.operation)
@@ -221,10 +221,10 @@ async def _run_operation(call: OperationCall) -> bytes:
             result: Json = await call.kit.messages.send(call.context(), request)
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
-            answer = await act(scope, request["id"])
-            if (wire := wire_of_task(call.wires, answer.wire_name)) is not call.wire:
+            record = await act(scope, request["id"])
+            if (wire := wire_of_task(call.wires, record.wire_name)) is not call.wire:
                 request = wire.requests[operation].decode(call.params)
-            result = truncate_history(answer.task, request.get("historyLength"))
+            result = truncate_history(record.task, request.get("historyLength"))
         case "list":
             result = await service.list(scope, request)
         case "set_push":

@@ -78,11 +78,10 @@ async def handle(request: Request, path: str) -> Response:
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             verbs = ", ".join(dict.fromkeys(match.route.verb for match in matches))
-            _, body = wire.encode_http_error(
-                InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
-            )
-            body["error"] |= {"code": 405, "status": "UNIMPLEMENTED"}
-            return Response(strictjson.dumps(body), 405, {"Allow": verbs}, binding.media_type)
+            refusal = InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
+            refusal.status = 405
+            status, body = wire.encode_http_error(refusal)
+            return Response(strictjson.dumps(body), status, {"Allow": verbs}, binding.media_type)
         accepted_request = await accept(request, partial(check_version, wire))
         params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")

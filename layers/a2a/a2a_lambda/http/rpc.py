@@ -68,7 +68,7 @@ def find_address(request: Request, path: str) -> Address | None:
 class Rpc:
     """Answers of one request."""
 
-    accept: str
+    accept_header: str
     id: jsonrpc.Id
     media_type: str = JSON
     error_event: str = ""
@@ -82,7 +82,7 @@ class Rpc:
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         body = self.error(wire, error)
         is_event = streaming and wire.stream_errors_as_events and error.status == 200
-        if is_event and sse.MEDIA_TYPE in self.accept:
+        if is_event and sse.MEDIA_TYPE in self.accept_header:
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
 
@@ -99,7 +99,7 @@ async def handle(request: Request, address: Address) -> Response:
     try:
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)
-        binding = Rpc(binding.accept, jsonrpc.read_id(value))
+        binding = Rpc(binding.accept_header, jsonrpc.read_id(value))
         if refusal is not None:
             raise refusal
         envelope = jsonrpc.decode(value)

@@ -245,6 +245,7 @@ class Intake:
             # A message that another process wrote ahead is in the way of this one, but not of a reply.
             if wait is None and head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
+            context = await threads.run(self._store.get_context, call.scope, head.context_id)
 
     async def _start_next_turn(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -304,12 +305,13 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     newest = await load_live_head(self._store, call.scope, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
-        has_lost_newest = newest and newest.task_id == task_id and newest.has_lost(call.request)
-        lost = newest if has_lost_newest else head
-        if lost and call.request.has_started(lost.turn_id) and call.request.find(lost.requests) is None:
-            return lost.turn_id, context.before(lost.turn_id, lost.task_id)
-        answer = f"{task_id}@{answered_at}" if task_id else head.position if head is not None else ""
-        return call.request.turn_id(answer), context
+        if newest is not None and newest.task_id == task_id and newest.has_lost(call.request):
+            head = newest
+        if head and call.request.has_started(head.turn_id) and call.request.find(head.requests) is None:
+            return head.turn_id, context.before(head.turn_id, head.task_id)
+        if task_id:
+            return call.request.turn_id(f"{task_id}@{answered_at}"), context
+        return call.request.turn_id(head.position if head is not None else ""), context
 
     def _with_claim(
         self,

@@ -285,9 +285,12 @@ class _Sending:
                 if returns_at_once and head.place is not Place.REQUEST:
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
-            old_head, find = started.head, self._call.request.find
+            request, old_head = self._call.request, started.head
+            # A run that died while it continued a task: `load_live_head` restored the question, and made the
+            # task forget the request. Nothing has answered it.
+            was_known = request.find(old_head.requests) is not None
             is_same_turn = latest_head.turn_id == old_head.turn_id
-            is_forgotten = is_same_turn and find(old_head.requests) and not find(latest_head.requests)
+            is_forgotten = is_same_turn and was_known and request.find(latest_head.requests) is None
             has_time = deadline is None or time.monotonic() + RESTART_SECONDS < deadline
             if not latest_head.is_lost and not (is_forgotten and has_time):
                 head = latest_head

@@ -180,13 +180,13 @@ class Triggers:
         key: str,
         metadata: dict[str, Json],
     ) -> str:
-        """Send a message as the trigger's owner. key: the same key is the same task."""
+        """Send a message as the trigger's owner. key: messages with the same key start one task."""
         scope = Scope(trigger.owner, agent)
         # An Idempotency-Key counts forever, not only for the repeat window of equal bytes.
         identity = RequestIdentity.of(scope, "trigger", key.encode(), key)
-        message = Message(messageId=identity.key, role=Role.USER, parts=parts, metadata=metadata)
         if trigger.skill is not None:
-            metadata |= intent_metadata(trigger.skill, trigger.arguments)
+            metadata = {**metadata, **intent_metadata(trigger.skill, trigger.arguments)}
+        message = Message(messageId=identity.key, role=Role.USER, parts=parts, metadata=metadata)
         configuration = SendMessageConfiguration(returnImmediately=True)
         if trigger.webhook is not None:
             configuration["taskPushNotificationConfig"] = {"url": trigger.webhook}

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import Json, object_in, objects_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import object_in, objects_in
 
 PROTOCOL_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-protocol"
 INTENT_EXTENSION = "https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-intent"

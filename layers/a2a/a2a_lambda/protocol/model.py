@@ -7,7 +7,7 @@ Source: https://a2a-protocol.org/v1.0.0/specification, section 4.
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -297,24 +297,6 @@ def truncate_history(task: Task, length: int | None) -> Task:
     else:
         result.pop("history", None)
     return result
-
-
-def text_in(source: Mapping[str, Json], name: str) -> str:
-    """A member of an object, if it is a string; otherwise ""."""
-    value = source.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def object_in(source: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """The member of that name if it is an object, else an empty object."""
-    value = source.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def objects_in(source: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
-    """The objects in an array of an object; none if the member is not an array."""
-    value = source.get(name)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def parts_of_artifacts(task: Task) -> list[Part]:

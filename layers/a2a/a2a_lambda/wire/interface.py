@@ -89,5 +89,5 @@ class Wire:
         return next((method for method, candidate in self.methods.items() if candidate == operation), "")
 
     def method_not_found(self, method: str) -> ProtocolError:
-        """Why a method is not among the version's."""
+        """The error for a method that the version does not have."""
         return MethodNotFound(f"{excerpt(method)!r}. Methods: {', '.join(self.methods)}")

@@ -63,7 +63,7 @@ def decode_send(params: Json) -> SendMessageRequest:
     if message.get("messageId") in (None, ""):
         message["messageId"] = str(uuid.uuid4())
     if isinstance(message.get("parts"), list):
-        message["parts"] = [_part(part) for part in message["parts"]]
+        message["parts"] = [_decode_part(part) for part in message["parts"]]
     metadata = fields.optional_mapping(message, "metadata", "params.message") or {}
     base = "params.message.metadata"
     if metadata.get("end_user_id") not in (None, ""):
@@ -75,7 +75,7 @@ def decode_send(params: Json) -> SendMessageRequest:
     return v0_3.decode_send({**source, "message": message})
 
 
-def _part(part: Json) -> Json:
+def _decode_part(part: Json) -> Json:
     if not isinstance(part, dict) or not isinstance(part.get("file"), dict):
         return part
     file = dict(part["file"])
@@ -88,7 +88,7 @@ def encode_task(task: Task) -> Object:
     result = json_0x.encode_task(task)
     for artifact, source in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
         artifact["name"] = source.get("name", ANSWER_STAGE)
-        artifact["parts"] = _parts(artifact["parts"])
+        artifact["parts"] = _encode_parts(artifact["parts"])
         description = _describe(artifact["artifactId"], artifact["name"], source["parts"], "done")
         artifact["metadata"] = {**description, **source.get("metadata", {})}
     return result
@@ -110,7 +110,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     update = event["artifactUpdate"]
     result = json_0x.encode_event(Event(artifactUpdate=update))
     artifact, parts = result["artifact"], update["artifact"]["parts"]
-    artifact["parts"] = _parts(artifact["parts"]) or [json_0x.encode_part(Part(text=""))]
+    artifact["parts"] = _encode_parts(artifact["parts"]) or [json_0x.encode_part(Part(text=""))]
     artifact["name"] = artifact.get("name", ANSWER_STAGE)
     step = "done" if update["lastChunk"] else "running"
     description = _describe(artifact["artifactId"], artifact["name"], parts, step)
@@ -143,7 +143,7 @@ def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -
         "artifact": {
             "artifactId": artifact_id,
             "name": stage,
-            "parts": _parts([json_0x.encode_part(part) for part in message["parts"]]),
+            "parts": _encode_parts([json_0x.encode_part(part) for part in message["parts"]]),
             "metadata": _describe(artifact_id, stage, message["parts"], "running"),
         },
         "append": True,
@@ -152,7 +152,7 @@ def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -
     }
 
 
-def _parts(parts: list[Json]) -> list[Json]:
+def _encode_parts(parts: list[Json]) -> list[Json]:
     """Parts, with the media type of files under AppBuilder's name, too."""
     return [
         {**part, "file": {**part["file"], "mime": part["file"]["mimeType"]}}

@@ -62,12 +62,13 @@ def decode_send(params: Json) -> SendMessageRequest:
     message["taskId"] = fields.identifier(source, "id", "params")
     if (session := fields.optional_identifier(source, "sessionId", "params")) is not None:
         message["contextId"] = session
-    options = SendMessageConfiguration(historyLength=fields.count(source, "historyLength", "params") or 0)
+    length = fields.count(source, "historyLength", "params") or 0
+    configuration = SendMessageConfiguration(historyLength=length)
     if modes := fields.strings(source, "acceptedOutputModes", "params"):
-        options["acceptedOutputModes"] = modes
+        configuration["acceptedOutputModes"] = modes
     if (config := fields.optional_mapping(source, "pushNotification", "params")) is not None:
-        options["taskPushNotificationConfig"] = json_0x.decode_config(config, "params.pushNotification")
-    request = SendMessageRequest(message=message, configuration=options, creates_task=True)
+        configuration["taskPushNotificationConfig"] = json_0x.decode_config(config, "params.pushNotification")
+    request = SendMessageRequest(message=message, configuration=configuration, creates_task=True)
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
@@ -141,19 +142,10 @@ def decode_task(value: Json) -> Task:
     result["id"] = fields.identifier(source, "id", "result")
     result["contextId"] = fields.optional_identifier(source, "sessionId", "result") or result["id"]
     result["status"] = decode_status(source.get("status"), "result.status")
-    if source.get("artifacts"):
-        result["artifacts"] = [
-            decode_artifact(fields.mapping(item, f"result.artifacts[{n}]"), f"result.artifacts[{n}]")
-            for n, item in enumerate(fields.array(source, "artifacts", "result"))
-        ]
-    if source.get("history"):
-        paths = [
-            (item, f"result.history[{n}]") for n, item in enumerate(fields.array(source, "history", "result"))
-        ]
-        result["history"] = [
-            decode_message(fields.mapping(item, item_path), item_path, is_answer=True)
-            for item, item_path in paths
-        ]
+    if artifacts := fields.mappings(source, "artifacts", "result"):
+        result["artifacts"] = [decode_artifact(item, item_path) for item, item_path in artifacts]
+    if history := fields.mappings(source, "history", "result"):
+        result["history"] = [decode_message(item, item_path, is_answer=True) for item, item_path in history]
     return cast(Task, result)
 
 

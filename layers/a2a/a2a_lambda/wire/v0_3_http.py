@@ -34,13 +34,14 @@ from a2a_lambda.wire.interface import Codec, Route, unsupported_codec
 from a2a_lambda.wire.shared import error_json, fields, json_0x, protojson
 from a2a_lambda.wire.shared.fields import Object
 
-SPELLINGS = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
+PROTO_STATE_NAMES = {TaskState.CANCELED: "TASK_STATE_CANCELLED"}
+"""Names of states in the a2a.proto of 0.3 that differ from those of 1.0."""
 
 LISTED_STATES = {
     **{name: state for name, state in json_0x.STATES_BY_NAME.items() if state != TaskState.UNSPECIFIED},
-    **{spelling: state for state, spelling in SPELLINGS.items()},
+    **{name: state for state, name in PROTO_STATE_NAMES.items()},
 }
-"""States by the spellings that a list may be filtered by, besides those of 1.0."""
+"""States by the names that a list may be filtered by, besides those of 1.0."""
 
 
 def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
@@ -114,7 +115,7 @@ def encode_artifact(artifact: Artifact) -> Object:
 
 
 def encode_status(value: TaskStatus) -> Object:
-    result: Object = {"state": SPELLINGS.get(value["state"], value["state"])}
+    result: Object = {"state": PROTO_STATE_NAMES.get(value["state"], value["state"])}
     if "message" in value:
         result["message"] = encode_message(value["message"])
     if "timestamp" in value:
@@ -141,8 +142,9 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return [{"message": encode_message(event["message"])}]
     if "statusUpdate" in event:
         update = event["statusUpdate"]
-        result: Object = {"taskId": update["taskId"], "contextId": update["contextId"]}
-        result |= {
+        result: Object = {
+            "taskId": update["taskId"],
+            "contextId": update["contextId"],
             "status": encode_status(update["status"]),
             "final": is_final(event),
         }
@@ -150,9 +152,13 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if is_empty_end(event):
         return []
     chunk = event["artifactUpdate"]
-    result = {"taskId": chunk["taskId"], "contextId": chunk["contextId"]}
-    result |= {"artifact": encode_artifact(chunk["artifact"])}
-    result |= {"append": chunk["append"], "lastChunk": chunk["lastChunk"]}
+    result = {
+        "taskId": chunk["taskId"],
+        "contextId": chunk["contextId"],
+        "artifact": encode_artifact(chunk["artifact"]),
+        "append": chunk["append"],
+        "lastChunk": chunk["lastChunk"],
+    }
     return [{"artifactUpdate": _with_metadata(result, dict(chunk))}]
 
 
@@ -166,19 +172,19 @@ def decode_send(params: Json) -> SendMessageRequest:
     request = SendMessageRequest(message=decode_message(message, "params.message"))
     if "configuration" in source:
         path = "params.configuration"
-        configuration = protojson.canonical_fields(source["configuration"], path, CONFIGURATION_SPELLINGS_0_3)
-        options = SendMessageConfiguration()
-        if modes := fields.strings(configuration, "acceptedOutputModes", path):
-            options["acceptedOutputModes"] = modes
-        if length := fields.count(configuration, "historyLength", path):
-            options["historyLength"] = length
+        options = protojson.canonical_fields(source["configuration"], path, CONFIGURATION_SPELLINGS_0_3)
+        configuration = SendMessageConfiguration()
+        if modes := fields.strings(options, "acceptedOutputModes", path):
+            configuration["acceptedOutputModes"] = modes
+        if length := fields.count(options, "historyLength", path):
+            configuration["historyLength"] = length
         # A client that wants no wait leaves `blocking` out, because ProtoJSON omits what is false.
-        options["returnImmediately"] = not fields.flag(configuration, "blocking", path)
+        configuration["returnImmediately"] = not fields.flag(options, "blocking", path)
         for name in ("pushNotificationConfig", "pushNotification"):  # as in the text, and in a2a.proto
-            if name in configuration:
-                config = fields.mapping(configuration[name], f"{path}.{name}")
-                options["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.{name}")
-        request["configuration"] = options
+            if name in options:
+                config = fields.mapping(options[name], f"{path}.{name}")
+                configuration["taskPushNotificationConfig"] = json_0x.decode_config(config, f"{path}.{name}")
+        request["configuration"] = configuration
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
@@ -279,6 +285,5 @@ WIRE = replace(
     },
     encode_event=encode_event,
     decode_event=unsupported_codec,
-    encode_error=error_json.encode_error,
     encode_http_error=encode_http_error,
 )

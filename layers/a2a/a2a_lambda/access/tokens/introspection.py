@@ -20,7 +20,8 @@ import httpx2
 from a2a_lambda.access.tokens.documents import documents_of
 from a2a_lambda.access.tokens.issuer import DISPLAY_CLAIMS, Issuer, client_of
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
-from a2a_lambda.protocol.model import Json, text_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import text_in
 
 GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
 """Google's endpoint, which follows no standard."""

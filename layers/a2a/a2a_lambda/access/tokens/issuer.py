@@ -13,7 +13,8 @@ from urllib.parse import quote, urlsplit
 
 from a2a_lambda.errors import ConfigurationError, TokenRefused
 from a2a_lambda.protocol.card import SCOPE_PATTERN
-from a2a_lambda.protocol.model import Json, text_in
+from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import text_in
 
 ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from a2a_lambda import strictjson
-from a2a_lambda.http.error_responses import to_protocol_error
+from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http.request import base_url, deadline, idempotency_key
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -51,13 +51,13 @@ class McpCall:
         """The answer with a result."""
         return jsonrpc.result(self.message.id, in_revision(result, self.message.revision, self.server))
 
-    def encode_error(self, error: Exception) -> bytes:
+    def encode_error(self, error: ProtocolError) -> bytes:
         """The answer with an error."""
-        return jsonrpc.error(self.message.id, revisions.encode_error(to_protocol_error(error)))
+        return jsonrpc.error(self.message.id, revisions.encode_error(error))
 
     def identity(self, message_id: str = "") -> RequestIdentity:
-        """What makes two calls the same one. Ids of requests repeat from one client to the next, so it is
-        only an Idempotency-Key. Raises InvalidParams.
+        """Identity of the call, for retries. Request ids repeat across clients, so only an Idempotency-Key
+        makes two calls the same. Raises InvalidParams.
 
         message_id: id of the call's message, which is new in each call, so that without a key none repeats
             another.

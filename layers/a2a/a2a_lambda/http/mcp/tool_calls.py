@@ -11,7 +11,7 @@ from functools import partial
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import InvalidParams, KitError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
@@ -27,7 +27,7 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
 async def answer(call: McpCall) -> Response:
-    """Raises ProtocolError, StoreError; after the answer has begun, it sends them."""
+    """Raises ProtocolError, StoreError; once the answer has begun, errors are sent in it."""
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
     try:
@@ -35,7 +35,8 @@ async def answer(call: McpCall) -> Response:
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
             raise
-        return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
+        mistake = results.encode_mistake(str(to_protocol_error(error)))  # which logs it
+        return Response(call.encode(mistake), media_type=JSON)
 
 
 def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause: Exception) -> bytes:
@@ -196,10 +197,12 @@ async def _encode_stream(
         raise
     except Exception as cause:
         yield sse.encode(_encode_failure(call, tool, arguments, cause))
+        if not isinstance(cause, ProtocolError) and "aws.streamed" in call.request.scope:
+            raise  # The client knows that the stream failed. Lambda must know it, too.
 
 
 def _cancel_later(call: McpCall, task_id: str) -> None:
-    """Cancel a task when the answer's generator, which must not wait any more, has ended."""
+    """Cancel a task after the answer's generator has ended, because that must not wait any longer."""
 
     async def cancel() -> None:
         with suppress(KitError):

@@ -17,11 +17,11 @@ DOMAIN = "a2a-protocol.org"
 
 
 class ErrorKind(NamedTuple):
-    """reason: `reason` of the ErrorInfo detail, for errors that A2A defines. status: name in google.rpc.Code.
-    http: HTTP status."""
+    """reason: `reason` of the ErrorInfo detail, for errors that A2A defines. rpc_code: name in
+    google.rpc.Code. http: HTTP status."""
 
     reason: str
-    status: str
+    rpc_code: str
     http: int
 
 
@@ -45,7 +45,7 @@ ERROR_KINDS: Mapping[int, ErrorKind] = {
 PARAMS = "params."
 """How the path of a field begins. Only JSON-RPC has params."""
 
-RPC_NAMES = {
+RPC_CODES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
@@ -70,11 +70,11 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     """HTTP status and body."""
     kind = ERROR_KINDS[error.code]
     http = kind.http if error.status == 200 else error.status
-    status = kind.status if error.status == 200 else RPC_NAMES.get(http, kind.status)
+    rpc_code = kind.rpc_code if error.status == 200 else RPC_CODES.get(http, kind.rpc_code)
     text = str(error)
     if error.path is not None:  # this request has no params
         text = text.replace(error.path, error.path.removeprefix(PARAMS))
-    body: Object = {"code": http, "status": status, "message": text, "details": _details(error, text)}
+    body: Object = {"code": http, "status": rpc_code, "message": text, "details": _details(error, text)}
     return http, {"error": body}
 
 

@@ -17,7 +17,7 @@ INSTANT = re.compile(
 )
 
 MAX_ID_BYTES = 512
-"""Most bytes of an id, which becomes part of a DynamoDB key."""
+"""Maximum length of an id, in bytes; the id becomes part of a DynamoDB key."""
 
 Object = dict[str, Json]
 
@@ -65,6 +65,15 @@ def array(source: Object, key: str, path: str) -> list[Json]:
     return value
 
 
+def mappings(source: Object, key: str, path: str) -> list[tuple[Object, str]]:
+    """The objects of an array, each with its path; none if the array is absent, null or empty. Raises
+    InvalidParams."""
+    if not source.get(key):
+        return []
+    items = [(item, f"{path}.{key}[{index}]") for index, item in enumerate(array(source, key, path))]
+    return [(mapping(item, item_path), item_path) for item, item_path in items]
+
+
 def parts(source: Object, path: str, *, is_answer: bool) -> list[Json]:
     """The parts of a message or an artifact. Another agent's answer may leave out an empty list, as ProtoJSON
     does; in a request there is at least one part."""
@@ -104,7 +113,7 @@ def optional(
         if key in texts or key in ids:
             if value is None or (key in ids and value == ""):
                 continue
-            _ = text(source, key, path) if key in texts else identifier(source, key, path)
+            (text if key in texts else identifier)(source, key, path)
         elif key in objects:
             if value is None:
                 continue

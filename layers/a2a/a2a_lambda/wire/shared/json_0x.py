@@ -160,19 +160,10 @@ def decode_task(source: Object, path: str) -> Task:
     result["id"] = fields.identifier(source, "id", path)
     result["contextId"] = fields.identifier(source, "contextId", path)
     result["status"] = decode_status(source.get("status"), f"{path}.status")
-    if source.get("artifacts"):
-        result["artifacts"] = [
-            decode_artifact(fields.mapping(item, f"{path}.artifacts[{n}]"), f"{path}.artifacts[{n}]")
-            for n, item in enumerate(fields.array(source, "artifacts", path))
-        ]
-    if source.get("history"):
-        paths = [
-            (item, f"{path}.history[{n}]") for n, item in enumerate(fields.array(source, "history", path))
-        ]
-        result["history"] = [
-            decode_message(fields.mapping(item, item_path), item_path, is_answer=True)
-            for item, item_path in paths
-        ]
+    if artifacts := fields.mappings(source, "artifacts", path):
+        result["artifacts"] = [decode_artifact(item, item_path) for item, item_path in artifacts]
+    if history := fields.mappings(source, "history", path):
+        result["history"] = [decode_message(item, item_path, is_answer=True) for item, item_path in history]
     return cast(Task, result)
 
 

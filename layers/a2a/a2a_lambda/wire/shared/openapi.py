@@ -44,10 +44,10 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 """How a number compares with its limits."""
 
 SAMPLE_LENGTH = 100
-"""Most characters, or entries, of an example."""
+"""Maximum length of an example, in characters or entries."""
 
-DATA = {"default", "const", "enum", "examples", "example"}
-"""Keywords of schemas whose values are no schemas."""
+LITERAL_KEYWORDS = {"default", "const", "enum", "examples", "example"}
+"""Keywords whose values are not schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,11 @@ def encode_deployment(api: Object, agents: Sequence[Description]) -> Object:
     )
 
 
-def _encode(api: Object, title: Description, url: str, places: Sequence[tuple[Description, str]]) -> Object:
-    """places: each agent, and the path before its routes."""
+def _encode(
+    api: Object, main_agent: Description, url: str, places: Sequence[tuple[Description, str]]
+) -> Object:
+    """main_agent: the agent that the document is named after. places: each agent, and the path before its
+    routes."""
     paths: Object = {}
     schemas = dict(api["components"]["schemas"])
     suffixes: set[str] = set()
@@ -87,18 +90,18 @@ def _encode(api: Object, title: Description, url: str, places: Sequence[tuple[De
                 paths[prefix + path] = {
                     verb: _operation(operation, agent, suffix, body) for verb, operation in operations.items()
                 }
-    signing_in = {scheme: fields for agent, _ in places for scheme, fields in schemes(agent).items()}
+    security_schemes = {scheme: fields for agent, _ in places for scheme, fields in schemes(agent).items()}
     return {
         "openapi": api["openapi"],
         "info": {
-            "title": title.card.name,
-            "description": title.card.description,
-            "version": title.card.version,
+            "title": main_agent.card.name,
+            "description": main_agent.card.description,
+            "version": main_agent.card.version,
         },
         "servers": [{"url": url}],
         "tags": [{"name": agent.name, "description": agent.card.description} for agent, _ in places],
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": signing_in},
+        "components": {"schemas": schemas, "securitySchemes": security_schemes},
     }
 
 
@@ -266,7 +269,7 @@ def _refer(value: Json, references: Mapping[str, str]) -> Json:
         return value
     result: Object = {}
     for key, item in value.items():
-        if key in DATA:
+        if key in LITERAL_KEYWORDS:
             result[key] = item
         elif key == "properties":
             result[key] = {name: _refer(property, references) for name, property in item.items()}

@@ -153,16 +153,10 @@ def decode_task(value: Json, path: str = "result") -> Task:
     result["id"] = fields.identifier(source, "id", path)
     result.setdefault("contextId", "")
     result["status"] = decode_status(source.get("status"), f"{path}.status")
-    if source.get("artifacts"):
-        items = fields.array(source, "artifacts", path)
-        result["artifacts"] = [
-            decode_artifact(item, f"{path}.artifacts[{n}]") for n, item in enumerate(items)
-        ]
-    if source.get("history"):
-        items = fields.array(source, "history", path)
-        result["history"] = [
-            decode_message(item, f"{path}.history[{n}]", is_answer=True) for n, item in enumerate(items)
-        ]
+    if artifacts := fields.mappings(source, "artifacts", path):
+        result["artifacts"] = [decode_artifact(item, item_path) for item, item_path in artifacts]
+    if history := fields.mappings(source, "history", path):
+        result["history"] = [decode_message(item, item_path, is_answer=True) for item, item_path in history]
     return cast(Task, result)
 
 
@@ -185,9 +179,9 @@ def decode_event(value: Json) -> Event:
     return cast(Event, {"artifactUpdate": update})
 
 
-def _decode_update(value: Json, spellings: Mapping[str, str], path: str) -> Object:
+def _decode_update(value: Json, names: Mapping[str, str], path: str) -> Object:
     ids = ("taskId", "contextId")
-    update = fields.optional(canonical_fields(value, path, spellings), path, ids=ids, objects=("metadata",))
+    update = fields.optional(canonical_fields(value, path, names), path, ids=ids, objects=("metadata",))
     return {**dict.fromkeys(ids, ""), **update}
 
 
