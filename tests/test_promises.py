@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 HOUR, DAY = 3_600, 86_400
 
 PROMISES = [
-    ("authoring", "at most 10,000 artifacts", event_builder.ARTIFACTS, 10_000),
+    ("authoring", "at most 10,000 artifacts", event_builder.MAX_ARTIFACTS, 10_000),
     ("authoring", "40 entries and 64,000 bytes of JSON", context.CONVERSATION_LENGTH, 40),
     ("authoring", "40 entries and 64,000 bytes of JSON", context.CONVERSATION_BYTES, 64_000),
     ("authoring", "256,000 bytes of JSON | `set` and `add` raise", context.MEMORY_BYTES, 256_000),

@@ -201,7 +201,7 @@ class Uvicorn:
 
     @property
     def memory(self) -> float:
-        """Most megabytes in memory so far."""
+        """Peak memory so far, in megabytes."""
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         [peak] = (line.split()[1] for line in lines if line.startswith("VmHWM"))
         return int(peak) / 1024

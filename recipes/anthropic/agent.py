@@ -9,7 +9,7 @@ from a2a_lambda import SkillError, Turn, skill
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
 MAX_TOKENS = 2048
-"""Most tokens of an answer."""
+"""Maximum tokens of an answer."""
 
 
 @skill

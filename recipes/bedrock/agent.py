@@ -14,12 +14,12 @@ import boto3
 from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_TOKENS = 2048
-"""Most tokens of an answer."""
+"""Maximum tokens of an answer."""
 
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
 MAX_ROUNDS = 5
-"""Most calls of the model in a turn: each may ask for tools."""
+"""Maximum calls of the model in a turn: each may ask for tools."""
 
 
 def weather(city: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 from a2a_lambda import Ask, File, SkillError, Turn, skill
 
 SORTED_BYTES = 2_000_000
-"""Bytes of a file that is sorted. All of its rows are in memory, where a short cell takes some 150 bytes."""
+"""Maximum size of a file that is sorted, in bytes. All of its rows are in memory, where a short cell takes
+some 150 bytes."""
 
 EXACT = Context(prec=300_000)
 """More digits than a sum can have: a cell has 131,072 characters at most, before the point or after it."""

@@ -17,7 +17,7 @@ from a2a_lambda import Progress, SkillError, Turn, skill
 INSTRUCTIONS = "You are a helpful assistant. Answer briefly, in the language of the question."
 
 MAX_ROUNDS = 5
-"""Most calls of the model in a turn: each may ask for tools."""
+"""Maximum calls of the model in a turn: each may ask for tools."""
 
 MAX_PAGES = 20
 """Most pages of tools that are read. A server might never end."""

@@ -19,11 +19,11 @@ def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
     assert not store.slots.take(owner, 1, "you", until)
     assert store.slots.list(owner) == {1}
     store.slots.free(owner, 1, "you")
-    store.slots.keep(owner, 1, "you", until + 600)
+    store.slots.renew(owner, 1, "you", until + 600)
     clock.now = until + 1
     assert store.slots.list(owner) == set()
     assert store.slots.take(owner, 1, "you", until + 60)
-    store.slots.keep(owner, 1, "you", until + 120)
+    store.slots.renew(owner, 1, "you", until + 120)
     clock.now = until + 90
     assert store.slots.list(owner) == {1}
     store.slots.free(owner, 1, "you")
@@ -39,8 +39,8 @@ def test_a_slot_has_one_holder_until_its_time_ends(
     assert not store.slots.take(owner, 3, "two", now + 10)
     assert store.slots.take(owner, 4, "two", now + 10)
     assert store.slots.list(owner) == {3, 4}
-    store.slots.keep(owner, 3, "one", now + 20)
-    store.slots.keep(owner, 4, "one", now + 20)
+    store.slots.renew(owner, 3, "one", now + 20)
+    store.slots.renew(owner, 4, "one", now + 20)
     clock.now += 10
     assert store.slots.list(owner) == {3}, "the other one's time is over, and its holder alone may keep it"
     store.slots.free(owner, 3, "two")

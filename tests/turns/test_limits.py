@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from a2a_lambda import Agent, agent_threads, telemetry
 from a2a_lambda.agent import executor
-from a2a_lambda.agent.event_builder import ARTIFACTS, FAILED, EventBuilder
+from a2a_lambda.agent.event_builder import FAILED, MAX_ARTIFACTS, EventBuilder
 from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Role, Task, TaskState, text_of
@@ -205,16 +205,16 @@ def test_the_time_of_a_run_is_measured(bench: RunBench, monkeypatch: pytest.Monk
 
 
 def test_ten_thousand_artifacts_take_a_few_writes(bench: RunBench) -> None:
-    task = within(bench.send("shelf", slots={"count": str(ARTIFACTS)}))
+    task = within(bench.send("shelf", slots={"count": str(MAX_ARTIFACTS)}))
     assert task["status"]["state"] == TaskState.COMPLETED
-    assert len(within(bench.get(task["id"]))["artifacts"]) == ARTIFACTS
+    assert len(within(bench.get(task["id"]))["artifacts"]) == MAX_ARTIFACTS
     assert bench.calls.count["put_item"] <= 20
 
 
 def test_a_turn_with_too_many_artifacts_fails_with_the_reason(
     bench: RunBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    task = within(bench.send("shelf", slots={"count": str(ARTIFACTS + 1)}))
+    task = within(bench.send("shelf", slots={"count": str(MAX_ARTIFACTS + 1)}))
     assert task["status"]["state"] == TaskState.FAILED
     assert reason(task) == "A turn may output at most 10,000 artifacts."
     # Turns of other tests, whose emulator has ended, may still be logged.

@@ -25,10 +25,11 @@ COSTS = ("tests/lambda_/test_costs.py", "tests/files/test_costs.py")
 """Tests that print the figures of docs/costs.md and docs/files.md."""
 
 CLIENTS = "tests/interop"
-"""Tests with the official clients, which give up after 5 s: only one other program may run beside them."""
+"""Tests with the official clients, which give up after 5 s: only one other program may run at the same
+time."""
 
 BESIDE_CLIENTS = ("tests/tasks", "tests/wire")
-"""Tests that start no other program, and so can run beside the official clients."""
+"""Tests that start no other program, and so can run at the same time as the official clients."""
 
 NO_TESTS = 5
 """Exit status of pytest if it has found no test."""

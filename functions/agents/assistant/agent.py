@@ -14,7 +14,7 @@ from .language import Sport, chinese
 Skill = Callable[..., object]
 
 LARGEST = 10_000
-"""Most digits before or after the point of a number that it adds."""
+"""Maximum digits before or after the point of a number that it adds."""
 
 ADVICE: dict[Sport, tuple[str, ...]] = {
     "basketball": (

@@ -348,7 +348,7 @@ class NotWaiting(ProtocolError):
 
 
 class WaitIsOver(InvalidRequest):
-    """The wait has already had its reply."""
+    """The wait has had its reply, or its timeout."""
 
     status, title = 410, "Gone"
 

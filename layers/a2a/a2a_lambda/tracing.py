@@ -22,8 +22,8 @@ Attributes = Mapping[str, str | bool | int | float]
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 SPAN_NAME_CHARACTERS = 128
-"""Longest name of a span. A span of a call to another agent has that agent's name in it, which may have any
-length."""
+"""Maximum length of a span's name. A span of a call to another agent has that agent's name in it, which may
+have any length."""
 
 SAMPLED = 0x01
 """The flag of a traceparent that asks for a trace to be recorded."""

@@ -16,7 +16,7 @@ from a2a_lambda import threads
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import TooManyStreams
 from a2a_lambda.http.app import create_app
-from a2a_lambda.http.dispatch import SlotStream
+from a2a_lambda.http.operation_call import SlotStream
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import stream_limit
 from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
@@ -98,7 +98,7 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     caps = StreamLimit(store, 1)
-    began_at, keep, is_renewed = clock.now, store.slots.keep, asyncio.Event()
+    began_at, renew, is_renewed = clock.now, store.slots.renew, asyncio.Event()
 
     async def events() -> AsyncGenerator[bytes, None]:
         yield b"data: 1\n\n"
@@ -110,7 +110,7 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
         loop, is_blocked = asyncio.get_running_loop(), asyncio.Event()
 
         def note(owner: str, number: int, holder: str, until: float) -> None:
-            keep(owner, number, holder, until)
+            renew(owner, number, holder, until)
             if until > began_at + SLOT_SECONDS:
                 loop.call_soon_threadsafe(is_renewed.set)
 
@@ -119,7 +119,7 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
                 is_blocked.set()
                 await asyncio.Event().wait()
 
-        monkeypatch.setattr(store.slots, "keep", note)
+        monkeypatch.setattr(store.slots, "renew", note)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(caps.hold_slot(owner))
             response = SlotStream(events(), stack)

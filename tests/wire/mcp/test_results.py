@@ -13,7 +13,7 @@ from a2a_lambda.wire.mcp.results import (
     encode_task,
     in_revision,
     progress,
-    without,
+    without_earlier_artifacts,
 )
 from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import find_tool
@@ -62,8 +62,11 @@ def test_a_result_has_every_part_and_the_conversation() -> None:
 )
 def test_what_an_earlier_result_had_is_left_out(before: Part, after: Part, *, is_new: bool) -> None:
     earlier_artifacts = task(TaskState.INPUT_REQUIRED, before)["artifacts"]
-    assert bool(without(task(TaskState.COMPLETED, after), earlier_artifacts)["artifacts"]) is is_new
-    assert without(task(TaskState.COMPLETED), earlier_artifacts)["artifacts"] == []
+    assert (
+        bool(without_earlier_artifacts(task(TaskState.COMPLETED, after), earlier_artifacts)["artifacts"])
+        is is_new
+    )
+    assert without_earlier_artifacts(task(TaskState.COMPLETED), earlier_artifacts)["artifacts"] == []
 
 
 def test_the_data_of_the_last_turn_is_what_a_tool_promises() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
 
 MAX_KEY_DAYS = 36_500
-"""Most days for which a key may be valid: a century."""
+"""Maximum days for which a key may be valid: a century."""
 
 
 class KeyRegister:

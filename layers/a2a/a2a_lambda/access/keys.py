@@ -40,10 +40,10 @@ FRESH_SECONDS = 60.0
 """Seconds for which a copy is used without a look for a newer one."""
 
 KEYS_REREAD_SECONDS = 5.0
-"""Fewest seconds between two reads of Parameter Store for unknown keys."""
+"""Minimum seconds between two reads of Parameter Store for unknown keys."""
 
 PAGES_PER_SECOND = 4
-"""Most pages a second that the deployment reads on average: a tenth of the account's quota."""
+"""Maximum pages a second that the deployment reads on average: a tenth of the account's quota."""
 
 STALE_KEYS_SECONDS = 300.0
 """Seconds for which a known key works while Parameter Store does not answer."""

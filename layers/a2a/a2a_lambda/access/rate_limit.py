@@ -53,13 +53,15 @@ class RateLimit:
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
         if owner not in refused_owners and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
             # Adds what this container has counted since it last shared. The answer is what all containers
-            # have added to this item.
+            # have added to this counter.
             new_count, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # without a count, the request is allowed
-                item = random.randrange(self._items)  # noqa: S311  # no secret
+                counter = random.randrange(self._items)  # noqa: S311  # no secret
                 count_requests = self._store.count_requests
-                item_count = await threads.run(count_requests, owner, window, item, new_count, until=end)
-                if item_count * self._items > self._window_limit:
+                counter_total = await threads.run(
+                    count_requests, owner, window, counter, new_count, until=end
+                )
+                if counter_total * self._items > self._window_limit:
                     refused_owners.add(owner)
         if owner in refused_owners:
             raise TooManyRequests(

@@ -114,7 +114,7 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        pending, slots, slot = turn.pending, dict[str, list[str]](), None
+        pending, slots, asked_name = turn.pending, dict[str, list[str]](), None
         pending_values: dict[str, Json] = {}
         named_intents = intents(turn.metadata) if turn.metadata else []
         intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
@@ -123,11 +123,11 @@ class Agent:
             if pending is not None and pending["skill"] == skill.id:
                 slots, pending_values = dict(pending["slots"]), pending.get("values", {})
                 # A client may name the skill in each message. Without a slot for it, the text is the answer.
-                slot = None if pending["asks"] in intent.slots else pending["asks"]
+                asked_name = None if pending["asks"] in intent.slots else pending["asks"]
             slots |= {name: list(texts) for name, texts in intent.slots.items()}
         elif pending is not None and pending["skill"] in self.skills:
             # The message's text answers the question that the skill asked for a parameter.
-            skill, slots, slot = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
+            skill, slots, asked_name = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
             pending_values = pending.get("values", {})
         else:
             skill = self._default
@@ -135,9 +135,9 @@ class Agent:
                 skill, exchanges = await self._route_turn(turn, self._route)
                 if exchanges:
                     yield Batch(exchanges, last=False)
-        values, answer = skill.read_message(turn, slot)
-        if slot is not None and answer:
-            slots[slot] = [answer]
+        values, answer = skill.read_message(turn, asked_name)
+        if asked_name is not None and answer:
+            slots[asked_name] = [answer]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
         values = {name: value for name, value in pending_values.items() if name not in slots} | values
@@ -202,7 +202,7 @@ class Agent:
         """Run one turn, for tests. Nothing is stored, and what the skill raises is raised here. Pauses of a
         durable skill take no time.
 
-        files: files of the message, beside its text: File("sums.csv", b"1,2"), or the path of one.
+        files: files of the message, in addition to its text: File("sums.csv", b"1,2"), or the path of one.
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
         replies: to the waits of a durable skill, by name: a string, another JSON value, or TimeoutError.

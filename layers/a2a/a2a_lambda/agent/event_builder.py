@@ -1,4 +1,5 @@
-"""Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts beside it."""
+"""Builds A2A events from the outputs of a skill: one reply artifact a turn, and named artifacts in
+addition."""
 
 import base64
 import inspect
@@ -44,10 +45,10 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.tasks.event_log import join_texts
 
 CLOSING_BYTES = 256_000
-"""JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item may have
-400 KB."""
+"""Maximum JSON bytes of the status that ends a turn. It is stored in the task's head, and a DynamoDB item may
+have 400 KB."""
 
-ARTIFACTS = 10_000
+MAX_ARTIFACTS = 10_000
 """Artifacts of a turn. A client gets each in an event of its own."""
 
 FAILED = "The agent could not finish this request."
@@ -246,8 +247,8 @@ class EventBuilder:
         if not name:
             self._reply_parts += parts
         append = name in self._artifacts
-        if not append and len(self._artifacts) >= ARTIFACTS:
-            raise LimitExceeded(f"A turn may output at most {ARTIFACTS:,} artifacts.")
+        if not append and len(self._artifacts) >= MAX_ARTIFACTS:
+            raise LimitExceeded(f"A turn may output at most {MAX_ARTIFACTS:,} artifacts.")
         identity = self._artifacts.setdefault(name, artifact_id(self._first_index + len(self._artifacts)))
         artifact = Artifact(artifactId=identity, parts=parts)
         if output is not None:

@@ -309,7 +309,7 @@ def _check_suspended(turn: Turn) -> None:
 
 
 def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
-    """A tuple is several outputs; None is no output, also in a tuple. What a router chooses, before there is
+    """A tuple is several outputs; None is no output, even in a tuple. What a router chooses, before there is
     a skill, stays as it is."""
     outputs = value if isinstance(value, tuple) else (value,)
     outputs = tuple(output for output in outputs if output is not None)

@@ -19,7 +19,7 @@ skill."""
 
 
 STATUS_TEXT_BYTES = 64_000
-"""JSON bytes of a question with its choices, a reason or a progress text."""
+"""Maximum JSON bytes of a question with its choices, a reason or a progress text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def guess_media_type(name: str) -> str | None:
 
 
 class NamedArtifact:
-    """A result with a name, beside the reply.
+    """A result with a name, in addition to the reply.
 
     To append to it, yield the same name again: Artifact("report", "First, "), then
     Artifact("report", "second."). Contents are text, structured values and Files; there is at least one.
@@ -248,7 +248,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _members(value: Any) -> Iterator[Any]:
-    """What is in lists, dicts, models and dataclasses, at any depth, also if one of them contains itself."""
+    """What is in lists, dicts, models and dataclasses, at any depth, even if one of them contains itself."""
     level, visited = [value], set[int]()
     while level:
         node = level.pop()

@@ -43,7 +43,7 @@ from a2a_lambda.protocol.model import Json
 STEP_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{STEP_NAME_CHARACTERS}}}")
 
 EXCHANGES = "a2a:exchanges"
-"""Beside a branch's result: what the user replied in it."""
+"""In addition to a branch's result: what the user replied in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""Durable executions: a Lambda function that pauses and waits without running. The calls that start, wake and
-stop one. The function itself runs in `lambda_/execution_handler`.
+"""Calls that start, wake and stop durable executions, in which a Lambda function pauses and waits without
+running. The function itself runs in `lambda_/execution_handler`.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/durable-invoking.html
 https://docs.aws.amazon.com/lambda/latest/api/API_StopDurableExecution.html
@@ -51,7 +51,8 @@ class Executions(Protocol):
 
 class LambdaExecutions:
     """function: name of the durable function, with its alias. make_client: called when the client is first
-    needed. botocore's takes a tenth of a second, and few calls are of durable skills. Calls block."""
+    needed, because making botocore's client takes a tenth of a second, and few calls are of durable skills.
+    Calls block."""
 
     def __init__(self, make_client: "Callable[[], LambdaClient]", function: str) -> None:
         self._lambda = Once(make_client)

@@ -2,7 +2,8 @@
 
 botocore's client takes its place in these cases:
 
-- A2A_BOTOCORE=true asks for it. The folder `lean` can be deleted, too: only this module imports it.
+- A2A_BOTOCORE=true asks for it. Only this module imports the folder `lean`, so a fork that deletes the folder
+  changes this module alone.
 - The environment sets what only botocore knows, such as a proxy or a FIPS endpoint.
 - The region is in a partition of AWS that is not listed here.
 - The credentials come from neither the environment nor Lambda.

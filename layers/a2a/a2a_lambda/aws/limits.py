@@ -19,4 +19,4 @@ EMULATOR_TIMEOUTS = Timeouts(connect=10, read=120)
 """For the emulator. The machine may be busy, and one slow read must not end the development server."""
 
 ATTEMPTS = 5
-"""Most requests of a call that is retried."""
+"""Maximum requests of a call that is retried."""

@@ -112,7 +112,7 @@ class Sweep:
         if not is_dead and age > QUEUED_TURN_SECONDS:
             await give_up(self._store, head, "it waited for longer than SQS keeps its message")
             return
-        # The first write keeps away a sweep that runs beside this one, which would queue the turn, too. If
+        # The first write keeps away a sweep that runs at the same time, which would queue the turn, too. If
         # this one dies before the queue has the turn, the task is due again soon.
         new_status = make_status(TaskState.SUBMITTED, now) if is_dead else head.status
         head = await threads.run(

@@ -29,6 +29,8 @@ TURN_ATTEMPTS = 3
 
 
 class Worker:
+    """Runs the turns of the worker's queue."""
+
     def __init__(self, store: Store, agents: Agents, files: Files = Files()) -> None:  # noqa: B008  # immutable
         self._store = store
         self._files = files

@@ -33,7 +33,7 @@ WARM_UP_START_SECONDS = 2.0
 every cold start slow, including those for other agents."""
 
 WARM_UP_AGENTS = 10
-"""Largest number of agents that are imported during the initialization. If there are very many, a container
+"""Maximum number of agents that are imported during the initialization. If there are very many, a container
 serves only a few of them."""
 
 WARM_UP_SECONDS = 6.0

@@ -29,7 +29,7 @@ MAX_CACHED_TOKENS = 1_000
 """Tokens that a process remembers: an agent may sign in with other credentials for each of its users."""
 
 TOKEN_ANSWER_BYTES = 64_000
-"""Most bytes of an answer with a token."""
+"""Maximum size of an answer with a token, in bytes."""
 
 
 class SignInFailed(KitError):

@@ -39,7 +39,7 @@ from a2a_lambda.strictjson import object_in
 from a2a_lambda.wire.interface import Wire
 
 CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
-"""Most bytes of an answer, or of an event."""
+"""Maximum size of an answer, or of an event, in bytes."""
 
 TASK_POLL_SECONDS = 1.0
 """Seconds between looks at a task that has not stopped."""
@@ -120,8 +120,8 @@ class Client:
         await self._http.aclose()
 
     async def discover(self) -> discovery.DiscoveredAgent:
-        """The agent, from its card, which is read once. Raises Undiscovered, also for a card that no key in
-        `verify` has signed; Refused, AgentError, SignInFailed, ConfigurationError."""
+        """The agent, from its card, which is read once. Raises Undiscovered, including for a card that no key
+        in `verify` has signed; Refused, AgentError, SignInFailed, ConfigurationError."""
         if self._agent is not None:
             return self._agent
         # A signature is of the strict card of 1.0.
@@ -154,7 +154,7 @@ class Client:
         raise refusal or discovery.Undiscovered(f"{self._url}: it has no agent card")
 
     async def card(self) -> Mapping[str, Json]:
-        """Raises what `discover` raises."""
+        """The agent's card. Raises what `discover` raises."""
         return (await self.discover()).card
 
     async def send(
@@ -244,7 +244,7 @@ class Client:
         return answer
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        """Raises what `discover` raises."""
+        """The task with this id. Raises what `discover` raises."""
         request = TaskRequest(id=task_id)
         if history_length is not None:
             request["historyLength"] = history_length
@@ -252,7 +252,7 @@ class Client:
         return task
 
     async def cancel(self, task_id: str) -> Task:
-        """Raises what `discover` raises."""
+        """Cancel a task; returns it. Raises what `discover` raises."""
         task: Task = await self._call("cancel", TaskRequest(id=task_id))
         return task
 
@@ -280,7 +280,7 @@ class Client:
     async def _open(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """An answer while it is read and decoded. Raises AgentError for CALL_ERRORS, also when the block that
+        """An answer while it is read and decoded. Raises AgentError for CALL_ERRORS, even if the block that
         reads it raises them."""
         try:
             # Only the host that the caller named gets a token, or a signature.

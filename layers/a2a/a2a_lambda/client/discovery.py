@@ -17,7 +17,7 @@ from a2a_lambda.wire.negotiation import VERSIONS
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
-TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Name of a header (RFC 9110 section 5.1)."""
 
 RESERVED_HEADERS = frozenset(
@@ -73,10 +73,10 @@ def agent_of_card(
         raise Undiscovered(f"{source}: the card has no valid `url`") from None
     if target.userinfo not in (b"", origin.userinfo):  # it could take the place of a bearer token
         raise Undiscovered(f"{source}: the card's `url` has a user name or a password")
-    home = is_same_origin(target, origin)
-    if not home and target.host not in hosts:
+    is_home = is_same_origin(target, origin)
+    if not is_home and target.host not in hosts:
         raise Refused(f"{source}: the card sends its callers to another host, {target.host}")
-    return DiscoveredAgent(card, wire, url, _credentials(card, key) if home and key else {}, tenant)
+    return DiscoveredAgent(card, wire, url, _credentials(card, key) if is_home and key else {}, tenant)
 
 
 def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
@@ -116,6 +116,6 @@ def _credentials(card: Mapping[str, Json], key: str) -> Mapping[str, str]:
         if not isinstance(details, dict) or details.get("location", details.get("in")) != "header":
             continue
         name = text_in(details, "name")
-        if TOKEN.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
+        if HEADER_NAME.fullmatch(name) and name.lower() not in RESERVED_HEADERS:
             return bearer_header(key) if name.lower() == "authorization" else {name: key}
     return bearer_header(key)

@@ -11,7 +11,7 @@ VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 """Algorithms with asymmetric keys only, because with a symmetric one the public key could sign."""
 
 SIGNATURES = 8
-"""Most signatures of a card that are looked at."""
+"""Maximum signatures of a card that are looked at."""
 
 Jwks = Mapping[str, Json]
 """Public keys (RFC 7517 section 5): {"keys": […]}."""

@@ -24,7 +24,7 @@ STEP_NAME_CHARACTERS = 100
 Result = TypeVar("Result")
 
 MAX_WAIT_SECONDS = 366 * 86_400
-"""Longest pause or wait. A durable execution ends after a year."""
+"""Maximum length of a pause or a wait. A durable execution ends after a year."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.protocol.model import Json
 
 RESULT_BYTES = 250_000
-"""JSON bytes of a step's result. Lambda keeps 256 KB for an operation."""
+"""Maximum JSON bytes of a step's result. Lambda keeps 256 KB for an operation."""
 
 ERROR_BYTES = 8_192
 """UTF-8 bytes of an error's text that are kept. A durable execution fails for good if an error has 32 KB."""

@@ -72,7 +72,8 @@ class Form(NamedTuple):
 
 
 class Bucket:
-    """make_client: called when the client is first needed, because botocore's takes a tenth of a second.
+    """make_client: called when the client is first needed, because making botocore's client takes a tenth of
+    a second.
 
     Calls block. They raise FilesUnavailable if S3 does not answer, or refuses.
     """
@@ -166,11 +167,11 @@ class Bucket:
         with _errors("presign"):
             return self._s3.generate_presigned_url("get_object", Params=params, ExpiresIn=LINK_SECONDS)
 
-    def form(self, key: str, most_bytes: int) -> Form:
-        """A form with which anyone who has it can write this object, of 1 to `most_bytes` bytes. It makes no
+    def form(self, key: str, max_bytes: int) -> Form:
+        """A form with which anyone who has it can write this object, of 1 to `max_bytes` bytes. It makes no
         call."""
         form_fields = {"Content-Type": BINARY_TYPE}
-        conditions = [form_fields, ["content-length-range", 1, most_bytes]]
+        conditions = [form_fields, ["content-length-range", 1, max_bytes]]
         with _errors("presign"):
             answer = self._s3.generate_presigned_post(
                 self.name, key, Fields=dict(form_fields), Conditions=conditions, ExpiresIn=FORM_SECONDS

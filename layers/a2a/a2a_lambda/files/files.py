@@ -48,11 +48,11 @@ class Files:
 
         return await Inbox(self.bucket, self._repeat_seconds).receive(scope, request, message)
 
-    async def new_upload(self, scope: Scope, most_bytes: int) -> UploadPlace:
+    async def new_upload(self, scope: Scope, max_bytes: int) -> UploadPlace:
         """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
         deployment has no bucket."""
         if self.bucket is None:
             raise UnsupportedOperation("this deployment does not accept uploads: send files within messages")
         reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
-        form = await threads.run_for_files(self.bucket.form, key_of(scope, reference), most_bytes)
+        form = await threads.run_for_files(self.bucket.form, key_of(scope, reference), max_bytes)
         return UploadPlace(reference, form, FORM_SECONDS)

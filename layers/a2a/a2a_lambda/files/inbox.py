@@ -10,7 +10,7 @@ from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of
-from a2a_lambda.protocol.model import Message, Part, decode_raw
+from a2a_lambda.protocol.model import Message, Part, decode_base64
 from a2a_lambda.protocol.stored_file import (
     INLINE_CHARACTERS,
     SCHEME,
@@ -21,7 +21,7 @@ from a2a_lambda.protocol.stored_file import (
 )
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
-UPLOADS = 100
+MAX_UPLOADS = 100
 """Uploads that a message may name. Each is a call of S3."""
 
 UPLOAD_LIFE_SECONDS = 86_400
@@ -50,8 +50,10 @@ class Inbox:
             for index, part in enumerate(parts)
             if is_reference(part)
         }
-        if len(paths_by_reference) > UPLOADS:
-            raise InvalidParams(f"a message may name at most {UPLOADS} uploads", path="params.message.parts")
+        if len(paths_by_reference) > MAX_UPLOADS:
+            raise InvalidParams(
+                f"a message may name at most {MAX_UPLOADS} uploads", path="params.message.parts"
+            )
         # All references first, so that nothing is written for a message that is refused.
         stored_references = await asyncio.gather(
             *(self._check_upload(scope, reference, path) for reference, path in paths_by_reference.items())
@@ -79,7 +81,7 @@ class Inbox:
         """The part with its content in the bucket, unless that is not base64."""
         assert self._bucket is not None
         try:
-            content = decode_raw(part["raw"])
+            content = decode_base64(part["raw"])
         except ValueError:  # a picture in metadata, where a client may write anything
             return part
         # A retry writes the same object again. The same bytes after the repeat window make a task of their

@@ -100,7 +100,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
-    """Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
+    """What a token allows. Raises Unauthenticated, InsufficientScope, KeysUnavailable."""
     try:
         grant = kit.tokens.find_cached(token)
         if grant is None:  # what an unknown key of an issuer waits for must not delay a known one

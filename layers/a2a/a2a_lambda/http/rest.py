@@ -22,8 +22,8 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.http import sse
-from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
 from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.wire import negotiation
@@ -140,7 +140,7 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
 
 
 def check_version(wire: Wire, request: Request) -> None:
-    """Raises VersionNotSupported, also for a version that has other paths."""
+    """Raises VersionNotSupported, including for a version that has other paths."""
     version_name = version(request)
     wires = negotiation.wires_for("", version_name)
     if version_name and wire.name not in {other.name for other in wires}:

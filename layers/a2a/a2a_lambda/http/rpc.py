@@ -11,8 +11,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError, VersionNotSupported
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
-from a2a_lambda.http.dispatch import accept, answer
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import STREAMED

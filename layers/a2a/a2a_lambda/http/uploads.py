@@ -16,8 +16,8 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, telemetry
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.auth import scope_of
-from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, failure_response
+from a2a_lambda.http.operation_call import accept
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.wire.shared import fields
@@ -33,9 +33,9 @@ async def handle(request: Request, name: str | None) -> Response:
         telemetry.bind(agent=agent.name)
         source = fields.mapping(strictjson.loads(accepted_request.body), "body")
         size = fields.count(source, "size", "body")
-        most_bytes = kit.settings.upload_bytes
-        if not size or size > most_bytes:
-            raise InvalidParams(f"body.size must be from 1 to {most_bytes} bytes", path="body.size")
+        max_bytes = kit.settings.upload_bytes
+        if not size or size > max_bytes:
+            raise InvalidParams(f"body.size must be from 1 to {max_bytes} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except Exception as cause:

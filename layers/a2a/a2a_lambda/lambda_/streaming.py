@@ -24,7 +24,7 @@ CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 DELIMITER = bytes(8)
 
 PRELUDE_BYTES = 16_384
-"""Most bytes of the prelude with its delimiter."""
+"""Maximum size of the prelude with its delimiter, in bytes."""
 
 Write = Callable[[bytes], Awaitable[None]]
 """Sends bytes. Raises OSError if no one reads them any more."""

@@ -27,7 +27,7 @@ HEADERS_PARAMETER = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
 
 SPAN_FLUSH_SECONDS = 2.0
-"""Most seconds by which the spans make an invocation longer."""
+"""Maximum seconds by which the spans make an invocation longer."""
 
 FLUSH_COOLDOWN_SECONDS = 30.0
 """Seconds after a flush that took longer, in which no invocation waits for one."""

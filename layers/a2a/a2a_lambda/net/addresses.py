@@ -90,7 +90,7 @@ def is_loopback(address: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public, also one inside an IPv6 address."""
+    """Whether an IP address is public, including one inside an IPv6 address."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -14,7 +14,7 @@ from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 
 FETCH_BYTES = 100_000_000
-"""Bytes of a file that is read from elsewhere. Lambda's /tmp has 512 MB."""
+"""Maximum size of a file that is read from elsewhere, in bytes. Lambda's /tmp has 512 MB."""
 
 FILE_SECONDS = 60.0
 """Seconds for all of it, redirects included."""

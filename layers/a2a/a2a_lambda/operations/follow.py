@@ -17,13 +17,13 @@ FOLLOW_POLL_SECONDS = 0.3
 """Seconds between looks at a task that another process runs."""
 
 SILENT_POLL_SECONDS = 1.0
-"""Longest pause between looks at a silent task, in seconds."""
+"""Maximum pause between looks at a silent task, in seconds."""
 
 SLOWDOWN = 1.2
 """Factor by which pauses grow while nothing happens."""
 
 STOP_POLL_SECONDS = 2.0
-"""Longest pause between looks if only the end of the task matters, in seconds."""
+"""Maximum pause between looks if only the end of the task matters, in seconds."""
 
 SUSPENDED_FOLLOW_SECONDS = 60.0
 """Seconds for which a call follows a durable turn that stays suspended for longer than the call may last."""

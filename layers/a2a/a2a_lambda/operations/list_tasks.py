@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
-from a2a_lambda.protocol.model import Task, decode_raw, encode_base64url, truncate_history
+from a2a_lambda.protocol.model import Task, decode_base64, encode_base64url, truncate_history
 from a2a_lambda.protocol.requests import WRONG_PAGE_TOKEN, ListTasksRequest, ListTasksResponse
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
@@ -24,7 +24,8 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.recovery import load_live_head
 
-PAGE_SIZE = 50
+DEFAULT_PAGE_SIZE = 50
+"""Tasks of a page for which the client names no size."""
 
 PAGE_BYTES = 4_000_000
 """JSON bytes after which a page ends. A buffered answer of Lambda has at most 6 MB."""
@@ -36,7 +37,7 @@ READ_AT_ONCE = 4
 async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
     """A page of a scope's tasks. Raises InvalidParams for a page token that the kit did not make."""
     query = TaskQuery(
-        size=request.get("pageSize", PAGE_SIZE),
+        size=request.get("pageSize", DEFAULT_PAGE_SIZE),
         state=request.get("status", ""),
         context_id=request.get("contextId", ""),
         since=request.get("statusTimestampAfter", ""),
@@ -131,7 +132,7 @@ def _digest(query: TaskQuery, position: str, total: int) -> str:
 def _read_token(token: str, query: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
-        position, total, digest = strictjson.loads(decode_raw(token))
+        position, total, digest = strictjson.loads(decode_base64(token))
     except (TypeError, ParseError):
         raise ValueError from None
     if not isinstance(position, str) or type(total) is not int or digest != _digest(query, position, total):

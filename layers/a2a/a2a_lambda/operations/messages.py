@@ -43,10 +43,12 @@ SLOTLESS_SEND_SECONDS = 2.5
 to the first keep-alive, because a send can be refused with a status of HTTP only before its answer begins."""
 
 PART_URL_CHARACTERS = 8_192
-"""Characters of a part's URL. A `data:` URL has a file's content, and would be stored with the message."""
+"""Maximum length of a part's URL, in characters. A `data:` URL has a file's content, and would be stored with
+the message."""
 
 RESTART_SECONDS = 10.0
-"""Seconds that must be left for a reply whose run has died: with less, its question waits for another try."""
+"""Minimum seconds before the deadline in which a reply whose run has died is started again. With less time,
+the question stays open."""
 
 TOO_MANY = "This owner has too many calls running at once; send the message again later."
 
@@ -87,7 +89,7 @@ class Messages:
 
         A send that takes long holds a slot of its owner, as a stream does. If none is free, a turn that runs
         here is ended, and a send whose turn runs elsewhere is answered with the task as it is.
-        Raises what `Intake.start` and `stream` raise, and TooManyStreams.
+        Raises what `stream` raises, and TooManyStreams.
         """
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
         # part of the send.
@@ -122,7 +124,7 @@ class Messages:
     async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
         """Run a turn as `send` does, and stream it: the task first, its closing status last.
 
-        Raises what `Intake.start` raises, and what `_check` and `receive` raise.
+        Raises what `_check`, `receive` and `Intake.start` raise.
         """
         await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
@@ -249,7 +251,8 @@ class _Sending:
             self._run.stop(reason)
 
     async def run(self) -> SendMessageResponse:
-        """The response to the turn; or to the task as it is, if the client does not wait for it."""
+        """Start the turn; returns the response once it ends or asks a question, or with the task as it is if
+        the client does not wait for it."""
         store, deadline = self._messages.store, self._call.deadline
         while True:
             # Each round is the same request again, with the same ids. It finds what the round before has

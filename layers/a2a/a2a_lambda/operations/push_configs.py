@@ -23,7 +23,7 @@ from a2a_lambda.turns.claim import Repeat, Started
 from a2a_lambda.turns.recovery import load_live_head
 
 CONFIG_ID_BYTES = 64
-"""Bytes of a config's id. The head names all configs, and must stay small."""
+"""Maximum size of a config's id, in bytes. The head names all configs, and must stay small."""
 
 MAX_CONFIGS = 10
 """Push notification configs that a task may have."""

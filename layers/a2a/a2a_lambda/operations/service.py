@@ -55,6 +55,8 @@ class Subscription:
 
 
 class Service:
+    """Operations on tasks that exist. Each raises StoreError if the table does not answer."""
+
     def __init__(
         self,
         store: Store,

@@ -37,7 +37,7 @@ class Slot:
             await asyncio.sleep(SLOT_RENEWAL_SECONDS)
             until = self._store.clock() + SLOT_SECONDS
             with suppress(StoreError):  # the next renewal may still come in time
-                await threads.run(self._store.slots.keep, self._owner, self._number, self._holder, until)
+                await threads.run(self._store.slots.renew, self._owner, self._number, self._holder, until)
 
     async def release(self) -> None:
         """Release the slot, even if the caller is canceled meanwhile."""

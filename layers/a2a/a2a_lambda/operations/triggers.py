@@ -43,7 +43,8 @@ logger = logging.getLogger(__name__)
 class StartEvent(Trigger):
     """What a rule of EventBridge, or a pipe, sends to the worker.
 
-    id: id of the event; the same id is the same task. data: JSON for the agent, in a part of its own.
+    id: id of the event; events with the same id start one task. data: JSON for the agent, in a part of its
+    own.
     """
 
     agent: str
@@ -119,7 +120,7 @@ class Triggers:
         return len(times)
 
     async def fire(self, agent: str, schedule_id: str, key: str) -> str:
-        """Start a schedule by hand, now; returns the id of its task. The same key is the same task.
+        """Start a schedule by hand, now; returns the id of its task. Calls with the same key start one task.
 
         Raises RouteNotFound if there is no such schedule, and what `Messages.send` raises.
         """

@@ -154,11 +154,11 @@ class Callback(TypedDict):
 class Event(TypedDict, total=False):
     """A StreamResponse of 1.0: exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`.
 
-    past: is beside a status that the task has left since, so that it ends no stream.
-    The log has more, which clients do not see. options: is beside the message of a turn that does not run in
-    its request. again: is beside a message whose turn was lost before; it replaces the lost one, if that is
-    the last of the history. mark: position of an output in a durable turn; see `tasks/replay`. callback: a
-    reply to such a turn. context: what such a turn sees of its conversation.
+    past: set for a status that the task has since left; such a status ends no stream.
+    The log has more fields, which clients do not see. options: with the message of a turn that does not run
+    in its request. again: set for a message whose turn was lost; it replaces the lost message, if that is the
+    last of the history. mark: position of an output in a durable turn; see `tasks/replay`. callback: a reply
+    to such a turn. context: what such a turn sees of its conversation.
     """
 
     past: bool
@@ -308,7 +308,7 @@ def encode_base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def decode_raw(raw: str) -> bytes:
-    """Bytes of a part's `raw`: base64, standard or url-safe, padded or not. Raises ValueError."""
-    text = raw.rstrip("=").translate(URL_SAFE)
-    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+def decode_base64(text: str) -> bytes:
+    """Bytes of base64, standard or url-safe, padded or not. Raises ValueError."""
+    standard_text = text.rstrip("=").translate(URL_SAFE)
+    return base64.b64decode(standard_text + "=" * (-len(standard_text) % 4), validate=True)

@@ -27,7 +27,7 @@ STREAMED: Collection[Operation] = ("stream", "subscribe")
 """Operations whose answer is a stream."""
 
 
-WRONG_PAGE_TOKEN = "params.pageToken is not of this list; leave it out to begin again"  # noqa: S105
+WRONG_PAGE_TOKEN = "params.pageToken does not belong to this list; leave it out to begin again"  # noqa: S105
 """What a client gets for a page token that no answer to the same list had."""
 
 
@@ -39,8 +39,8 @@ class SendMessageConfiguration(TypedDict, total=False):
 
 
 class SendMessageRequest(TypedDict):
-    """creates_task: an unknown taskId makes a new task, and a task continues that has completed, or whose
-    turn was lost (A2A 0.1)."""
+    """creates_task: an unknown taskId creates a task, and a task that has completed, or whose turn was lost,
+    can be continued (A2A 0.1)."""
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]

@@ -9,7 +9,7 @@ def signed_forms(card: dict[str, Json]) -> list[bytes]:
     """The payloads over which a card may be signed, as RFC 8785 JSON. Raises ValueError.
 
     The first is the card as section 8.4.1 says. The second is what a2a-sdk and @a2a-js/sdk 1.3 make of it
-    before they sign or verify: without its empty values, also where these say something.
+    before they sign or verify: without its empty values, even where these say something.
     """
     fields = {name: value for name, value in card.items() if name != "signatures"}
     return list(dict.fromkeys(rfc8785.dumps(form) for form in (fields, _without_empty(fields))))

@@ -112,23 +112,23 @@ class PushNotifications:
 
     async def deliver(self, body: str) -> None:
         """Send a webhook what is new in a task. Raises Undelivered, StoreError."""
-        owner, agent, task_id, name = json.loads(body)
+        owner, agent, task_id, config_id = json.loads(body)
         telemetry.replace_ids(owner=owner, agent=agent, task_id=task_id)
         try:
-            await self._notify(Scope(owner, agent), task_id, name)
+            await self._notify(Scope(owner, agent), task_id, config_id)
         except Exception as error:
             telemetry.measure({"Pushes": 1}, agent=agent, outcome="failed")
             if not isinstance(error, Undelivered):
                 raise
-            raise Undelivered(f"task {task_id}, config {name!r}: {error}") from error
+            raise Undelivered(f"task {task_id}, config {config_id!r}: {error}") from error
 
-    async def _notify(self, scope: Scope, task_id: str, name: str) -> None:
+    async def _notify(self, scope: Scope, task_id: str, config_id: str) -> None:
         """Raises what `deliver` raises, unless a part was delivered: the rest then gets its own message."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         # The config first: a head that is read before may be older than the cursor.
-        push = await threads.run(self._store.get_push_config, scope, task_id, name)
+        push = await threads.run(self._store.get_push_config, scope, task_id, config_id)
         head = await threads.run(self._store.get_head, scope, task_id)
-        if head is None or name not in head.push_config_ids:
+        if head is None or config_id not in head.push_config_ids:
             return
         if push is None:
             # `store_push_config` stores a config moments after the head that names it. One that is still
@@ -147,7 +147,7 @@ class PushNotifications:
                 while cursor != backlog.end:
                     # A queue's message must be done before its visibility ends. What is left gets a message
                     # of its own.
-                    if is_rest := cursor is not None and time.monotonic() - began > DELIVERY_SECONDS:
+                    if is_rest := cursor is not None and time.monotonic() - started_at > DELIVERY_SECONDS:
                         break
                     update = await threads.run(next, backlog.updates, None)
                     if update is None:
@@ -170,9 +170,9 @@ class PushNotifications:
             reason = safe_text(error) if isinstance(error, KitError) else type(error).__name__
             logger.warning("a part was delivered: %s", reason)
         if cursor is not None:
-            await threads.run(self._store.advance_push, scope, task_id, name, cursor)
+            await threads.run(self._store.advance_push, scope, task_id, config_id, cursor)
             if is_rest:
-                ids = [scope.owner, scope.agent, task_id, name]
+                ids = [scope.owner, scope.agent, task_id, config_id]
                 await threads.run(self._enqueue, ids, [head.version, *cursor])
 
     def postpone(self, handle: str, attempt: int) -> None:

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import TaskPushNotificationConfig
 HEADER = re.compile(HEADER_PATTERN)
 
 MAX_CONFIG_BYTES = 8_192
-"""JSON bytes of a config."""
+"""Maximum size of a config's JSON, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,10 @@ class Indexes:
         if query.after and query.after < query.since:
             raise ValueError("after the end of the list")
         matches: list[Item] = []
-        # Up to here, every shard was read: the latest of the positions where one was not read further.
+        # Every shard was read at least down to this position, the newest at which one of them stopped.
         end = ""
         for shard in range(self._shards):
-            arguments = _arguments_of(self._table, items.listing(scope, shard), query)
+            arguments = _arguments_of(self._table, items.listing_partition(scope, shard), query)
             if query.after:
                 arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, query.after)
             first = QUERY_LIMIT if query.state or query.context_id else query.size + 1
@@ -91,7 +91,10 @@ class Indexes:
         ones."""
         count = 0
         for shard in range(self._shards):
-            arguments = {**_arguments_of(self._table, items.listing(scope, shard), query), "Select": "COUNT"}
+            arguments = {
+                **_arguments_of(self._table, items.listing_partition(scope, shard), query),
+                "Select": "COUNT",
+            }
             limit = READ_LIMIT // self._shards
             count += sum(answer["Count"] for answer in _answers(self._table, arguments, limit, limit))
         return count
@@ -104,7 +107,10 @@ class Indexes:
                 "IndexName": "by-due",
                 "KeyConditionExpression": "#shard = :shard AND due <= :minute",
                 "ExpressionAttributeNames": {"#shard": "shard"},  # a reserved word of DynamoDB
-                "ExpressionAttributeValues": {":shard": items.due_key(shard), ":minute": number(minute)},
+                "ExpressionAttributeValues": {
+                    ":shard": items.due_partition(shard),
+                    ":minute": number(minute),
+                },
             }
             for answer in self._table.query_pages(query):
                 tasks += map(items.task_of_item, answer["Items"])

@@ -16,7 +16,7 @@ KEPT_SECONDS = 2 * 86_400
 """Seconds after which DynamoDB may delete a copy that no container renews."""
 
 FETCH_LEASE_SECONDS = 10.0
-"""Seconds after which a fetch has ended, also if its container died."""
+"""Seconds after which a fetch counts as over, even if its container died."""
 
 NEWER_FETCH_CONDITION = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
 

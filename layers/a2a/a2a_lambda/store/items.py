@@ -42,7 +42,7 @@ DUE_SHARDS = 8
 """Partitions of the sweep's index."""
 
 CHANGED_BYTES = 1_000
-"""Bytes of `changed`. The sort key of an index may have 1,024."""
+"""Maximum size of `changed`, in bytes. The sort key of an index may have 1,024."""
 
 RESTORED_AGE_SECONDS = 600.0
 """A head that is new in the table, with a status older than this many seconds, was restored from a backup."""
@@ -96,9 +96,9 @@ def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any
     return {**slot_key(owner, slot), "holder": {"S": holder}, "expires": number(math.ceil(until))}
 
 
-def count_key(owner: str, window: int, item: int) -> dict[str, Any]:
+def count_key(owner: str, window: int, counter: int) -> dict[str, Any]:
     """template.yaml allows the cards' function to write only keys that end as these do."""
-    return _key(f"{owner}#{item}#requests" if item else f"{owner}#requests", f"window#{window}")
+    return _key(f"{owner}#{counter}#requests" if counter else f"{owner}#requests", f"window#{window}")
 
 
 def keys_key(path: str, what: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def slot_number(item: Item) -> int:
     return int(item["sk"]["S"].removeprefix("slot#"))
 
 
-def listing(scope: Scope, shard: int) -> dict[str, str]:
+def listing_partition(scope: Scope, shard: int) -> dict[str, str]:
     """Partition of the index that lists tasks. The first shard has all tasks of a deployment with one."""
     partition = f"{scope.owner}#{scope.agent}"
     return {"S": f"{partition}#{shard}" if shard else partition}
@@ -137,10 +137,14 @@ def listing_key(scope: Scope, shard: int, position: str) -> dict[str, Any]:
     _, separator, task_id = position.partition("#")
     if not separator or not task_id or len(position.encode()) > CHANGED_BYTES:
         raise ValueError("not a position in a list")
-    return {**head_key(scope, task_id), "listing": listing(scope, shard), "changed": {"S": position}}
+    return {
+        **head_key(scope, task_id),
+        "listing": listing_partition(scope, shard),
+        "changed": {"S": position},
+    }
 
 
-def due_key(shard: int) -> dict[str, str]:
+def due_partition(shard: int) -> dict[str, str]:
     """Partition of the sweep's index."""
     return {"S": f"shard-{shard}"}
 
@@ -218,11 +222,11 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
         "document": {"B": strictjson.dumps(head.document())},
     }
     if not head.message_only:
-        item["listing"] = listing(head.scope, digest % list_shards)
+        item["listing"] = listing_partition(head.scope, digest % list_shards)
     if head.push_config_ids:
         item["pushes"] = number(len(head.push_config_ids))
     if not head.is_stopped or head.is_suspended:
-        item["shard"] = due_key(digest % DUE_SHARDS)
+        item["shard"] = due_partition(digest % DUE_SHARDS)
         item["due"] = number(head.due)
     return item
 

@@ -8,7 +8,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ConditionFailed, Table
 
-BYTES = 32
+SECRET_BYTES = 32
 
 NEVER = 2**33
 """A Unix time in the year 2242."""
@@ -28,7 +28,7 @@ class SharedSecret:
             item = self._table.get(self._key)
             if item is None:
                 with suppress(ConditionFailed):  # another container was first
-                    value = {"B": secrets.token_bytes(BYTES)}
+                    value = {"B": secrets.token_bytes(SECRET_BYTES)}
                     new_item = {**self._key, "value": value, "expires": number(NEVER)}
                     self._table.put(new_item, "attribute_not_exists(pk)")
                 item = self._table.get(self._key)

@@ -21,7 +21,7 @@ class Slots:
             return False
         return True
 
-    def keep(self, owner: str, number: int, holder: str, until: float) -> None:
+    def renew(self, owner: str, number: int, holder: str, until: float) -> None:
         """Hold a slot until a later Unix time, if the holder still has it."""
         with suppress(ConditionFailed):
             item = items.from_slot(owner, number, holder, until)

@@ -10,7 +10,7 @@ otherwise. A write that conflicts changes nothing.
                     head
     update_context  context   revision unchanged              else the change is made on the newer context
     slots.take      slot      absent, or expired              a stream begins
-    slots.keep      slot      holder unchanged                it continues
+    slots.renew     slot      holder unchanged                it continues
     slots.free      slot      holder unchanged                it ends
     count_requests  count     none                            an owner makes requests
     put_push_config config    absent, else present            the head decides whether it counts
@@ -49,7 +49,7 @@ CONTEXT_MERGES = 20
 """Number of times that a change is made on a newer context, before the store gives up."""
 
 MERGE_PAUSE_SECONDS = 0.02
-"""Most seconds before the next try to change a context. They double with each try, up to
+"""Maximum seconds before the next try to change a context. They double with each try, up to
 MAX_MERGE_PAUSE_SECONDS."""
 
 MAX_MERGE_PAUSE_SECONDS = 0.5
@@ -107,13 +107,13 @@ class Store:
 
         return Indexes(self._table, self._list_shards)
 
-    def count_requests(self, owner: str, window: int, item: int, requests: int, *, until: float) -> int:
+    def count_requests(self, owner: str, window: int, counter: int, requests: int, *, until: float) -> int:
         """Add requests to an owner's count in a window of time; returns the count.
 
-        item: which of the counts, if there are several.
+        counter: index of the counter, if an owner has several.
         until: Unix time after which the count is no longer needed.
         """
-        key = items.count_key(owner, window, item)
+        key = items.count_key(owner, window, counter)
         return self._table.add(key, "requests", requests, expires=int(until) + 1)
 
     def new_head(
@@ -248,6 +248,7 @@ class Store:
         if head.is_replying:
             return head.with_new_epoch()
         last_sequence = self._put_seal(head)
+        # Above the seal's epoch, so that the seal does not count and the run's first entry replaces it.
         return replace(head, epoch=head.epoch + 2, committed=last_sequence, sequence=last_sequence)
 
     def _put_seal(self, head: Head) -> int:

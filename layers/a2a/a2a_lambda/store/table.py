@@ -104,7 +104,8 @@ class Table:
 
     def take(self, item: dict[str, Any], now: float) -> Item | None:
         """Put an item that a process holds until the Unix time in `until`, if no other one holds it. Returns
-        what was there, or None, also if an earlier try succeeded after all. Raises ConditionFailed."""
+        what was there, or None, which is also returned if an earlier try succeeded after all. Raises
+        ConditionFailed."""
         try:
             with _errors():
                 answer = self._client.put_item(

@@ -18,7 +18,7 @@ class CallContext:
     answers_in_context: a message that names no task answers the open question of its context.
     takes_message: the answer may be a message instead of a task.
     url: base URL of the deployment, as the client called it.
-    modes: output modes that the caller's protocol asks for, beside those that the client accepts.
+    modes: output modes that the caller's protocol asks for, in addition to those that the client accepts.
     push_config_id: id for a push notification config that the client sent without one; see `Wire`.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
     """

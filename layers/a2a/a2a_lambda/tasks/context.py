@@ -11,16 +11,17 @@ from a2a_lambda.protocol.model import Json, Part, text_of
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest
 
 CONVERSATION_LENGTH = 40
-"""Entries of the conversation that a context keeps."""
+"""Maximum entries of the conversation that a context keeps."""
 
 CONVERSATION_BYTES = 64_000
-"""JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by itself."""
+"""Maximum JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by
+itself."""
 
 MEMORY_BYTES = 256_000
-"""JSON bytes of the memory that a context keeps."""
+"""Maximum JSON bytes of the memory that a context keeps."""
 
 UNDO_BYTES = 16_000
-"""JSON bytes of the values before a turn that a context keeps, in case the turn runs again."""
+"""Maximum JSON bytes of the values before a turn that a context keeps, in case the turn runs again."""
 
 KEPT_EXCHANGES = 10
 """Questions of a durable turn, with their replies, that a context keeps: the last ones."""
@@ -77,29 +78,29 @@ class Context:
     requests: tuple[KnownRequest, ...] = ()
     changed: tuple[str, dict[str, list[Json]]] = ("", {})
 
-    def before(self, turn: str, task: str) -> "Context":
+    def before(self, turn_id: str, task_id: str) -> "Context":
         """The context as a turn sees it: without what an earlier attempt at the turn said, and without its
         changes to the memory. It must not be stored.
 
         The memory stays changed if another turn has changed it since, or if `changed` had no room for it.
         """
-        if turn not in self.turns and turn not in self.failed:
+        if turn_id not in self.turns and turn_id not in self.failed:
             return self
         memory, (last_turn, values) = self.memory, self.changed
-        if last_turn == turn:
+        if last_turn == turn_id:
             memory = {key: value for key, value in memory.items() if key not in values}
             memory |= {key: value[0] for key, value in values.items() if value}
-        if turn in self.omitted:
+        if turn_id in self.omitted:
             return replace(self, memory=memory)
-        messages = [
+        message_indexes = [
             index
             for index, entry in enumerate(self.conversation)
-            if (entry.role, entry.task, entry.is_reply) == ("user", task, False)
+            if (entry.role, entry.task, entry.is_reply) == ("user", task_id, False)
         ]
         conversation = tuple(
             entry
             for index, entry in enumerate(self.conversation)
-            if entry.task != task or index < max(messages, default=0)
+            if entry.task != task_id or index < max(message_indexes, default=0)
         )
         return replace(self, memory=memory, conversation=conversation)
 

@@ -31,11 +31,12 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.protocol.stored_file import has_same_parts
 
 ENTRY_BYTES = 350_000
-"""Bytes of an entry's body. A DynamoDB item may have 400 KB, keys and names included."""
+"""Maximum size of an entry's body, in bytes. A DynamoDB item may have 400 KB, keys and names included."""
 
 GROUPED_CHUNKS = 16
-"""Fewest consecutive artifact chunks that share entries. Everything else has an entry of its own, so that
-each event has its own number. Every wire sends a chunk, so clients get the number of a shared entry."""
+"""Minimum number of consecutive artifact chunks that share entries. Everything else has an entry of its own,
+so that each event has its own number. Every wire sends a chunk that has parts, so clients get the number of a
+shared entry unless its last chunk is an empty end."""
 
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""

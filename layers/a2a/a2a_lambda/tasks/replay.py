@@ -91,14 +91,14 @@ class Replay:
     def take(self, events: Iterable[Event]) -> list[Event]:
         """The events that are new, with their marks. Raises CodeChanged if the others are not those of the
         log."""
-        new: list[Event] = []
+        new_events: list[Event] = []
         for event in events:
             self._mark = self._mark.after(event)
             if self._mark.count > self._stored.count:
                 event["mark"] = [self._mark.count, self._mark.digest]
-                new.append(event)
+                new_events.append(event)
             elif self._mark.count == self._stored.count and self._mark.digest != self._stored.digest:
                 count = self._stored.count
                 outputs = "its first output" if count == 1 else f"one of its first {count} outputs"
                 raise CodeChanged(f"{outputs} differs from the earlier run")
-        return new
+        return new_events

@@ -2,7 +2,7 @@
 
 An agent never gets far ahead of a client that reads too slowly: it waits, for UNREAD_SECONDS in all. Then the
 client gets no more events, the turn continues without it, and the client reads the rest from the log. For a
-client that left before its answer began, no agent waits.
+client that left before its answer started_at, no agent waits.
 """
 
 import asyncio
@@ -76,11 +76,11 @@ class Audience:
             if not self._has_begun:
                 return self._drop()
             self._has_read.clear()
-            began = clock()
+            started_at = clock()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience_seconds):
                     await self._has_read.wait()
-            self._patience_seconds -= clock() - began
+            self._patience_seconds -= clock() - started_at
             if self._patience_seconds <= 0 and self._is_listening:
                 logger.info("a client is too slow, and gets no more events")
                 self._drop()

@@ -87,7 +87,7 @@ class Ending:
         question_head = self._claim.question_head
         question = question_of(suspension, question_head)
 
-        async def store() -> None:
+        async def store_suspension() -> None:
             await self._journal.flush()
             if question is not None:  # a message that names only the context is the reply
                 await wait_in_context(self._store, self._lease.head)
@@ -105,7 +105,7 @@ class Ending:
             except WriteRefused:  # the head has each wait, and an item of DynamoDB takes 400 KB
                 raise LimitExceeded(MANY_WAITS) from None
 
-        await self._retry_until_lease_ends(store)
+        await self._retry_until_lease_ends(store_suspension)
 
     async def _store_context_and_end(self) -> None:
         try:
@@ -191,13 +191,13 @@ class Ending:
                 return new_context.with_question_of(head.task_id)
             return new_context.without_question_of(head.task_id)
 
-        def store() -> None:
+        def store_context() -> None:
             try:
                 self._store.update_context(head.scope, head.context_id, context, change)
             except (TypeError, ValueError, SkillError) as error:
                 raise MemoryRefused from error
 
-        return store
+        return store_context
 
     async def _retry_until_lease_ends(self, step: Callable[[], Awaitable[None]]) -> None:
         """Try a step until it succeeds or the lease ends. The turn is done; only its end is not stored

@@ -42,16 +42,16 @@ class Lease:
     async def renew_until_lost(self) -> None:
         """Renew the lease. Returns when another process has taken or ended the task, or when the lease has
         run out."""
-        renewal = self._store.clock()
+        renewed_at = self._store.clock()
         # The lease runs out if the process was frozen, or the table took no renewal. Then another process may
         # have the task.
         while self.head.has_lease(self._store.clock()):
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             now = self._store.clock()
             try:
-                if now - renewal >= LEASE_RENEWAL_SECONDS:
+                if now - renewed_at >= LEASE_RENEWAL_SECONDS:
                     await self.update(lambda head: replace(head, lease=self._store.clock() + LEASE_SECONDS))
-                    renewal = now  # one that failed is made again at the next look
+                    renewed_at = now  # one that failed is made again at the next look
                 else:
                     await self._reload()
                 self._looked_at = now

@@ -298,7 +298,8 @@ class Run:
         return error_text(error) if isinstance(error, SkillError) else FAILED
 
     def _measure(self, start: float) -> None:
-        """The process that ends a task counts its turn. For a lost turn this run measures the time only."""
+        """Record the time of the turn and, if this run ended the task, its outcome. The process that ends a
+        lost turn counts it."""
         head = self._claim.head
         if self.head.is_stopped and self.suspension is None:
             telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=self.head.outcome)

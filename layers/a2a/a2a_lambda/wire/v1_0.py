@@ -42,7 +42,7 @@ ROUTES = (
 PAGE_SIZES = range(1, 101)
 
 PAGE_TOKEN_CHARACTERS = 2_000
-"""Most characters of a page token, which holds a task id."""
+"""Maximum length of a page token, which holds a task id, in characters."""
 
 SEND_SPELLINGS = protojson.spellings(SendMessageRequest.__annotations__)
 CONFIGURATION_SPELLINGS = protojson.spellings(SendMessageConfiguration.__annotations__)
@@ -104,7 +104,9 @@ def decode_list(params: Json) -> ListTasksRequest:
     names = [name for name in source if name in LIST_SPELLINGS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _check_page_token(result)
-    if result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED") and result["status"] is not False:  # == 0
+    if (
+        result.get("status") in ("", 0, "TASK_STATE_UNSPECIFIED") and result["status"] is not False
+    ):  # False == 0
         del result["status"]
     if "status" in result:
         result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES_IN_ORDER)

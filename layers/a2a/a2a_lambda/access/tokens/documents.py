@@ -16,10 +16,10 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
 ISSUER_DOCUMENT_BYTES = 256_000
-"""Most bytes of a document of an issuer."""
+"""Maximum size of a document of an issuer, in bytes."""
 
 DOCUMENTS_SECONDS = 5.0
-"""Most seconds that an issuer may take for all of its documents."""
+"""Maximum seconds that an issuer may take for all of its documents."""
 
 
 class Documents:
@@ -34,8 +34,8 @@ class Documents:
         return url.startswith(self._schemes)
 
     async def get(self, url: str) -> Json:
-        """JSON at a URL; None if there is none. Raises KeysUnavailable, also for a status that says nothing
-        about the URL (429, 5xx)."""
+        """JSON at a URL; None if there is none. Raises KeysUnavailable, including for a status that says
+        nothing about the URL (429, 5xx)."""
         status, content = await self._read("GET", url)
         if status == 429 or status >= 500:
             raise self.problem(f"{url} has the status {status}", status)

@@ -48,8 +48,8 @@ LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
 
 OWNER_BYTES = 512
-"""Longest owner. A subject has 255 ASCII characters at most (OpenID Connect Core section 2), and the keys of
-the table, which an owner is part of, 2,048 bytes."""
+"""Maximum length of an owner. A subject has 255 ASCII characters at most (OpenID Connect Core section 2), and
+the keys of the table, which an owner is part of, 2,048 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ COPY_LOOK_SECONDS = 60.0
 """Seconds for which a container does not look for a newer copy in the table."""
 
 RELOOK_SECONDS = 5.0
-"""Fewest seconds between two looks for a key that is unknown, or too old."""
+"""Minimum seconds between two looks for a key that is unknown, or too old."""
 
 RENEW_SECONDS = 600.0
 """Age at which a copy is renewed, so that a key which the issuer withdrew ends soon."""

@@ -27,8 +27,8 @@ OTHER_NAMES = {"image/jpg": "image/jpeg"}
 """Media types that some clients write for one of these."""
 
 BLOCKS_BYTES = 20_000_000
-"""Bytes of all files in one message to a model. These APIs take requests of 20 to 50 MB, in which a file is
-base64 and so has a third more."""
+"""Maximum bytes of all files in one message to a model. These APIs take requests of 20 to 50 MB, in which a
+file is base64 and so has a third more."""
 
 NO_TEXT = "(no text)"
 """What a model gets for a message without text: its API refuses an empty text."""

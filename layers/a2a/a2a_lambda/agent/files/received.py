@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from a2a_lambda.agent.files.interface import FileStore
 from a2a_lambda.errors import FileAbsent, SkillError
-from a2a_lambda.protocol.model import Part, decode_raw
+from a2a_lambda.protocol.model import Part, decode_base64
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES, is_reference
 
 READ_BYTES = 50_000_000
@@ -61,7 +61,7 @@ class ReceivedFile:
         at most 100 MB.
         """
         if "raw" in self.part:
-            return io.BytesIO(decode_raw(self.part["raw"]))
+            return io.BytesIO(decode_base64(self.part["raw"]))
         url = self.part["url"]
         from a2a_lambda.net.fetch import NotFetched, fetch  # few turns read files
 
@@ -73,12 +73,12 @@ class ReceivedFile:
         except NotFetched as error:
             raise SkillError(f"{self._subject} cannot be read: {error}.") from None
 
-    def read(self, most_bytes: int = READ_BYTES) -> bytes:
+    def read(self, max_bytes: int = READ_BYTES) -> bytes:
         """The content. Raises SkillError as `open` does, and for a file that has more bytes."""
         with self.open() as stream:
-            content = stream.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            raise SkillError(f"{self._subject} has more than {most_bytes:,} bytes.")
+            content = stream.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise SkillError(f"{self._subject} has more than {max_bytes:,} bytes.")
         return content
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -74,7 +74,7 @@ class Parameter:
 
     @property
     def description(self) -> str:
-        """The first text in Annotated[type, "text"], also if that is within a union; "" if there is none."""
+        """The first text in Annotated[type, "text"], even within a union; "" if there is none."""
         members = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else ()
         for member in (self.hint, *members):
             for extra in get_args(member)[1:] if get_origin(member) is Annotated else ():

@@ -265,7 +265,7 @@ class Skill:
         return tuple(map(slot_text, values)) if all(options) else ()
 
     def _property(self, name: str) -> Mapping[str, Any]:
-        """Schema of a parameter, also of an Enum or a model, which has a name of its own."""
+        """Schema of a parameter, including an Enum or a model, which has a name of its own."""
         prop: Mapping[str, Any] = self.input_schema["properties"][name]
         if "$ref" in prop:
             prop = self.input_schema["$defs"][prop["$ref"].rpartition("/")[2]]

@@ -33,13 +33,13 @@ from botocore.exceptions import (
 from a2a_lambda.aws.limits import Timeouts
 
 LINE_BYTES = 65_536
-"""Most bytes of a line of an answer's head."""
+"""Maximum size of a line of an answer's head, in bytes."""
 
 PIECE_BYTES = 65_536
-"""Most bytes that are read at once."""
+"""Maximum bytes that are read at once."""
 
 AWS_ANSWER_BYTES = 64_000_000
-"""Most bytes of an answer. DynamoDB's largest has 16 MB, and a little more as JSON."""
+"""Maximum size of an answer, in bytes. DynamoDB's largest has 16 MB, and a little more as JSON."""
 
 AWS_ANSWER_SECONDS = 30.0
 """Seconds in which an answer must be complete, from its first byte."""

@@ -56,12 +56,12 @@ THROTTLED = frozenset(
 )
 
 THROTTLED_PAUSE_SECONDS = 1.0
-"""Longest pause before the first retry after the service refused because of too many requests."""
+"""Maximum pause before the first retry after the service refused because of too many requests."""
 
 MAX_RETRY_PAUSE_SECONDS = 20.0
 
 MAX_EXTRA_PAUSE_SECONDS = 5.0
-"""Most seconds by which a service can make a pause longer."""
+"""Maximum seconds by which a service can make a pause longer."""
 
 THROTTLED_COST = 5
 

@@ -232,8 +232,7 @@ async def describe(
 
 
 def cache_headers(body: bytes, agents: Sequence[card_json.Description], *, needs_key: bool) -> dict[str, str]:
-    """How long a client may use what it reads of the agents, and the tag of its content. needs_key: it had to
-    show a key."""
+    """Cache-Control and ETag of a body that describes agents. needs_key: the client had to show a key."""
     return {
         "Cache-Control": cache_control(agents, needs_key=needs_key),
         "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',

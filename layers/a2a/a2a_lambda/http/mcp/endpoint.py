@@ -14,10 +14,10 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.errors import Forbidden, MethodNotFound, excerpt
 from a2a_lambda.http.auth import scope_of
-from a2a_lambda.http.dispatch import accept
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import tasks, tool_calls
 from a2a_lambda.http.mcp.mcp_call import McpCall
+from a2a_lambda.http.operation_call import accept
 from a2a_lambda.http.request import base_url, check_media_type
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
@@ -113,7 +113,7 @@ STATELESS_METHODS: Mapping[str, Method] = {
 }
 
 SESSION_METHODS: Mapping[str, Method] = {"initialize": initialize, "ping": ping, "tools/list": list_tools}
-"""Methods of the revisions with a handshake, beside tools/call."""
+"""Methods of the revisions with a handshake, besides tools/call."""
 
 
 def _check_origin(request: Request) -> None:

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
-from a2a_lambda.http.dispatch import SlotStream, respond
 from a2a_lambda.http.error_responses import JSON, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.mcp_call import McpCall
+from a2a_lambda.http.operation_call import SlotStream, respond
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
@@ -71,7 +71,8 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         else:
             context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
-        return call.encode(await _outcome(call, tool, arguments, results.without(task, earlier_artifacts)))
+        task = results.without_earlier_artifacts(task, earlier_artifacts)
+        return call.encode(await _outcome(call, tool, arguments, task))
 
     if not isinstance(request, str):
         takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
@@ -94,7 +95,7 @@ async def _request_of(
     call: McpCall, tool: Tool, arguments: dict[str, Json]
 ) -> tuple[SendMessageRequest | str, Sequence[Artifact]]:
     """The message of a call; or the id of a task, if the call only asks for its status, or lacks the answer
-    to its question. Beside it come the artifacts that an earlier call's result had in addition to its
+    to its question. With it come the artifacts that an earlier call's result had in addition to its
     question, because the result of the answering call need not repeat them.
 
     Raises InvalidParams, TaskNotFound.
@@ -187,7 +188,7 @@ async def _encode_stream(
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
         task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
-        task = results.without(task, earlier_artifacts)
+        task = results.without_earlier_artifacts(task, earlier_artifacts)
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
         # A client that leaves cancels its call. In the older revisions it may have lost its connection only:

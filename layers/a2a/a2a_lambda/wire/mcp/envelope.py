@@ -46,12 +46,13 @@ class McpRequest:
 
     @property
     def progress_token(self) -> str | int | None:
-        """What the client wants to be told progress by."""
+        """Token of the progress notifications that the client wants; None = it wants none."""
         return jsonrpc.short_id(self.meta.get("progressToken"))
 
     @property
     def request_state(self) -> Json:
-        """What this server has sealed into a question that the client answers now; None = it answers none."""
+        """The state that this server sealed into the question that the client answers; None = it answers
+        none."""
         return self.params.get("requestState") if self.is_stateless else None
 
     @property

@@ -22,7 +22,7 @@ FLAT_TYPES: Mapping[str, tuple[type, ...]] = {
 """Types of a field, and those of its default in Python."""
 
 FLAT_KEYWORDS = ("type", "description", "enum", "minimum", "maximum", "minLength", "maxLength", "default")
-"""What a field of a form may have, beside its format."""
+"""What a field of a form may have, besides its format."""
 
 FORM_FORMATS = ("date", "date-time", "email", "uri")
 """Formats that a field of a form may have."""

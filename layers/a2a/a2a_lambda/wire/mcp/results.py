@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import (
     Part,
     Task,
     TaskState,
-    decode_raw,
+    decode_base64,
     parts_of_artifacts,
     plain_media_type,
     text_of,
@@ -28,7 +28,7 @@ INLINE_MODES = ("image/*;base64", "audio/*;base64")
 """Patterns of the media types whose content is in a result. Other files may be links to a resource."""
 
 TEXT_SUFFIXES = ("/json", "+json", "/xml", "+xml", "/yaml", "+yaml", "/javascript")
-"""Ends of the media types of texts, beside those that begin with text/."""
+"""Suffixes of text media types besides text/*."""
 
 POLL_INTERVAL_MS = 2000
 """Milliseconds after which a client may ask for a task again."""
@@ -77,13 +77,13 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         is_error = state != TaskState.COMPLETED or lacks_data
         if state == TaskState.COMPLETED and lacks_data:
             words.insert(0, _text("The tool did not return the data that its output schema promises."))
-    # Of an error, some clients raise the first text alone.
+    # Some clients raise only the first text of an error.
     result["content"] = [*words, *content] if is_error else [*content, *words]
     result["_meta"] = {CONTEXT_KEY: task["contextId"]}
     return result | ({"isError": True} if is_error else {})
 
 
-def without(task: Task, earlier_artifacts: Sequence[Artifact]) -> Task:
+def without_earlier_artifacts(task: Task, earlier_artifacts: Sequence[Artifact]) -> Task:
     """The task without the artifacts that have stayed as they were. A durable turn may have added to one."""
     earlier = {artifact["artifactId"]: _shape_of(artifact) for artifact in earlier_artifacts}
     artifacts = [
@@ -95,7 +95,7 @@ def without(task: Task, earlier_artifacts: Sequence[Artifact]) -> Task:
 
 
 def _shape_of(artifact: Artifact) -> list[dict[str, Json]]:
-    """The parts, without bytes and URLs: a stored file is either, and its URL is another one each time."""
+    """The parts, without bytes and URLs: a stored file appears as either, and each answer has a new URL."""
     return [
         {key: value for key, value in part.items() if key not in ("raw", "url")} for part in artifact["parts"]
     ]
@@ -181,7 +181,7 @@ def _content(parts: Iterable[Part], revision: str) -> Iterator[dict[str, Json]]:
             # A client hands text to its model, and can rarely do anything with a blob.
             is_text = kind == "text" or plain_type.endswith(TEXT_SUFFIXES)
             try:
-                content = {"text": decode_raw(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
+                content = {"text": decode_base64(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
             except ValueError:
                 content = {"blob": part["raw"]}
             yield {"type": "resource", "resource": {**resource, **content}}

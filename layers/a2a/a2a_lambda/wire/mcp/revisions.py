@@ -19,14 +19,14 @@ WITHOUT_LINKS = "2025-03-26"
 
 SUPPORTED = (STATELESS, *WITH_HANDSHAKE)
 
-META = "io.modelcontextprotocol/"
-"""Begins the protocol's own keys of `_meta`."""
+META_PREFIX = "io.modelcontextprotocol/"
+"""Prefix of the protocol's own keys in `_meta`."""
 
-VERSION_KEY = f"{META}protocolVersion"
-CAPABILITIES_KEY = f"{META}clientCapabilities"
-SERVER_KEY = f"{META}serverInfo"
+VERSION_KEY = f"{META_PREFIX}protocolVersion"
+CAPABILITIES_KEY = f"{META_PREFIX}clientCapabilities"
+SERVER_KEY = f"{META_PREFIX}serverInfo"
 
-TASKS = f"{META}tasks"
+TASKS = f"{META_PREFIX}tasks"
 """The extension for long work."""
 
 CONTEXT_KEY = "a2a-lambda/contextId"

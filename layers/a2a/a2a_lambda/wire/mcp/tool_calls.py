@@ -14,7 +14,7 @@ from a2a_lambda.wire.shared import fields
 
 
 def arguments_of(params: Mapping[str, Json]) -> dict[str, Json]:
-    """Raises InvalidParams."""
+    """The arguments of a call; none if they are null. Raises InvalidParams."""
     arguments = params.get("arguments")
     return {} if arguments is None else fields.mapping(arguments, "params.arguments")
 

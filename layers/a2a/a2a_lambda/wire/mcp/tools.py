@@ -22,8 +22,8 @@ PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
 MESSAGE_ARGUMENT, TASK_ARGUMENT = "message", "task"
-"""Arguments that a tool has beside its skill's parameters. Each begins with ARGUMENT_PREFIX if a parameter
-has the name."""
+"""Arguments that a tool has in addition to its skill's parameters. Each begins with ARGUMENT_PREFIX if a
+parameter has the name."""
 
 ARGUMENT_PREFIX = "a2a_"
 
@@ -118,7 +118,9 @@ def page_of(profile: Profile, cursor: Json) -> tuple[list[dict[str, Json]], str 
     start = 0
     if cursor is not None:
         if not isinstance(cursor, str) or not re.fullmatch("[0-9]{1,6}", cursor):
-            raise InvalidParams("the cursor is not from this server: begin without one", path="params.cursor")
+            raise InvalidParams(
+                "this server did not issue the cursor: begin without one", path="params.cursor"
+            )
         start = int(cursor)
     tools = [*tools_of(profile)]
     end = start + PAGE_TOOLS
@@ -126,7 +128,7 @@ def page_of(profile: Profile, cursor: Json) -> tuple[list[dict[str, Json]], str 
 
 
 def find_tool(profile: Profile, name: Json) -> Tool:
-    """Raises InvalidParams."""
+    """The tool with this name. Raises InvalidParams."""
     tools = {tool.name: tool for tool in tools_of(profile)}
     names = ", ".join(tools) or "none"
     if not isinstance(name, str):

@@ -9,7 +9,7 @@ from a2a_lambda.protocol.model import Json
 Id = str | int | None
 
 RPC_ID_BYTES = 512
-"""Bytes of the text of an id. Each event of a stream repeats it."""
+"""Maximum size of the text of an id, in bytes. Each event of a stream repeats it."""
 
 
 @dataclass(frozen=True, slots=True)

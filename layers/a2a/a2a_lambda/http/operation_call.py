@@ -156,7 +156,7 @@ class Accepted:
 async def accept(request: Request, check: Callable[[Request], None]) -> Accepted:
     """Authenticate a request, check it, and read its body.
 
-    check: what can be checked without the body. Raises ProtocolError.
+    check: checks what can be checked without the body.
     Raises Unauthenticated, InsufficientScope, TooManyRequests, Unavailable, RequestTooLarge, InvalidRequest
     if the body breaks off, and what `check` raises.
     """
