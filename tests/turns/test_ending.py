@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,8 +65,9 @@ def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, wri
     assert len(bench.store.get_context(bench.scope, "c").turns) == 1
 
 
-def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("outlives_lease", [False, True])
+def test_the_end_of_a_turn_is_tried_again_after_a_pause_unless_its_lease_is_over_by_then(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, outlives_lease: bool
 ) -> None:
     """Many runs may wait for the same throttled table."""
     steps: list[Any] = []
@@ -78,12 +80,15 @@ def test_a_pause_precedes_the_next_try_to_store_the_end_of_a_turn(
         update_context(*arguments)
 
     async def pause(seconds: float) -> None:
-        steps.append(seconds)
+        steps.append("pause")
 
     monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
     monkeypatch.setattr(bench.store, "update_context", fail_first)
-    assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
-    assert steps == ["try", ending.END_RETRY_SECONDS, "try"]
+    if outlives_lease:
+        monkeypatch.setattr(ending, "END_RETRY_SECONDS", LEASE_SECONDS)
+    with pytest.raises(StoreError) if outlives_lease else nullcontext():
+        assert within(bench.send("echo"))["status"]["state"] == TaskState.COMPLETED
+    assert steps == (["try"] if outlives_lease else ["try", "pause", "try"])
 
 
 def test_a_suspension_is_stored_by_the_next_try(

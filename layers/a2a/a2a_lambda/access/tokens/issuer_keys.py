@@ -189,7 +189,7 @@ class IssuerKeys:
             return self._keyrings[issuer]
         self._checked_again[issuer] = now
         current_keyring = self._read(issuer)
-        if current_keyring is keyring and now - keyring.copy.fetched_at >= FETCH_COOLDOWN_SECONDS:
+        if current_keyring is keyring:
             fetch = self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)
             if fetch is not None:
                 self._renew(issuer, fetch)
