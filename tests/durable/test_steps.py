@@ -62,6 +62,32 @@ async def run(turn):
     assert agent.skills["run"].function.__globals__["tries"] == [1]
 
 
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ("File('a.csv', b'1')", r"step 'a' returned File\(…\), of which only JSON would be kept"),
+        ("['text', Artifact('a', 'b')]", r"step 'a' returned Artifact\(…\)"),
+        ("Ask('Which?')", r"step 'a' returned Ask\(…\)"),
+        ("b'\\x89PNG'", "the result of step 'a' has bytes that are not UTF-8.*: return base64, or keep"),
+    ],
+)
+def test_an_output_is_no_result_of_a_step_or_a_branch(tmp_path: Path, result: str, reason: str) -> None:
+    body = f"""
+async def plan():
+    return {result}
+
+@skill
+async def run(turn):
+    if turn.text == "step":
+        return await turn.step("a", plan)
+    return await turn.parallel(plan)
+"""
+    with pytest.raises(StepFailed, match=reason):
+        run(written(tmp_path, body), "step")
+    with pytest.raises(StepFailed, match=reason.replace("step 'a'", "a branch")):
+        run(written(tmp_path, body), "branch")
+
+
 def test_a_skill_that_is_not_durable_has_no_steps(tmp_path: Path) -> None:
     body = "@skill\nasync def run(turn):\n    await turn.sleep(hours=1)\n"
     with pytest.raises(ConfigurationError, match=r"write `durable: true` in card\.yaml"):

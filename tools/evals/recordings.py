@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -16,6 +17,8 @@ import vcr
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 from dotenv import dotenv_values
+from urllib3.connectionpool import HTTPConnectionPool
+from vcr.cassette import Cassette
 from vcr.filters import decode_response
 
 from a2a_lambda.agent.configuration import SECRET_ARN, Configuration, variable_of
@@ -52,6 +55,8 @@ class Recorder:
         self._folder = folder / "tests" / "recordings"
         self._mode = mode
         self._values: dict[str, str] = {}  # of the secrets that agents have read, by variable
+        self.has_missed = False
+        """Whether a call of the current case had no recorded answer."""
         self._vcr = vcr.VCR(
             filter_query_parameters=list(SECRET_PARAMETERS),
             before_record_request=partial(_without_secrets, self._values),
@@ -85,17 +90,48 @@ class Recorder:
     def __call__(self, name: str) -> Iterator[None]:
         """Record, or replay, what is called meanwhile. name: the case's."""
         path = self._folder / f"{name}.yaml"
+        self.has_missed = False
         with ExitStack() as stack:
+            if self._mode == "record" or self.replays:
+                stack.enter_context(_one_call_at_a_time())
             if self._mode == "record":
                 path.unlink(missing_ok=True)
                 self._folder.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(self._vcr.use_cassette(str(path), record_mode=vcr.mode.ALL))
             elif self.replays:
-                stack.enter_context(self._vcr.use_cassette(str(path), record_mode=vcr.mode.NONE))
+                cassette = stack.enter_context(self._vcr.use_cassette(str(path), record_mode=vcr.mode.NONE))
+                self._note_misses(cassette)
                 # A sign-in would call its identity provider, and no recording has its token.
                 for sign_in in (ClientCredentials, AwsSignature):
                     stack.enter_context(patch.object(sign_in, "async_auth_flow", _unsigned))
             yield
+
+    def _note_misses(self, cassette: Cassette) -> None:
+        """Note a request that has no recorded answer. The exception that vcr raises for it does not always
+        arrive: boto3 wraps it, a step of a durable skill keeps its text alone, and an agent may catch it."""
+        can_play_response_for = cassette.can_play_response_for
+
+        def can_play(request: Any) -> bool:
+            is_known = bool(can_play_response_for(request))
+            self.has_missed |= not is_known and cassette.filter_request(request) is not None
+            return is_known
+
+        cassette.can_play_response_for = can_play
+
+
+@contextmanager
+def _one_call_at_a_time() -> Iterator[None]:
+    """Makes urllib3, which boto3 and requests use, call from one thread at a time. vcr takes its patches back
+    for the whole process while it connects, and another thread's call would neither be recorded nor
+    replayed."""
+    lock, urlopen = threading.RLock(), HTTPConnectionPool.urlopen
+
+    def urlopen_alone(pool: HTTPConnectionPool, *arguments: Any, **options: Any) -> Any:
+        with lock:
+            return urlopen(pool, *arguments, **options)
+
+    with patch.object(HTTPConnectionPool, "urlopen", urlopen_alone):
+        yield
 
 
 class RecordedConfiguration(Configuration):

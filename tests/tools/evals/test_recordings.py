@@ -1,11 +1,13 @@
 """What make eval records, and replays."""
 
 import gzip
+import json
 import urllib.request
 from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Response
 
 from a2a_lambda.aws import clients
 from tests.tools.evals.conftest import Eval
@@ -148,6 +150,48 @@ def test_a_replay_needs_no_credentials_of_aws(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert evaluate(cases, code) == 0
     assert len(httpserver.log) == 1
+
+
+def boto3_code(httpserver: HTTPServer, skill: str) -> str:
+    """An agent that asks a service of AWS for the table of a name."""
+    return (
+        "import boto3\nfrom concurrent.futures import ThreadPoolExecutor\nfrom a2a_lambda import skill\n\n"
+        f"options = {{'endpoint_url': {httpserver.url_for('')!r}, 'region_name': 'eu-west-1'}}\n"
+        "client = boto3.session.Session('key', 'secret').client('dynamodb', **options)\n\n"
+        "def ask(name):\n    return client.describe_table(TableName=name)['Table']['TableName']\n\n"
+        f"@skill\ndef hello(turn):\n{skill}"
+    )
+
+
+def test_a_call_without_a_recorded_answer_is_a_problem_however_it_is_wrapped(
+    evaluate: Eval, httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """boto3 wraps what vcr raises, and a case may expect a failure."""
+    httpserver.expect_request("/").respond_with_json({"Table": {"TableName": "recorded"}})
+    code = boto3_code(httpserver, "    return ask(turn.text)\n")
+    case = "  - {{ name: {0}, message: {0}, expect: {{ {1} }} }}\n"
+    cases = "cases:\n" + case.format("abc", "contains: recorded")
+    assert evaluate(cases, code, RECORD="1") == 0
+    assert evaluate(cases, code) == 0
+    capsys.readouterr()
+    assert evaluate(cases + case.format("xyz", "state: failed"), code) == 1
+    assert "xyz: a call has no recorded answer" in capsys.readouterr().out
+    assert len(httpserver.log) == 1
+
+
+def test_calls_of_several_threads_are_recorded_and_replayed(evaluate: Eval, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/").respond_with_handler(
+        lambda request: Response(
+            json.dumps({"Table": {"TableName": request.get_json(force=True)["TableName"]}})
+        )
+    )
+    skill = "    return ' '.join(ThreadPoolExecutor(8).map(ask, turn.text.split()))\n"
+    names = " ".join(f"table-{number}" for number in range(24))
+    cases = f"cases:\n  - {{ name: asks, message: {names}, expect: {{ contains: {names} }} }}\n"
+    code = boto3_code(httpserver, skill)
+    assert evaluate(cases, code, RECORD="1") == 0
+    assert evaluate(cases, code) == 0
+    assert len(httpserver.log) == 24
 
 
 @pytest.mark.parametrize(

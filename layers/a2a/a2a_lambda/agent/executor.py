@@ -18,7 +18,16 @@ from typing import Any
 
 from a2a_lambda import agent_threads
 from a2a_lambda.agent.files import sent
-from a2a_lambda.agent.outputs import Ask, Batch, File, FinalMessage, NamedArtifact, Reject, snapshot
+from a2a_lambda.agent.outputs import (
+    Ask,
+    Batch,
+    File,
+    FinalMessage,
+    NamedArtifact,
+    Reject,
+    class_name,
+    snapshot,
+)
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Suspended, error_besides_suspension
 from a2a_lambda.errors import AgentMistake, only_error
@@ -315,4 +324,7 @@ def _outputs(turn: Turn, value: Any) -> tuple[Any, ...]:
     outputs = tuple(output for output in outputs if output is not None)
     # What ends the turn comes after the other outputs.
     outputs = tuple(sorted(outputs, key=lambda output: isinstance(output, ENDINGS)))
+    if len(outputs) > 1 and isinstance(outputs[-2], ENDINGS):
+        first, second = map(class_name, outputs[-2:])
+        raise AgentMistake(f"{first} and {second} would both end the turn: return or yield only one of them")
     return tuple(map(snapshot, outputs)) if turn.skill else outputs

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
+from a2a_lambda.durable.outcomes import NotKept
 from a2a_lambda.errors import AgentMistake, SkillError
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 
@@ -201,6 +202,24 @@ def check_status_text(text: str, choices: Sequence[str] = ()) -> None:
 KIT_OUTPUTS = (File, NamedArtifact, FinalMessage, Progress, Command, Ask, Reject)
 
 
+def class_name(output: Any) -> str:
+    """Name under which an agent imports the class of an output."""
+    name = type(output).__name__
+    return {"NamedArtifact": "Artifact", "FinalMessage": "Message"}.get(name, name)
+
+
+def check_result(result: Any, place: str) -> None:
+    """Raises NotKept for a result that is an output of the kit or contains one, because only JSON is kept.
+    place: what returned it, such as "step 'chart'"."""
+    for value in (result, *_members(result)):
+        if isinstance(value, KIT_OUTPUTS):
+            name = class_name(value)
+            raise NotKept(
+                f"{place} returned {name}(…), of which only JSON would be kept: return what it is made from,"
+                f" and yield {name}(…) outside of the step or branch"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Structured:
     """A structured value as JSON."""
@@ -232,7 +251,7 @@ def _to_json(value: Any) -> Any:
     for member in _members(value):
         if isinstance(member, KIT_OUTPUTS):
             raise AgentMistake(
-                f"{type(member).__name__} inside a {type(value).__name__} would become JSON: return or yield"
+                f"{class_name(member)} inside a {type(value).__name__} would become JSON: return or yield"
                 ' it by itself, or in a tuple, as in `return "Here it is.", File(…)`'
             )
     try:

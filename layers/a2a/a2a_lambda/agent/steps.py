@@ -18,10 +18,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from a2a_lambda import agent_threads, strictjson, tracing
-from a2a_lambda.agent.outputs import Ask, Authorize, check_status_text
+from a2a_lambda.agent.outputs import Ask, Authorize, check_result, check_status_text
 from a2a_lambda.durable.engine import (
     MAX_WAIT_SECONDS,
     STEP_NAME_CHARACTERS,
@@ -36,7 +34,7 @@ from a2a_lambda.durable.engine import (
     error_besides_suspension,
     labels_of,
 )
-from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome
+from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome, encode_result
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
 
@@ -277,9 +275,13 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
     async def call() -> Any:
         with _contain_exit(f"step {name}"):
             if inspect.iscoroutinefunction(function):
-                return await function(*args, **kwargs)
-            result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
-            return await result if inspect.isawaitable(result) else result
+                result = await function(*args, **kwargs)
+            else:
+                call = partial(function, *args, **kwargs)
+                result = await agent_threads.call_in_thread(call, f"step {name}")
+                result = await result if inspect.isawaitable(result) else result
+            check_result(result, f"step {name!r}")
+            return result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
         return await StepOutcome.of(name, call, function)
@@ -303,8 +305,9 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             if (other := error_besides_suspension(error)) is not None:
                 logger.warning("a branch raised an error while it was suspended", exc_info=other)
             raise engine.suspension from None
-        value = to_jsonable_python(result)
-        body = strictjson.dumps_verified(value)
+        check_result(result, "a branch")
+        body = encode_result(result, "a branch")
+        value = json.loads(body)
         exchanges = [[exchange.question, exchange.reply] for exchange in current_branch.exchanges]
         if exchanges and len(body) + len(strictjson.dumps(exchanges)) > RESULT_BYTES:
             exchanges = []

@@ -61,6 +61,19 @@ def _shorten(text: str) -> str:
     return f"{content[:ERROR_BYTES].decode(errors='ignore')}…"
 
 
+def encode_result(result: Any, place: str) -> bytes:
+    """A result as JSON. place: what returned it, such as "a branch". Raises NotKept."""
+    try:
+        return strictjson.dumps_verified(to_jsonable_python(result))
+    except UnicodeDecodeError:
+        raise NotKept(
+            f"the result of {place} has bytes that are not UTF-8, and cannot be kept as JSON: return base64,"
+            " or keep the bytes in S3 and return their key"
+        ) from None
+    except (TypeError, ValueError) as error:
+        raise NotKept(f"the result of {place} cannot be kept as JSON: {error}") from error
+
+
 class StepOutcome:
     """A step's value as JSON: what the engine keeps. A SkillError is an outcome, too: it is for the client,
     and another try would not help."""
@@ -75,10 +88,7 @@ class StepOutcome:
             if not isinstance(error := only_error(group), SkillError):
                 raise
             return strictjson.dumps({"refused": _shorten(error_text(error))})
-        try:
-            body = strictjson.dumps_verified({"value": to_jsonable_python(result)})
-        except (TypeError, ValueError) as error:
-            raise NotKept(f"the result of step {name!r} cannot be kept as JSON: {error}") from error
+        body = b'{"value":%b}' % encode_result(result, f"step {name!r}")
         if len(body) > RESULT_BYTES:
             raise NotKept(
                 f"the result of step {name!r} has {len(body):,} bytes of JSON, and may have {RESULT_BYTES:,}:"

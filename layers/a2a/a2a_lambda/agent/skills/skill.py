@@ -176,8 +176,11 @@ class Skill:
             for name, value in mapping.items()
             if name in names and value is not None
         }
-        is_answer = text and (is_value or not (values and is_object))
-        return values, turn.text if is_answer else ""
+        if parameter is not None and not text and not values and len(turn.data) == 1:
+            [value] = turn.data  # it is the answer itself
+            if not isinstance(value, dict) or self._takes_object(parameter, slot_text(value)):
+                values = {parameter.name: value}
+        return values, turn.text if text and (is_value or not (values and is_object)) else ""
 
     def _takes_object(self, parameter: Parameter, text: str) -> bool:
         """Whether a string is an object that fits a parameter as a whole."""
@@ -211,8 +214,7 @@ class Skill:
                 try:
                     result[parameter.name] = parameter.read(texts, value)
                 except ValueError:
-                    problem = parameter.problem_in(texts[0])
-                    reason = f" ({problem})" if problem else ""
+                    reason = f" ({problem})" if (problem := parameter.problem_in(texts[0])) else ""
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
@@ -249,8 +251,7 @@ class Skill:
 
     def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
         question = f"{problem}Please tell me: {parameter.description or parameter.name}."
-        choices = self._choices(parameter.name)
-        if choices:
+        if choices := self._choices(parameter.name):
             question += f" Choose one of {', '.join(choices)}."
         is_json = self._property(parameter.name).get("type") in ("array", "object")
         if not choices and (limits := self._limits(parameter.name, has_type=is_json or bool(problem))):
