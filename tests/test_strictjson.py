@@ -15,6 +15,19 @@ def test_values_come_back(value: Any) -> None:
     assert strictjson.loads(strictjson.dumps(value)) == value
 
 
+@given(values)
+def test_a_copy_is_equal_and_shares_no_array_and_no_object(value: Any) -> None:
+    copy = strictjson.copy_of(value)
+    assert copy == value
+    originals, copies = [value], [copy]
+    while originals:
+        original, its_copy = originals.pop(), copies.pop()
+        if isinstance(original, dict | list):
+            assert its_copy is not original
+            originals += original.values() if isinstance(original, dict) else original
+            copies += its_copy.values() if isinstance(its_copy, dict) else its_copy
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

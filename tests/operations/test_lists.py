@@ -1,13 +1,16 @@
 """Lists of tasks (A2A 1.0 section 3.1.4)."""
 
+import asyncio
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations import list_tasks
 from a2a_lambda.protocol.model import (
     Event,
     Part,
@@ -19,6 +22,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
+from a2a_lambda.tasks.head import Head
 from tests.conftest import new_key
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
@@ -197,6 +201,44 @@ def states_in_list(bench: RunBench, **request: Any) -> list[TaskState]:
     """States of the tasks in a list."""
     page = within(bench.service.list(bench.scope, ListTasksRequest(**request)))  # type: ignore[typeddict-item]
     return [task["status"]["state"] for task in page["tasks"]]
+
+
+@pytest.mark.parametrize(("entries_at_once", "reads"), [(100, [4, 2]), (8, [2, 2, 2]), (1, [1] * 6)])
+def test_long_logs_are_read_one_after_another(
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, entries_at_once: int, reads: list[int]
+) -> None:
+    """A task of 50 MB takes several times that in memory, which four at once would not fit into."""
+    monkeypatch.setattr(list_tasks, "ENTRIES_AT_ONCE", entries_at_once)
+    gather, batches = asyncio.gather, list[int]()
+
+    def note(*reads: Any) -> Any:
+        batches.append(len(reads))
+        return gather(*reads)
+
+    for _ in range(6):
+        task = within(bench.send("echo"))
+        head = bench.head(task["id"])
+        assert 2 < head.sequence <= 4, "two of these tasks fit into eight entries"
+    monkeypatch.setattr(list_tasks, "asyncio", SimpleNamespace(gather=note))
+    assert len(states_in_list(bench)) == 6
+    assert batches == reads
+
+
+def test_a_full_page_reads_no_further_task(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_tasks, "PAGE_BYTES", 10)
+    monkeypatch.setattr(list_tasks, "READ_AT_ONCE", 1)
+    for _ in range(2):
+        within(bench.send("echo"))
+    heads: list[Head] = []
+    get_task = bench.store.get_task
+
+    def note(head: Head, **options: Any) -> Any:
+        heads.append(head)
+        return get_task(head, **options)
+
+    monkeypatch.setattr(bench.store, "get_task", note)
+    assert len(states_in_list(bench)) == 1
+    assert len(heads) == 1
 
 
 def test_a_task_whose_run_has_died_is_listed_as_it_ended(bench: RunBench) -> None:

@@ -1,6 +1,7 @@
 """How a run's events get into the log."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ from a2a_lambda.turns import journal as journal_module
 from a2a_lambda.turns.journal import (
     BACKLOG_BYTES,
     BACKLOG_RETRY_SECONDS,
+    FLUSH_BYTES,
     FLUSH_SECONDS,
     SLOWEST_FLUSH_SECONDS,
     Journal,
+    size_of,
 )
 from a2a_lambda.turns.lease import Lease
 from tests.conftest import replace_in
@@ -139,6 +142,24 @@ def test_an_agent_waits_until_a_backlog_is_stored(monkeypatch: pytest.MonkeyPatc
         assert tries[0] == 1
 
     asyncio.run(run())
+
+
+def test_words_of_one_artifact_are_stored_by_time_and_not_by_the_bytes_around_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each write costs as much as a kilobyte, and a model outputs a hundred words a second."""
+    monkeypatch.setattr(journal_module, "FLUSH_SECONDS", 600.0)
+
+    async def count_until_due(event: Event) -> int:
+        journal, count = make_journal(lambda *_, **__: 0), 1
+        while not journal.add([event], size_of([event])):
+            count += 1
+        return count
+
+    assert asyncio.run(count_until_due(chunk("word "))) * len("word ") > FLUSH_BYTES / 10
+    artifact = chunk("word ")
+    artifact["artifactUpdate"]["append"] = False
+    assert asyncio.run(count_until_due(artifact)) == math.ceil(FLUSH_BYTES / size_of([artifact]))
 
 
 @pytest.mark.parametrize(("age", "pause"), [(0, FLUSH_SECONDS), (10, 0.5), (600, SLOWEST_FLUSH_SECONDS)])

@@ -107,8 +107,8 @@ class Recorder:
             yield
 
     def _note_misses(self, cassette: Cassette) -> None:
-        """Note a request that has no recorded answer. The exception that vcr raises for it does not always
-        arrive: boto3 wraps it, a step of a durable skill keeps its text alone, and an agent may catch it."""
+        """Note a request that has no recorded answer. The exception that vcr raises for it may not arrive,
+        because boto3 wraps it, a step of a durable skill keeps only its text, and an agent may catch it."""
         can_play_response_for = cassette.can_play_response_for
 
         def can_play(request: Any) -> bool:

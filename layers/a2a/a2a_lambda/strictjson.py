@@ -124,6 +124,14 @@ def _check(value: Any, *, surrogates: bool) -> None:
     raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
+def copy_of(value: Any) -> Any:
+    """A JSON value with arrays and objects of its own. `copy.deepcopy` would also remember each of them, and
+    takes several times the memory."""
+    if isinstance(value, dict):
+        return {name: copy_of(member) for name, member in value.items()}
+    return [copy_of(item) for item in value] if isinstance(value, list) else value
+
+
 def text_in(source: Mapping[str, Any], name: str) -> str:
     """A member of an object if it is a string; otherwise ""."""
     value = source.get(name)

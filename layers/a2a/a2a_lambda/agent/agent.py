@@ -5,7 +5,6 @@
 It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("…")`.
 """
 
-import copy
 import importlib.util
 import inspect
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from a2a_lambda import mistakes, telemetry
+from a2a_lambda import mistakes, strictjson, telemetry
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
@@ -143,7 +142,7 @@ class Agent:
         values = {name: value for name, value in pending_values.items() if name not in slots} | values
         slots |= {name: [slot_text(value)] for name, value in values.items()}
         # A copy, because the skill may change its message.
-        turn.skill, turn.slots, turn.json_arguments = skill.id, slots, copy.deepcopy(values)
+        turn.skill, turn.slots, turn.json_arguments = skill.id, slots, strictjson.copy_of(values)
         if skill.id not in self.card.durable_skills:
             turn.engine = None
         arguments = skill.arguments(slots, values)

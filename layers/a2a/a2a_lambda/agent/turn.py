@@ -148,7 +148,7 @@ class Turn(Steps):
     def __post_init__(self) -> None:
         # A skill may change its message. What the client said stays as it is, for the conversation, too.
         self.sent_parts = self.message["parts"]
-        self.message = copy.deepcopy(self.message)
+        self.message = strictjson.copy_of(self.message)
         self._answer: list[Part] = []
         self._history: Sequence[Utterance] | None = None
         self.memory = Memory(self.context.memory)
@@ -271,7 +271,7 @@ class Turn(Steps):
         """Show the skill the message that called it instead of this one, with which `messages` still ends."""
         if (call := self.call) is not self.sent_parts:
             self._answer = self.message["parts"]
-            self.message["parts"] = copy.deepcopy(call)
+            self.message["parts"] = strictjson.copy_of(call)
 
     @property
     def metadata(self) -> dict[str, Json]:

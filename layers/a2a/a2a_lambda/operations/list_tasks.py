@@ -31,7 +31,11 @@ PAGE_BYTES = 4_000_000
 """JSON bytes after which a page ends. A buffered answer of Lambda has at most 6 MB."""
 
 READ_AT_ONCE = 4
-"""Tasks whose logs are read at the same time. Each may be large."""
+"""Tasks whose logs are read at the same time."""
+
+ENTRIES_AT_ONCE = 100
+"""Entries of logs that are read at the same time, unless one log has more. Each may have 350 KB, and takes
+several times that in memory."""
 
 
 async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
@@ -80,13 +84,19 @@ async def _read(
     heads = await threads.run(store.get_heads, scope, [task_id for task_id, _ in entries])
     tasks: list[Task] = []
     room = PAGE_BYTES
-    for start in range(0, len(entries), READ_AT_ONCE):
-        batch = entries[start : start + READ_AT_ONCE]
+    start = 0
+    while start < len(entries):
         # Some at a time: all at once would hold a whole page of large tasks in memory before the first one
         # is counted.
-        results = await asyncio.gather(
-            *(_read_task(store, heads.get(task_id), request) for task_id, _ in batch)
-        )
+        batch: list[Head | None] = []
+        entry_count = 0
+        for task_id, _ in entries[start : start + READ_AT_ONCE]:
+            head = heads.get(task_id)
+            entry_count += head.sequence if head is not None else 0
+            if batch and entry_count > ENTRIES_AT_ONCE:
+                break
+            batch.append(head)
+        results = await asyncio.gather(*(_read_task(store, head, request) for head in batch))
         for index, task in enumerate(results):
             if task is None:
                 continue
@@ -94,6 +104,9 @@ async def _read(
             if room < 0 and tasks:
                 return tasks, start + index
             tasks.append(task)
+        if room < 0:
+            return tasks, start + len(batch)
+        start += len(batch)
     return tasks, len(entries)
 
 

@@ -172,18 +172,19 @@ def coalesce(events: Iterable[Event]) -> list[Event]:
     return [event for _, event in coalesce_numbered((None, event) for event in events)]
 
 
+def continues(event: Event, last_event: Event) -> bool:
+    """Whether an event is the next chunk of the artifact of the event before it."""
+    chunk, last_chunk = event.get("artifactUpdate"), last_event.get("artifactUpdate")
+    if chunk is None or last_chunk is None:
+        return False
+    return chunk["append"] and chunk["artifact"]["artifactId"] == last_chunk["artifact"]["artifactId"]
+
+
 def coalesce_numbered(pairs: Iterable[tuple[_Number, Event]]) -> list[tuple[_Number, Event]]:
     """`coalesce` for numbered events: each keeps the number of its last chunk."""
     runs: list[list[tuple[_Number, Event]]] = []
     for number, event in pairs:
-        chunk = event.get("artifactUpdate")
-        last_chunk = runs[-1][-1][1].get("artifactUpdate") if runs else None
-        if (
-            chunk is not None
-            and last_chunk is not None
-            and chunk["append"]
-            and chunk["artifact"]["artifactId"] == last_chunk["artifact"]["artifactId"]
-        ):
+        if runs and continues(event, runs[-1][-1][1]):
             runs[-1].append((number, event))
         else:
             runs.append([(number, event)])

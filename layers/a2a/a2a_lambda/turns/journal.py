@@ -9,7 +9,7 @@ from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import StoreError, WriteRefused
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.event_log import Numbered, coalesce
+from a2a_lambda.tasks.event_log import Numbered, coalesce, continues
 from a2a_lambda.turns.lease import Lease
 
 FLUSH_SECONDS = 0.25
@@ -21,7 +21,8 @@ FLUSH_FRACTION = 1 / 20
 SLOWEST_FLUSH_SECONDS = 1.0
 
 FLUSH_BYTES = 4_000
-"""JSON bytes at which pending events are stored immediately, without waiting for FLUSH_SECONDS."""
+"""JSON bytes at which pending events are stored immediately, without waiting for FLUSH_SECONDS. Chunks that
+become one event count as one."""
 
 SILENT_FLUSH_SECONDS = 2 * FLUSH_SECONDS
 """Seconds between checks for pending events that no other event follows."""
@@ -48,7 +49,7 @@ class Journal:
         self._lease = lease
         self._lock = asyncio.Lock()
         self._pending: list[Event] = []
-        self._pending_bytes = 0
+        self._pending_bytes = self._coalesced_bytes = 0
         self._writing: list[Event] = []
         self._refusal = ""
         self._began_at = self._flushed_at = asyncio.get_running_loop().time()
@@ -57,13 +58,21 @@ class Journal:
     def add(self, events: Sequence[Event], size: int) -> bool:
         """Add events; returns whether it is time to store them. size: their JSON bytes, as
         `size_of` counts them."""
-        self._pending += events
         self._pending_bytes += size
-        return self._is_late() or self._pending_bytes >= FLUSH_BYTES
+        self._coalesced_bytes += size
+        for event in events:
+            # Around a word of a model's answer, the ids and names of its event are most of its bytes.
+            if self._pending and continues(event, self._pending[-1]):
+                chunk = event["artifactUpdate"]
+                empty = {**chunk, "artifact": {**chunk["artifact"], "parts": []}}
+                self._coalesced_bytes -= len(strictjson.dumps({"artifactUpdate": empty}))
+            self._pending.append(event)
+        return self._is_late() or self._coalesced_bytes >= FLUSH_BYTES
 
     def clear(self) -> None:
         """Forget the events that are not stored."""
-        self._pending, self._pending_bytes, self._writing, self._refusal = [], 0, [], ""
+        self._pending, self._writing, self._refusal = [], [], ""
+        self._pending_bytes = self._coalesced_bytes = 0
 
     def numbered_pending(self) -> tuple[Numbered, ...] | None:
         """The pending events with their numbers; None if earlier events must be written first."""
@@ -100,7 +109,8 @@ class Journal:
         if self._writing:
             await self._write()
         if self._pending:
-            self._writing, self._pending, self._pending_bytes = coalesce(self._pending), [], 0
+            self._writing, self._pending = coalesce(self._pending), []
+            self._pending_bytes = self._coalesced_bytes = 0
             await self._write()
 
     async def _write(self) -> None:

@@ -19,6 +19,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.tasks.head import CALL_BYTES
 
 LIMIT_TEXTS = {
     "minimum": "at least {}",
@@ -43,6 +44,9 @@ mistakes."""
 
 JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 """The same for JSON: a validator of the agent may expect a string."""
+
+MAX_CONTAINERS = 500_000
+"""Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -118,28 +122,36 @@ class Parameter:
         """
         # Models write a list or an object as a string, so such a string is read below.
         is_text = isinstance(value, str)
+        was_read_as_json = value is not None and not is_text
         if value is not None and not (
             (is_text and value.lstrip()[:1] in ("{", "[")) or self.is_seconds(texts[0])
         ):
             with suppress(*JSON_ERRORS):
-                return self._adapter.validate_json(strictjson.dumps(value))
+                return self._read_json(strictjson.dumps(value).decode())
         for text in texts:
             if self.is_seconds(text):
                 continue
             reads: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
-                (self._adapter.validate_strings, TEXT_ERRORS),
-                (self._adapter.validate_json, JSON_ERRORS),
+                (self._adapter.validate_strings, TEXT_ERRORS)
             ]
+            if not was_read_as_json:
+                reads.append((self._read_json, JSON_ERRORS))
             if text.lstrip()[:1] in ("{", "["):  # a string would do for `str | list`, and the list is better
                 reads.reverse()
             for read, errors in reads:
-                for candidate in (text, text.strip()):
+                for candidate in dict.fromkeys((text, text.strip())):
                     with suppress(*errors):
                         return read(candidate)
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
                 with suppress(*TEXT_ERRORS):
                     return self._adapter.validate_python(self._members[text.strip()])
         raise ValueError(f"no value given for {self.name} fits its type")
+
+    def _read_json(self, text: str) -> Any:
+        """Argument from JSON. Raises one of JSON_ERRORS."""
+        if text.count("[") + text.count("{") > MAX_CONTAINERS:
+            raise ValueError
+        return self._adapter.validate_json(text)
 
     def is_seconds(self, text: str) -> bool:
         """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for
@@ -168,7 +180,7 @@ class Parameter:
     def problem_in(self, text: str) -> str:
         """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a
         union."""
-        if get_origin(self.hint) in (Union, UnionType):
+        if get_origin(self.hint) in (Union, UnionType) or len(text) > CALL_BYTES:  # no question can be asked
             return ""
         try:
             self._adapter.validate_json(text)
