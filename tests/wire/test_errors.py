@@ -11,6 +11,9 @@ from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_http_error
 
+NOT_ALLOWED = errors.InvalidRequest("x")
+NOT_ALLOWED.status = 405
+
 FAILURES = [
     (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
     (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", ""),
@@ -39,6 +42,7 @@ FAILURES = [
     (errors.Unauthenticated("x"), 401, "UNAUTHENTICATED", ""),
     (errors.Forbidden("x"), 403, "PERMISSION_DENIED", ""),
     (errors.RouteNotFound("x"), 404, "NOT_FOUND", ""),
+    (NOT_ALLOWED, 405, "UNIMPLEMENTED", ""),
     (errors.RequestTooLarge("x"), 413, "INVALID_ARGUMENT", ""),
     (errors.TooManyStreams("x"), 429, "RESOURCE_EXHAUSTED", ""),
     (errors.TooManyRequests("x", after=3), 429, "RESOURCE_EXHAUSTED", ""),

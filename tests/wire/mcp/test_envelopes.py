@@ -116,6 +116,11 @@ def test_a_look_at_a_task_needs_no_header_but_must_not_have_another() -> None:
         decode("tasks/get", {"taskId": "t-1"}, headers={"mcp-name": "t-2"})
 
 
+@pytest.mark.parametrize(("request_of", "state"), [(decode, "sealed"), (session, None)])
+def test_only_a_stateless_call_brings_the_state_of_a_question(request_of: Any, state: Json) -> None:
+    assert request_of("ping", {"requestState": "sealed"}).request_state == state
+
+
 @pytest.mark.parametrize("version", WITH_HANDSHAKE)
 def test_a_session_speaks_the_revision_of_its_header(version: str) -> None:
     assert session(version=version).revision == version
