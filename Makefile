@@ -15,6 +15,10 @@ ifeq ($(origin PYTHON),command line)
 export UV_PYTHON := $(PYTHON)
 .PHONY: .venv/synced
 endif
+# The interpreter of the environment may be gone, for example after an update of Homebrew or pyenv.
+ifneq ($(shell test -x .venv/bin/python && echo yes),yes)
+.PHONY: .venv/synced
+endif
 export PYTHONPATH := $(CURDIR)/layers/a2a:$(CURDIR)/functions:$(CURDIR)
 
 # The variables of this call. Their values are passed on as they are written, with every dollar sign.
@@ -30,15 +34,20 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 .PHONY: help lock $(COMMANDS)
 .DEFAULT_GOAL := help
 
-REFUSE_PYTHON = echo "error: $(1) is older than Python 3.11, or does not start. Name another by its path: \
-make PYTHON=/usr/bin/python3.13" >&2; exit 1
+NAME_PYTHON := make PYTHON=/usr/bin/python3.13
+
+REFUSE_PYTHON = echo "error: $(1) is older than Python 3.11, or does not start. Name another by its path: $(NAME_PYTHON)" >&2; \
+  exit 1
 
 # `make help` and an unknown command need no package, and any Python that is new enough.
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { $(call REFUSE_PYTHON,$(PYTHON)); }
 
-# As uv finds it, which looks in more places than PATH, and may download one.
+# As uv finds it, which looks in more places than PATH, and may download one. uv itself may fail, with another
+# status than 1, and says why.
 CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
-  'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { $(call REFUSE_PYTHON,$(or $(UV_PYTHON),python3)); }
+  'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  test $$? = 1 || { echo "error: uv could not run Python. If it found none, name one by its path: $(NAME_PYTHON)" >&2; exit 1; }; \
+  $(call REFUSE_PYTHON,$(or $(UV_PYTHON),python3)); }
 
 help:
 	@$(CHECK_PYTHON)

@@ -19,7 +19,7 @@ from tests.helpers.rpc import message, request
 from tests.lambda_.runtime.runtime_api import RuntimeApi, event, streamed
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import image, lint
-from tools.build.built_functions import LAYERS, MACHINE_ARCHITECTURE, Built, interpreter
+from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -119,22 +119,6 @@ def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
     assert "PackageType" not in made["Web"]["Properties"]
     assert made["Web"]["Properties"]["Layers"], "the layers of Globals"
     assert "A2ALayer" in made
-
-
-def test_lambdas_user_may_read_every_file(tmp_path: Path) -> None:
-    """Also those that only their owner may read where the image is built."""
-    build, made = tmp_path / "build", tmp_path / "image"
-    (build / "RpcFunction").mkdir(parents=True)
-    for layer in LAYERS:
-        (build / layer / "python").mkdir(parents=True)
-    prompt, tool = build / "AgentsLayer" / "python" / "prompt.txt", build / "RpcFunction" / "tool"
-    prompt.touch(0o600)
-    tool.touch(0o700)
-    prompt.parent.chmod(0o700)
-    image.stage(build, made)
-    assert (made / "opt" / "python").stat().st_mode & 0o777 == 0o755
-    assert (made / "opt" / "python" / "prompt.txt").stat().st_mode & 0o777 == 0o644
-    assert (made / "task" / "tool").stat().st_mode & 0o777 == 0o755
 
 
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:

@@ -303,6 +303,17 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
     assert "is older than Python 3.11, or does not start" in run("make", f"PYTHON={old}").stderr
 
 
+@pytest.mark.parametrize("has_python", [True, False])
+def test_an_environment_without_its_interpreter_is_installed_again(tmp_path: Path, has_python: bool) -> None:
+    folder = copy_kit(tmp_path / "fork")
+    shutil.rmtree(folder / ".venv")  # links to that of this checkout
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/synced").touch()
+    (folder / ".venv/bin/python").symlink_to(sys.executable if has_python else "gone")
+    output = run("make", "--dry-run", "check", folder=folder).stdout
+    assert ("sync --locked" in output) != has_python
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

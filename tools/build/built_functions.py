@@ -76,10 +76,12 @@ class Built:
         is_wrapped: bool | None = None,
         handler: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
+        folder: str | None = None,
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """The process of a function, "api" or "rpc"; killed at the end.
 
         is_wrapped: use the layer's runtime. None = as in template.yaml.
+        folder: its working directory; None = this process's.
         """
         is_wrapped = function == "rpc" if is_wrapped is None else is_wrapped
         process = subprocess.Popen(
@@ -88,6 +90,7 @@ class Built:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            cwd=folder,
         )
         try:
             yield process
@@ -103,11 +106,12 @@ class Built:
         """URL at which the emulator takes events for a function."""
         runtime_api, front_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         prefix = (
-            *(str(rie), "--log-level", "error", "--runtime-api-address", runtime_api),
+            *(str(rie.absolute()), "--log-level", "error", "--runtime-api-address", runtime_api),
             *("--runtime-interface-emulator-address", front_address),
         )
-        with self.running(function, prefix=prefix, output=output):
-            _wait_for_port(front_address)
+        # The emulator makes a URL of its folder, and escapes neither # nor %.
+        with self.running(function, prefix=prefix, output=output, folder="/") as process:
+            _wait_for_port(front_address, process)
             yield f"http://{front_address}{INVOKE}"
 
     def _command(self, handler: str, is_wrapped: bool) -> list[str]:
@@ -166,13 +170,18 @@ def free_port() -> int:
         return port
 
 
-def _wait_for_port(address: str) -> None:
+def _wait_for_port(address: str, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until the emulator answers. Raises ConfigurationError if it has ended, or does not answer."""
     host, port = address.split(":")
     deadline = time.monotonic() + START_SECONDS
     while True:
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))) == 0:
                 return
+        if process.poll() is not None:
+            raise ConfigurationError(
+                f"the Runtime Interface Emulator ended with status {process.returncode}: see its log above"
+            )
         if time.monotonic() > deadline:
             raise ConfigurationError(f"the Runtime Interface Emulator does not answer at {address}")
         time.sleep(0.05)

@@ -63,11 +63,6 @@ def stage(build: Path, folder: Path, version: str = LAMBDA_PYTHON) -> None:
     for layer in LAYERS:
         shutil.copytree(build / layer, folder / "opt", dirs_exist_ok=True)
     shutil.copytree(build / "RpcFunction", folder / "task")
-    # In the image they belong to root, and Lambda runs as another user. SAM does the same for archives.
-    for path in folder.rglob("*"):
-        if not path.is_symlink():
-            mode = path.stat().st_mode
-            path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
     dockerfile = for_python(DOCKERFILE.read_text("utf-8"), version)
     (folder / "Dockerfile").write_text(dockerfile, "utf-8")
 

@@ -65,8 +65,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             folder_of_build, folder, _own_values() | variables | {"A2A_LOCAL": "1", "A2A_REPEAT_SECONDS": "0"}
         )
         log = stack.enter_context((folder / "log").open("w+b"))
-        url = stack.enter_context(build.emulate(function, find_rie(environments.VENVS / "sam"), output=log))
+        rie = find_rie(environments.VENVS / "sam")
         try:
+            url = stack.enter_context(build.emulate(function, rie, output=log))
             print(format_answer(_post(url, event)))
         finally:
             log.seek(0)

@@ -106,9 +106,9 @@ def build(
     log = environments.BUILDS / "build.log"
     print(f"building; {log} has what sam prints", flush=True)
     try:
-        code = environments.run_sam_quietly(
+        code = environments.build_with_sam(
             log,
-            *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+            *("--parallel", "--cached", "--cache-dir", str(variant / "cache")),
             *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
             A2A_HAS_MANIFEST="1",
             A2A_BUILT_AGENTS=" ".join(agents),
@@ -132,8 +132,18 @@ def build(
     folder.mkdir(parents=True)
     (folder / MARK).touch()  # first: the copy may be interrupted
     shutil.copytree(variant / "build", folder, symlinks=True, dirs_exist_ok=True)
+    _open_to_all_users(folder)
     print(f"built: {folder}")
     return 0
+
+
+def _open_to_all_users(folder: Path) -> None:
+    """Let every user read the files and start the programs, whatever the umask here is. In an archive and in
+    an image they belong to root, and Lambda runs as another user."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
 
 
 def _check_folder(folder: Path) -> None:

@@ -60,7 +60,7 @@ def quota_request(count: int, region: str) -> str:
 def use_stage(stage: Mapping[str, Any]) -> None:
     """From now on, call AWS with the profile and region of a stage in samconfig.toml. Raises
     ConfigurationError."""
-    with aws_errors("samconfig.toml"):
+    with aws_errors("AWS"):
         session, profile = clients.session(), stage.get("profile")
         if profile and profile not in session.available_profiles:
             raise ConfigurationError(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.sansio.utils import host_is_trusted
 
 from a2a_lambda.errors import ConfigurationError
+from tools.environments import environment_without_profiles
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -68,7 +69,7 @@ def run_apart(module: str, name: str, **environment: str) -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        env=environment_without_profiles() | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
         start_new_session=True,  # Ctrl-C goes to the server: it ends first, then the emulator
     )
     assert process.stdin is not None

@@ -30,6 +30,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.command import agent_folders, listen, read_port, reports_errors
+from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
@@ -84,7 +85,8 @@ def main() -> int:
         settings = Settings.of(os.environ)
         cards, _ = read_cards(settings.agents, settings.agent_names)
         default = default_of(cards, settings.agent_names)
-        prepare(settings, secret)
+        with aws_errors("make run"):  # such as AWS_PROFILE, if this machine does not have that profile
+            prepare(settings, secret)
         if url:
             _create_queues(settings)
             _create_bucket(settings)

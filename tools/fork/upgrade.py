@@ -10,6 +10,7 @@ the fork's packages. Every other conflict is listed, and left to you.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 def _check_repository() -> None:
     """Raises ConfigurationError if nothing can be merged into this checkout as it is."""
+    if shutil.which("git") is None:
+        raise ConfigurationError("make upgrade needs git: install it")
     top = _run("git", "rev-parse", "--show-toplevel")
     if top.returncode and Path(".git").exists():  # git refuses it, such as one of another user
         raise ConfigurationError(top.stderr.strip())

@@ -40,24 +40,31 @@ def test_a_folder_of_a_build_is_built_anew(
     assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 7, "the next step"
 
 
-def test_a_build_marks_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the next one may replace it, wherever it is."""
+def test_a_build_marks_its_folder_and_opens_it_to_lambdas_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the next one may replace it, wherever it is; and the user's umask does not count."""
     monkeypatch.chdir(tmp_path)
 
     def build(log: Path, *arguments: str, **_: str) -> int:
         place = Path(arguments[arguments.index("--build-dir") + 1])
         place.mkdir(parents=True, exist_ok=True)
         (place / "template.yaml").write_text("Resources: {}")
+        (place / "layer").mkdir(0o700, exist_ok=True)
+        (place / "layer" / "prompt.txt").touch(0o600)
+        (place / "layer" / "tool").touch(0o700)
         return 0
 
     monkeypatch.setattr("tools.environments.run", lambda *_: 0)
     monkeypatch.setattr("tools.environments.install", lambda *_: None)
-    monkeypatch.setattr("tools.environments.run_sam_quietly", build)
+    monkeypatch.setattr("tools.environments.build_with_sam", build)
     monkeypatch.setattr(sam, "_export_requirements", lambda: 0)
     monkeypatch.setattr("tools.build.size.report", lambda *_, **__: ("small", 0))
     for _ in range(2):
         assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 0
-    assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml"}
+    assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml", "layer"}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in Path("built").rglob("*")}
+    assert (modes["layer"], modes["prompt.txt"], modes["tool"]) == (0o755, 0o644, 0o755)
 
 
 def test_the_runtime_is_the_python_that_was_built_for() -> None:
