@@ -2,7 +2,7 @@
 
 An agent never gets far ahead of a client that reads too slowly: it waits, for UNREAD_SECONDS in all. Then the
 client gets no more events, the turn continues without it, and the client reads the rest from the log. For a
-client that left before its answer started_at, no agent waits.
+client that left before its answer began, no agent waits.
 """
 
 import asyncio
