@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from a2a_lambda import Ask, Authorize, File, Progress, SkillError, Turn, skill
 from a2a_lambda.client import AgentError, Client
 from a2a_lambda.errors import KitError
-from a2a_lambda.protocol.model import Part, decode_base64
+from a2a_lambda.protocol.model import Part, decode_raw
 
 Output = Any
 """Text, a value, File, Progress, Ask or Authorize."""
@@ -144,5 +144,5 @@ def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:
         elif "url" in part:
             yield File(part.get("filename", "file"), url=part["url"], media_type=part.get("mediaType"))
         elif "raw" in part:
-            content = decode_base64(part["raw"])
+            content = decode_raw(part["raw"])
             yield File(part.get("filename", "file"), content, media_type=part.get("mediaType"))

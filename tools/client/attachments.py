@@ -8,7 +8,7 @@ import httpx2
 
 from a2a_lambda.agent.outputs import guess_media_type
 from a2a_lambda.client import AgentError
-from a2a_lambda.protocol.model import Part, decode_base64
+from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
 from tools.command import is_loopback
@@ -49,7 +49,7 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
     """Write the content of a part to a file. Raises OSError, ValueError for what is not base64, and the
     FAILURES of a call. caller: calls the agent that has chosen the part's URL."""
     if "raw" in part:
-        path.write_bytes(decode_base64(part["raw"]))  # noqa: ASYNC240
+        path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
     if is_loopback(part["url"]) and not caller.is_local:
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")

@@ -10,7 +10,7 @@ from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.keys import key_of
-from a2a_lambda.protocol.model import Message, Part, decode_base64
+from a2a_lambda.protocol.model import Message, Part, decode_raw
 from a2a_lambda.protocol.stored_file import (
     INLINE_CHARACTERS,
     SCHEME,
@@ -81,7 +81,7 @@ class Inbox:
         """The part with its content in the bucket, unless that is not base64."""
         assert self._bucket is not None
         try:
-            content = decode_base64(part["raw"])
+            content = decode_raw(part["raw"])
         except ValueError:  # a picture in metadata, where a client may write anything
             return part
         # A retry writes the same object again. The same bytes after the repeat window make a task of their

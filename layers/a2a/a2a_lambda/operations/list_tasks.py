@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, ParseError, TaskNotFound
-from a2a_lambda.protocol.model import Task, decode_base64, encode_base64url, truncate_history
+from a2a_lambda.protocol.model import Task, decode_raw, encode_base64url, truncate_history
 from a2a_lambda.protocol.requests import WRONG_PAGE_TOKEN, ListTasksRequest, ListTasksResponse
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
@@ -145,7 +145,7 @@ def _digest(query: TaskQuery, position: str, total: int) -> str:
 def _read_token(token: str, query: TaskQuery) -> tuple[str, int]:
     """Where the list continues, and its size. Raises ValueError for a token that is not of this list."""
     try:
-        position, total, digest = strictjson.loads(decode_base64(token))
+        position, total, digest = strictjson.loads(decode_raw(token))
     except (TypeError, ParseError):
         raise ValueError from None
     if not isinstance(position, str) or type(total) is not int or digest != _digest(query, position, total):

@@ -310,7 +310,7 @@ def encode_base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def decode_base64(text: str) -> bytes:
+def decode_raw(text: str) -> bytes:
     """Bytes of base64, standard or url-safe, padded or not. Raises ValueError."""
     standard_text = text.rstrip("=").translate(URL_SAFE)
     return base64.b64decode(standard_text + "=" * (-len(standard_text) % 4), validate=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ParseError, RouteNotFound
-from a2a_lambda.protocol.model import decode_base64, encode_base64url
+from a2a_lambda.protocol.model import decode_raw, encode_base64url
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import execution_of
@@ -38,7 +38,7 @@ class CallbackToken:
             raise RouteNotFound(UNKNOWN_URL)
         fields_text, _, signature = token.partition(".")
         try:
-            fields = strictjson.loads(decode_base64(fields_text))
+            fields = strictjson.loads(decode_raw(fields_text))
         except (ValueError, ParseError):
             raise RouteNotFound(UNKNOWN_URL) from None
         is_list = isinstance(fields, list) and len(fields) == 4

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from a2a_lambda.agent.files.interface import FileStore
 from a2a_lambda.errors import FileAbsent, SkillError
-from a2a_lambda.protocol.model import Part, decode_base64
+from a2a_lambda.protocol.model import Part, decode_raw
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES, is_reference
 
 READ_BYTES = 50_000_000
@@ -61,7 +61,7 @@ class ReceivedFile:
         at most 100 MB.
         """
         if "raw" in self.part:
-            return io.BytesIO(decode_base64(self.part["raw"]))
+            return io.BytesIO(decode_raw(self.part["raw"]))
         url = self.part["url"]
         from a2a_lambda.net.fetch import NotFetched, fetch  # few turns read files
 

@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import (
     Part,
     Task,
     TaskState,
-    decode_base64,
+    decode_raw,
     parts_of_artifacts,
     plain_media_type,
     text_of,
@@ -181,7 +181,7 @@ def _content(parts: Iterable[Part], revision: str) -> Iterator[dict[str, Json]]:
             # A client hands text to its model, and can rarely do anything with a blob.
             is_text = kind == "text" or plain_type.endswith(TEXT_SUFFIXES)
             try:
-                content = {"text": decode_base64(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
+                content = {"text": decode_raw(part["raw"]).decode()} if is_text else {"blob": part["raw"]}
             except ValueError:
                 content = {"blob": part["raw"]}
             yield {"type": "resource", "resource": {**resource, **content}}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json, decode_base64
+from a2a_lambda.protocol.model import Json, decode_raw
 
 INTEGER_FORM = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
@@ -157,7 +157,7 @@ def base64_text(source: Object, key: str, path: str) -> str:
     padding."""
     value = text(source, key, path)
     try:
-        result = base64.b64encode(decode_base64(value)).decode()
+        result = base64.b64encode(decode_raw(value)).decode()
     except ValueError:
         raise InvalidParams(f"{path}.{key} must be base64", path=f"{path}.{key}") from None
     return result
