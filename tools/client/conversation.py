@@ -118,7 +118,8 @@ class Chat:
 
     async def take(self, line: str) -> bool:
         """Carry out a line: a message, or a command. Returns whether the conversation continues."""
-        command, _, rest = line.partition(" ")
+        command, *words = line.split(maxsplit=1) if line.startswith("/") else [""]
+        rest = "".join(words)
         match command:
             case "/quit":
                 return False
@@ -147,12 +148,12 @@ class Chat:
 
     async def _call_skill(self, line: str) -> None:
         """Send what is written after /skill: an id, parameters, text."""
-        skill, _, text = line.strip().partition(" ")
+        skill, *words = line.split(maxsplit=1)
         skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
         if skill not in skills:
             self._view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
             return
-        arguments, text = split_parameters(text)
+        arguments, text = split_parameters("".join(words))
         if any("=" in word for word in text.split()):
             self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
             return

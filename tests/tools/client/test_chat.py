@@ -75,7 +75,7 @@ def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
         "/skill ai-coach",
         "football",
         "/skill no",
-        "/skill ai-repeat my own words",
+        "/skill\u3000ai-repeat\u3000my own words",  # the space of Chinese input methods
     )
     status, said = chat(server, *lines, VERSION="mcp", AGENT="assistant")
     assert status == 0
