@@ -20,7 +20,7 @@ MAX_ROUNDS = 5
 """Maximum calls of the model in a turn: each may ask for tools."""
 
 MAX_PAGES = 20
-"""Most pages of tools that are read. A server might never end."""
+"""Maximum pages of tools that are read. A server might never end."""
 
 TIMEOUT_SECONDS = 30
 

@@ -23,7 +23,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_ROUNDS = 5
-"""Most calls of the model in a turn: each may ask for tools."""
+"""Maximum calls of the model in a turn: each may ask for tools."""
 
 assistant = Agent(
     instructions="You are a helpful assistant. Answer briefly, in the language of the question."

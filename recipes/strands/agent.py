@@ -11,7 +11,7 @@ from strands.types.exceptions import MaxTokensReachedException
 from a2a_lambda import Progress, SkillError, Turn, skill
 
 MAX_CALLS = 10
-"""Most calls of tools in a turn. Without a limit, a confused model could run up charges for minutes."""
+"""Maximum calls of tools in a turn. Without a limit, a confused model could run up charges for minutes."""
 
 WHOLE = ("end_turn", "stop_sequence")
 """Reasons for which a model ends a whole answer."""

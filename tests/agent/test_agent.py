@@ -354,15 +354,6 @@ def test_an_answer_with_other_arguments_is_not_the_argument(tmp_path: Path, text
     assert asyncio.run(agent.run("Ann", after=again)).text == "Ann 3"
 
 
-@pytest.mark.parametrize("value", [[1, 2], 5, {"x": 1}, "no"])
-def test_a_data_part_may_be_the_answer(tmp_path: Path, value: Any) -> None:
-    code = "@skill\ndef hello(n: list[int] | int | dict[str, int]): return repr(n)"
-    agent = Agent.load(write(tmp_path, code))
-    answer = asyncio.run(agent.run(parts=[{"data": value}], after=asyncio.run(agent.run(""))))
-    is_refused = isinstance(value, str)
-    assert (f"“{value}” cannot be used" if is_refused else repr(value)) in answer.text
-
-
 def test_what_a_turn_continues_is_an_answer(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"after must be the answer of an earlier agent\.run, not a str"):
         run(tmp_path, "@skill\ndef hello(turn): ...", after="hi")

@@ -66,7 +66,7 @@ async def run(turn):
     ("result", "reason"),
     [
         ("File('a.csv', b'1')", r"step 'a' returned File\(…\), of which only JSON would be kept"),
-        ("['text', Artifact('a', 'b')]", r"step 'a' returned Artifact\(…\)"),
+        ("'text', File('a.csv', b'1')", r"step 'a' returned File\(…\)"),
         ("Ask('Which?')", r"step 'a' returned Ask\(…\)"),
         ("b'\\x89PNG'", "the result of step 'a' has bytes that are not UTF-8.*: return base64, or keep"),
     ],
@@ -86,6 +86,21 @@ async def run(turn):
         run(written(tmp_path, body), "step")
     with pytest.raises(StepFailed, match=reason.replace("step 'a'", "a branch")):
         run(written(tmp_path, body), "branch")
+
+
+@pytest.mark.parametrize("hint", ["Ask", "Ask | str", "tuple[str, Ask]"])
+def test_an_output_that_a_steps_annotation_names_comes_back(tmp_path: Path, hint: str) -> None:
+    result = "Ask('Which?')" if not hint.startswith("tuple") else "('Well.', Ask('Which?'))"
+    body = f"""
+def decide() -> {hint}:
+    return {result}
+
+@skill
+async def run(turn):
+    return await turn.step("decide", decide)
+"""
+    answer = run(written(tmp_path, body), "hi")
+    assert (answer.state, answer.text.endswith("Which?")) == ("input-required", True)
 
 
 def test_a_skill_that_is_not_durable_has_no_steps(tmp_path: Path) -> None:

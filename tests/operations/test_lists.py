@@ -1,9 +1,9 @@
 """Lists of tasks (A2A 1.0 section 3.1.4)."""
 
-import asyncio
+import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.tasks.head import Head
 from tests.conftest import new_key
+from tests.helpers.clock import PATIENCE
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 from tests.turns.run_bench import RunBench, within
@@ -203,25 +204,28 @@ def states_in_list(bench: RunBench, **request: Any) -> list[TaskState]:
     return [task["status"]["state"] for task in page["tasks"]]
 
 
-@pytest.mark.parametrize(("entries_at_once", "reads"), [(100, [4, 2]), (8, [2, 2, 2]), (1, [1] * 6)])
+@pytest.mark.parametrize(("is_long", "count"), [(False, 4), (True, 2)])
 def test_long_logs_are_read_one_after_another(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch, entries_at_once: int, reads: list[int]
+    bench: RunBench, monkeypatch: pytest.MonkeyPatch, is_long: bool, count: int
 ) -> None:
     """A task of 50 MB takes several times that in memory, which four at once would not fit into."""
-    monkeypatch.setattr(list_tasks, "ENTRIES_AT_ONCE", entries_at_once)
-    gather, batches = asyncio.gather, list[int]()
+    for _ in range(count):
+        within(bench.send("pieces", slots={"count": "2", "every": "0.3"}))
+    if is_long:
+        monkeypatch.setattr(list_tasks, "ENTRIES_AT_ONCE", 1)
+    get_task = bench.store.get_task
+    meeting = threading.Barrier(count, timeout=0.2 if is_long else PATIENCE)
+    has_met: list[bool] = []
 
-    def note(*reads: Any) -> Any:
-        batches.append(len(reads))
-        return gather(*reads)
+    def note(head: Head, **options: Any) -> Any:
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait()
+            has_met.append(True)
+        return get_task(head, **options)
 
-    for _ in range(6):
-        task = within(bench.send("echo"))
-        head = bench.head(task["id"])
-        assert 2 < head.sequence <= 4, "two of these tasks fit into eight entries"
-    monkeypatch.setattr(list_tasks, "asyncio", SimpleNamespace(gather=note))
-    assert len(states_in_list(bench)) == 6
-    assert batches == reads
+    monkeypatch.setattr(bench.store, "get_task", note)
+    assert len(states_in_list(bench)) == count
+    assert has_met == ([] if is_long else [True] * count)
 
 
 def test_a_full_page_reads_no_further_task(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:

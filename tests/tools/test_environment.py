@@ -31,7 +31,7 @@ def test_without_a_proxy_the_systems_own_counts() -> None:
     assert not {"NO_PROXY", "no_proxy"} & environ.keys()
 
 
-def test_environments_of_a_moved_checkout_are_made_anew(
+def test_environments_of_a_moved_checkout_or_without_an_interpreter_are_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their programs name the path at which they were installed."""
@@ -40,7 +40,8 @@ def test_environments_of_a_moved_checkout_are_made_anew(
 
     def sync(*words: str, UV_PROJECT_ENVIRONMENT: str = "", **_: str) -> int:
         calls.append(words[0])
-        Path(UV_PROJECT_ENVIRONMENT).mkdir(parents=True, exist_ok=True)
+        Path(UV_PROJECT_ENVIRONMENT, "bin").mkdir(parents=True, exist_ok=True)
+        Path(UV_PROJECT_ENVIRONMENT, "bin", "python").touch()
         return 0
 
     monkeypatch.setattr(environments, "_uv", sync)
@@ -56,3 +57,7 @@ def test_environments_of_a_moved_checkout_are_made_anew(
             Path("old").rename("new")
     assert calls == ["sync", "sync"]
     assert not (tmp_path / "new" / "venvs" / "sam" / "program").exists()
+    (tmp_path / "new" / "venvs" / "sam" / "bin" / "python").unlink()
+    for _ in range(2):
+        environments.install("sam", projects=ROOT / "environments")
+    assert calls == ["sync"] * 3

@@ -54,10 +54,10 @@ NAME_PARAMETERS = {**MUST_BE_NAMED, **MAY_BE_NAMED}
 """Parameter that Mcp-Name mirrors, by method."""
 
 POLL_RANGE_SECONDS = (0.2, 60.0)
-"""Least and most between looks at a task, whatever its server wants."""
+"""Minimum and maximum between looks at a task, whatever its server wants."""
 
 MAX_PAGES = 20
-"""Most pages of tools that are read."""
+"""Maximum pages of tools that are read."""
 
 
 class McpCaller(RecordingClient):

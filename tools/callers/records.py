@@ -15,7 +15,7 @@ from a2a_lambda.protocol.model import Json
 from tools.command import is_loopback
 
 MAX_BYTES = 100 * 1024 * 1024
-"""Most bytes of an answer, or of an event."""
+"""Maximum size of an answer, or of an event, in bytes."""
 
 CALL_SILENCE_SECONDS = 120.0
 """Seconds of silence after which a call fails."""

@@ -8,7 +8,7 @@ ANY_WAIT = ("wait", "")
 
 
 class OpenOperations:
-    """What a turn pauses or waits for. Its branches may do so at once, and besides run steps."""
+    """What a turn pauses or waits for. Its branches may do so at the same time, while others run steps."""
 
     def __init__(self) -> None:
         self._open: set[tuple[str, str]] = set()

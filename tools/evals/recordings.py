@@ -14,7 +14,6 @@ from urllib.parse import quote, quote_plus
 
 import httpx2
 import vcr
-from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 from dotenv import dotenv_values
 from urllib3.connectionpool import HTTPConnectionPool
@@ -83,6 +82,7 @@ class Recorder:
         with patch.dict(os.environ, AWS_EC2_METADATA_DISABLED="true"):
             if self.replays and not _has_credentials():
                 values = {"AWS_ACCESS_KEY_ID": "replayed", "AWS_SECRET_ACCESS_KEY": "replayed"}
+                values |= {"AWS_SESSION_TOKEN": "", "AWS_CREDENTIAL_EXPIRATION": ""}
         with patch.dict(os.environ, values):
             yield
 
@@ -160,7 +160,7 @@ def _has_credentials() -> bool:
     try:
         credentials = Session().get_credentials()
         return credentials is not None and bool(credentials.get_frozen_credentials())
-    except (BotoCoreError, ClientError):
+    except Exception:  # a provider is code, such as a credential_process, and may raise anything
         return False
 
 

@@ -20,7 +20,7 @@ NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 """A stack's name is this, a hyphen and the stage."""
 
 STACK_CHARACTERS = 30
-"""Most characters of a stack's name, as in templates/deploy-role.yaml."""
+"""Maximum length of a stack's name, in characters, as in templates/deploy-role.yaml."""
 
 README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
 UV_LOCK = Path("uv.lock")

@@ -13,7 +13,7 @@ EXCERPT_CHARACTERS = 100
 
 
 def excerpt(text: str) -> str:
-    """Text that someone else has written, as a message quotes it. A longer one ends with "…"."""
+    """Text that someone else has written, as a message quotes it: text that is too long ends with "…"."""
     return text if len(text) <= EXCERPT_CHARACTERS else text[:EXCERPT_CHARACTERS] + "…"
 
 

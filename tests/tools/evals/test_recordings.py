@@ -125,7 +125,7 @@ def test_the_text_of_an_arn_is_in_no_recording(
     assert len(reads) == 1, "a replay asks no service"
 
 
-@pytest.mark.parametrize("config", ["", EXPIRED_SIGN_IN])
+@pytest.mark.parametrize("config", ["", EXPIRED_SIGN_IN, "in the environment"])
 def test_a_replay_needs_no_credentials_of_aws(
     evaluate: Eval, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, config: str
 ) -> None:
@@ -140,14 +140,19 @@ def test_a_replay_needs_no_credentials_of_aws(
     cases = "cases:\n  - { name: asks, message: hi, expect: { contains: recorded } }\n"
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    Path("aws-config").write_text(config)
+    is_in_environment = config == "in the environment"
+    Path("aws-config").write_text("" if is_in_environment else config)
     monkeypatch.setenv("AWS_CONFIG_FILE", "aws-config")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
     assert evaluate(cases, code, RECORD="1") == 0
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    if is_in_environment:  # as `aws configure export-credentials --format env` writes them
+        monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00+00:00")
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "mine")
+    else:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert evaluate(cases, code) == 0
     assert len(httpserver.log) == 1
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from a2a_lambda import agent_threads, strictjson, tracing
-from a2a_lambda.agent.outputs import Ask, Authorize, check_result, check_status_text
+from a2a_lambda.agent.outputs import Ask, Authorize, check_kept, check_status_text
 from a2a_lambda.durable.engine import (
     MAX_WAIT_SECONDS,
     STEP_NAME_CHARACTERS,
@@ -272,6 +272,8 @@ class Steps:
 
 
 async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
+    results: list[Any] = []
+
     async def call() -> Any:
         with _contain_exit(f"step {name}"):
             if inspect.iscoroutinefunction(function):
@@ -280,11 +282,14 @@ async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: 
                 call = partial(function, *args, **kwargs)
                 result = await agent_threads.call_in_thread(call, f"step {name}")
                 result = await result if inspect.isawaitable(result) else result
-            check_result(result, f"step {name!r}")
+            results.append(result)
             return result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await StepOutcome.of(name, call, function)
+        body = await StepOutcome.of(name, call, function)
+        for result in results:  # none if it raised a SkillError
+            check_kept(result, partial(StepOutcome.read, body, function), f"step {name!r}")
+        return body
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
@@ -305,9 +310,9 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             if (other := error_besides_suspension(error)) is not None:
                 logger.warning("a branch raised an error while it was suspended", exc_info=other)
             raise engine.suspension from None
-        check_result(result, "a branch")
         body = encode_result(result, "a branch")
         value = json.loads(body)
+        check_kept(result, lambda: value, "a branch")
         exchanges = [[exchange.question, exchange.reply] for exchange in current_branch.exchanges]
         if exchanges and len(body) + len(strictjson.dumps(exchanges)) > RESULT_BYTES:
             exchanges = []

@@ -33,7 +33,7 @@ PAGE_BYTES = 4_000_000
 READ_AT_ONCE = 4
 """Tasks whose logs are read at the same time."""
 
-ENTRIES_AT_ONCE = 100
+ENTRIES_AT_ONCE = 200
 """Entries of logs that are read at the same time, unless one log has more. Each may have 350 KB, and takes
 several times that in memory."""
 

@@ -1,6 +1,7 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import excerpt
+from a2a_lambda.errors import LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.tasks.head import CALL_BYTES
@@ -45,8 +46,10 @@ mistakes."""
 JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 """The same for JSON: a validator of the agent may expect a string."""
 
-MAX_CONTAINERS = 500_000
+MAX_CONTAINERS = 1_000_000
 """Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
+
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -148,9 +151,11 @@ class Parameter:
         raise ValueError(f"no value given for {self.name} fits its type")
 
     def _read_json(self, text: str) -> Any:
-        """Argument from JSON. Raises one of JSON_ERRORS."""
+        """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
         if text.count("[") + text.count("{") > MAX_CONTAINERS:
-            raise ValueError
+            bare_text = JSON_STRING.sub("", text)
+            if bare_text.count("[") + bare_text.count("{") > MAX_CONTAINERS:
+                raise LimitExceeded(f"An argument may have at most {MAX_CONTAINERS:,} lists and objects.")
         return self._adapter.validate_json(text)
 
     def is_seconds(self, text: str) -> bool:

@@ -166,7 +166,7 @@ class Skill:
             is_argument = asked_name in text_object and (
                 not has_field or parameter.takes(slot_text(text_object[asked_name]))
             )
-            is_value = not is_argument and self._takes_object(parameter, text)
+            is_value = not is_argument and self._is_object(parameter) and parameter.takes(text)
         if not objects and not is_value:
             objects.append(text_object)
         names = {parameter.name for parameter in self.parameters}
@@ -177,19 +177,19 @@ class Skill:
             if name in names and value is not None
         }
         if parameter is not None and not text and not values and len(turn.data) == 1:
-            [value] = turn.data  # it is the answer itself
-            if not isinstance(value, dict) or self._takes_object(parameter, slot_text(value)):
+            [value] = turn.data  # the answer itself; if it does not fit, the question repeats with the reason
+            is_answer = self._is_object(parameter) if isinstance(value, dict) else value is not None
+            # A skill that asked for a parameter with a default may read the data itself.
+            if is_answer and (parameter.is_required or parameter.takes(slot_text(value))):
                 values = {parameter.name: value}
         return values, turn.text if text and (is_value or not (values and is_object)) else ""
 
-    def _takes_object(self, parameter: Parameter, text: str) -> bool:
-        """Whether a string is an object that fits a parameter as a whole."""
+    def _is_object(self, parameter: Parameter) -> bool:
+        """Whether a parameter may be an object as a whole."""
         prop = self.input_schema["properties"][parameter.name]
         # A union whose members are distinguished by a field is a oneOf.
         kinds = [kind for member in prop.get("anyOf", [prop]) for kind in member.get("oneOf", [member])]
-        if not any("$ref" in kind or kind.get("type") == "object" for kind in kinds):
-            return False
-        return parameter.takes(text)
+        return any("$ref" in kind or kind.get("type") == "object" for kind in kinds)
 
     def with_choices(self, question: Ask) -> Ask:
         """The question with the choices of the parameter that it fills, unless it has some. Raises

@@ -35,8 +35,7 @@ async def answer(call: McpCall) -> Response:
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
             raise
-        mistake = results.encode_mistake(str(to_protocol_error(error)))  # which logs it
-        return Response(call.encode(mistake), media_type=JSON)
+        return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
 
 
 def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause: Exception) -> bytes:

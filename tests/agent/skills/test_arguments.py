@@ -14,7 +14,6 @@ from typing_extensions import TypedDict
 
 from a2a_lambda import Answer, Turn, skill
 from a2a_lambda.agent.outputs import Ask, AskArgument
-from a2a_lambda.agent.skills.parameters import MAX_CONTAINERS
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Message, Part, Role
@@ -213,7 +212,6 @@ def test_a_slot_that_does_not_fit_is_asked_for(hint: Any, text: str) -> None:
         (float, "Infinity"),
         (Annotated[float, Field(multiple_of=0.1)], "-inf"),
         (list[float], "[1, NaN]"),
-        (list[list[int]], [[]] * MAX_CONTAINERS),
         (dict[str, float], '{"a": "inf"}'),
         (float | None, "inf"),
         (Annotated[str, BeforeValidator({"a": "b"}.__getitem__)], "c"),

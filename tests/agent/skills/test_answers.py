@@ -1,0 +1,63 @@
+"""Answers to the kit's question for an argument, and arguments that are too large."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2a_lambda import Agent
+from a2a_lambda.agent.skills import parameters
+from a2a_lambda.agent.skills.parameters import Parameter
+from a2a_lambda.errors import LimitExceeded
+from tests.agent.folders import write
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([1, 2], "[1, 2]"),
+        (5, "5"),
+        ({"x": 1}, "{'x': 1}"),
+        (None, "Please tell me: n."),
+        ("no", "“no” cannot be used. Please"),
+        ({"x": "y"}, '“{"x":"y"}” cannot be used. Please'),
+    ],
+)
+def test_a_data_part_may_be_the_answer(tmp_path: Path, value: Any, text: str) -> None:
+    code = "@skill\ndef hello(n: list[int] | int | dict[str, int]): return repr(n)"
+    agent = Agent.load(write(tmp_path, code))
+    answer = asyncio.run(agent.run(parts=[{"data": value}], after=asyncio.run(agent.run(""))))
+    assert answer.text.startswith(text)
+
+
+@pytest.mark.parametrize(("hint", "text"), [("str", "Please tell me: n."), ("int", "Please tell me: n.")])
+def test_an_object_is_no_answer_for_a_text_or_a_number(tmp_path: Path, hint: str, text: str) -> None:
+    """It may be about something else, such as the client's locale."""
+    agent = Agent.load(write(tmp_path, f"@skill\ndef hello(n: {hint}): return repr(n)"))
+    answer = asyncio.run(agent.run(parts=[{"data": {"locale": "en"}}], after=asyncio.run(agent.run(""))))
+    assert answer.text.startswith(text)
+
+
+def test_a_skill_that_asks_may_read_the_data_itself(tmp_path: Path) -> None:
+    code = """
+        @skill
+        def hello(turn, n: int = 0):
+            return f"{n} {turn.data}" if turn.answering else Ask("Which?", fills="n")
+    """
+    agent = Agent.load(write(tmp_path, code))
+    question = asyncio.run(agent.run("hi"))
+    for value, text in ((["a"], "0 [['a']]"), (7, "7 [7]")):
+        assert asyncio.run(agent.run(parts=[{"data": value}], after=question)).text == text
+
+
+@pytest.mark.parametrize("hint", [Any, list[Any] | str])
+def test_more_lists_than_memory_holds_fail_the_turn(hint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameters, "MAX_CONTAINERS", 2)
+    lists: list[Any] = [[], []]
+    parameter, texts = Parameter("x", hint, ""), ["[[[", '\\"[{']
+    assert parameter.read([json.dumps(texts)], texts) == texts
+    for value in (lists, None):
+        with pytest.raises(LimitExceeded, match="An argument may have at most 2 lists and objects"):
+            parameter.read([json.dumps(lists)], value)
