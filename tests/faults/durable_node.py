@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -59,13 +58,13 @@ def watch(death: Death, log: Path) -> None:
             death.at("after write")
         return answer
 
-    async def of_between(name: str, call: Work, function: Callable[..., Any]) -> bytes:
+    async def of_between(name: str, call: Work, *arguments: Any, **options: Any) -> bytes:
         with log.open("a") as lines:
             lines.write(f"{name}\n")
         death.at("before step")
-        kept = await of(name, call, function)
+        outcome = await of(name, call, *arguments, **options)
         death.at("after step")
-        return kept
+        return outcome
 
     def checkpoint_hook(place: str) -> Any:
         return lambda **_: death.at(place)

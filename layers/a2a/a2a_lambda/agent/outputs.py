@@ -2,7 +2,7 @@
 
 import mimetypes
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, BinaryIO
 
@@ -208,20 +208,16 @@ def class_name(output: Any) -> str:
     return {"NamedArtifact": "Artifact", "FinalMessage": "Message"}.get(name, name)
 
 
-def check_kept(result: Any, restore: Callable[[], Any], place: str) -> None:
+def check_kept(result: Any, restored: Any, place: str) -> None:
     """Raises NotKept for a result with an output of the kit of which only the JSON is kept.
 
-    restore: makes the result from its JSON. What the step's return annotation names, such as Ask, comes back
-        as it was. place: what returned it, such as "step 'chart'".
+    restored: the result as a replay gets it. What the step's return annotation names, such as Ask, is as it
+        was. place: what returned it, such as "step 'chart'".
     """
-    outputs = [value for value in (result, *_members(result)) if isinstance(value, KIT_OUTPUTS)]
-    if not outputs:
-        return
-    restored = restore()
     types = [type(value) for value in (restored, *_members(restored))]
-    for output in outputs:
-        if type(output) not in types:
-            name = class_name(output)
+    for value in (result, *_members(result)):
+        if isinstance(value, KIT_OUTPUTS) and type(value) not in types:
+            name = class_name(value)
             raise NotKept(
                 f"{place} returned {name}(…), of which only JSON would be kept: return what it is made from,"
                 f" and yield {name}(…) outside of the step or branch"

@@ -272,24 +272,15 @@ class Steps:
 
 
 async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
-    results: list[Any] = []
-
     async def call() -> Any:
         with _contain_exit(f"step {name}"):
             if inspect.iscoroutinefunction(function):
-                result = await function(*args, **kwargs)
-            else:
-                call = partial(function, *args, **kwargs)
-                result = await agent_threads.call_in_thread(call, f"step {name}")
-                result = await result if inspect.isawaitable(result) else result
-            results.append(result)
-            return result
+                return await function(*args, **kwargs)
+            result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
+            return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        body = await StepOutcome.of(name, call, function)
-        for result in results:  # none if it raised a SkillError
-            check_kept(result, partial(StepOutcome.read, body, function), f"step {name!r}")
-        return body
+        return await StepOutcome.of(name, call, function, check_kept)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
@@ -312,7 +303,7 @@ async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> b
             raise engine.suspension from None
         body = encode_result(result, "a branch")
         value = json.loads(body)
-        check_kept(result, lambda: value, "a branch")
+        check_kept(result, value, "a branch")
         exchanges = [[exchange.question, exchange.reply] for exchange in current_branch.exchanges]
         if exchanges and len(body) + len(strictjson.dumps(exchanges)) > RESULT_BYTES:
             exchanges = []

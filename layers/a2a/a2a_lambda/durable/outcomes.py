@@ -79,9 +79,15 @@ class StepOutcome:
     and another try would not help."""
 
     @staticmethod
-    async def of(name: str, call: Work, function: Callable[..., Any]) -> bytes:
+    async def of(
+        name: str, call: Work, function: Callable[..., Any], check: Callable[[Any, Any, str], None]
+    ) -> bytes:
         """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
-        that is not JSON, is too large, or is not what the function's annotation says."""
+        that is not JSON, is too large, or is not what the function's annotation says.
+
+        check: raises NotKept if a replay would get something else; gets the result, what a replay gets, and
+            the name of the place.
+        """
         try:
             result = await call()
         except Exception as group:
@@ -95,7 +101,7 @@ class StepOutcome:
                 " keep it in S3 or a table, and return its key"
             )
         try:
-            StepOutcome.read(body, function)
+            restored = StepOutcome.read(body, function)
         except Exception as error:  # a validator is code, and may raise anything
             field = ""
             if isinstance(error, ValidationError):  # without its text, which has the value
@@ -105,6 +111,7 @@ class StepOutcome:
                 f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
                 " says, or correct the annotation"
             ) from None
+        check(result, restored, f"step {name!r}")
         return body
 
     @staticmethod
