@@ -102,21 +102,12 @@ def run_sam(*arguments: str, **variables: str) -> int:
     return run(SAM, *arguments, SAM_CLI_TELEMETRY="0", **variables)
 
 
-def environment_without_profiles() -> dict[str, str]:
-    """Our environment, for a program that calls no account of AWS: a profile that does not exist, or a broken
-    file with profiles, must not stop it."""
-    profiles = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}
-    environment = {name: value for name, value in os.environ.items() if name not in profiles}
-    return environment | {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-
-
-def build_with_sam(log: Path, *arguments: str, **variables: str) -> int:
-    """Run sam build; what it prints goes to a file, and is shown only if it fails. Returns its exit
-    status."""
-    environment = environment_without_profiles() | variables | {"SAM_CLI_TELEMETRY": "0"}
+def run_sam_quietly(log: Path, *arguments: str, **variables: str) -> int:
+    """Run AWS SAM; what it prints goes to a file, and is shown only if it fails. Returns its exit status."""
+    environment = os.environ | variables | {"SAM_CLI_TELEMETRY": "0"}
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(
-            [SAM, "build", *arguments], env=environment, stdout=file, stderr=subprocess.STDOUT, check=False
+            [SAM, *arguments], env=environment, stdout=file, stderr=subprocess.STDOUT, check=False
         ).returncode
     if status:
         print(log.read_text("utf-8"), file=sys.stderr)

@@ -106,9 +106,9 @@ def build(
     log = environments.BUILDS / "build.log"
     print(f"building; {log} has what sam prints", flush=True)
     try:
-        code = environments.build_with_sam(
+        code = environments.run_sam_quietly(
             log,
-            *("--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+            *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
             *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
             A2A_HAS_MANIFEST="1",
             A2A_BUILT_AGENTS=" ".join(agents),

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.sansio.utils import host_is_trusted
 
 from a2a_lambda.errors import ConfigurationError
-from tools.environments import environment_without_profiles
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -69,7 +68,7 @@ def run_apart(module: str, name: str, **environment: str) -> Iterator[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment_without_profiles() | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
         start_new_session=True,  # Ctrl-C goes to the server: it ends first, then the emulator
     )
     assert process.stdin is not None
@@ -156,6 +155,10 @@ def narrow_queries() -> None:
 
 def main() -> None:
     leave_out_ec2()
+    # It calls no account. The server says what is wrong with a profile, and in one line.
+    for variable in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        os.environ.pop(variable, None)
+    os.environ |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     from botocore.config import Config
     from botocore.session import Session
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

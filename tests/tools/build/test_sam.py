@@ -57,7 +57,7 @@ def test_a_build_marks_its_folder_and_opens_it_to_lambdas_user(
 
     monkeypatch.setattr("tools.environments.run", lambda *_: 0)
     monkeypatch.setattr("tools.environments.install", lambda *_: None)
-    monkeypatch.setattr("tools.environments.build_with_sam", build)
+    monkeypatch.setattr("tools.environments.run_sam_quietly", build)
     monkeypatch.setattr(sam, "_export_requirements", lambda: 0)
     monkeypatch.setattr("tools.build.size.report", lambda *_, **__: ("small", 0))
     for _ in range(2):
