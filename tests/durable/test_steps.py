@@ -67,7 +67,7 @@ async def run(turn):
     [
         ("File('a.csv', b'1')", r"step 'a' returned File\(…\), of which only JSON would be kept"),
         ("'text', File('a.csv', b'1')", r"step 'a' returned File\(…\)"),
-        ("Ask('Which?')", r"step 'a' returned Ask\(…\)"),
+        ("Ask('Which?')", r"step 'a' returned Ask\(…\).*annotate the step's function with `-> Ask`"),
         ("b'\\x89PNG'", "the result of step 'a' has bytes that are not UTF-8.*: return base64, or keep"),
     ],
 )

@@ -126,7 +126,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
                 answer = input(f"Erase {selection} in {place}? This cannot be undone. Write yes: ")
             except (EOFError, RuntimeError):  # it is at its end, or closed
                 answer = ""
-                print("\nthere is no terminal: YES=1 answers the question")
+                print("\nthere is no terminal to ask in: add YES=1")
             if answer.strip() != "yes":
                 print("nothing was erased")
                 return 1
@@ -147,8 +147,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if erasure.counts == Counts():
         place = f" with the agent {selection.agent}" if selection.agent else ""
         print(
-            f"nothing was found{place}; make key{stack_argument(environ)} lists the owners with keys; those"
-            " with tokens are in the logs"
+            f"nothing was found{place}; make key{stack_argument(environ)} lists the owners of keys; owners"
+            " who sign in with tokens are in the logs"
         )
         return 0
     print(f"erased: {erasure.counts}")

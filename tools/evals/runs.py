@@ -165,7 +165,7 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
         problems.append(f"the state is {answer.state}, not {expect.state}")
     for text in expect.contains:
         if text.lower() not in answer.text.lower():
-            problems.append(f"the reply does not contain {text!r}: {_short(answer.text)}")
+            problems.append(f"the reply does not contain {text!r}: {_short(answer.text) or 'it has no text'}")
     if expect.matches is not None and not re.search(expect.matches, answer.text):
         problems.append(f"the reply does not match {expect.matches}: {_short(answer.text)}")
     value = answer.data[0] if len(answer.data) == 1 else answer.data or _json_in(answer.text)

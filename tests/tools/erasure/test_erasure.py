@@ -352,4 +352,4 @@ def test_without_a_terminal_the_answer_is_no(
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
     monkeypatch.setattr("sys.stdin", stdin)
     assert erase.main({"OWNER": "nobody"}) == 1
-    assert "YES=1 answers the question" in capsys.readouterr().out
+    assert "there is no terminal to ask in: add YES=1" in capsys.readouterr().out

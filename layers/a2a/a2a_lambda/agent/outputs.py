@@ -218,9 +218,11 @@ def check_kept(result: Any, restored: Any, place: str) -> None:
     for value in (result, *_members(result)):
         if isinstance(value, KIT_OUTPUTS) and type(value) not in types:
             name = class_name(value)
+            can_be_restored = isinstance(value, Ask | Reject | Progress)
+            advice = f"annotate the step's function with `-> {name}`, or " if can_be_restored else ""
             raise NotKept(
-                f"{place} returned {name}(…), of which only JSON would be kept: return what it is made from,"
-                f" and yield {name}(…) outside of the step or branch"
+                f"{place} returned {name}(…), of which only JSON would be kept: {advice}return what it is"
+                f" made from, and yield {name}(…) outside of the step or branch"
             )
 
 
