@@ -75,9 +75,8 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def port_argument(environ: Mapping[str, str]) -> str:
-    """ " PORT=…", for a command that the user copies; "" = the server has the default port."""
-    port = server_port(environ)
+def port_argument(port: int) -> str:
+    """ " PORT=…", for a command that the user copies; "" = it is the default port."""
     return "" if port == DEFAULT_PORT else f" PORT={port}"
 
 

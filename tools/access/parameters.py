@@ -8,7 +8,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import agent_folder, split_names
 from tools.deployment.stack import table_of
-from tools.state import KEYS_PATH, emulator_of, port_argument
+from tools.state import KEYS_PATH, emulator_of, port_argument, server_port
 
 
 def find_parameters(environ: Mapping[str, str]) -> tuple[Any, str]:
@@ -33,7 +33,7 @@ def check_command(environ: Mapping[str, str], agents: Sequence[str]) -> str:
     if environ.get("STACK") and not agents:
         return f"make doctor{stack_argument(environ)}"
     agent = f" AGENT={agents[0]}" if agents else ""
-    return f"make chat{stack_argument(environ) or port_argument(environ)}{agent}"
+    return f"make chat{stack_argument(environ) or port_argument(server_port(environ))}{agent}"
 
 
 def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:

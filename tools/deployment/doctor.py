@@ -29,7 +29,7 @@ from tools.callers.records import SharedTransport, error_text, make_http
 from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
-from tools.state import DEFAULT_PORT, key_for, server_port
+from tools.state import DEFAULT_PORT, key_for, port_argument, server_port
 
 TEXT = "Hello"
 
@@ -260,9 +260,9 @@ async def _check_reachable(url: str, http: httpx2.AsyncClient) -> None:
         async with http.stream("GET", url):
             pass  # the body may be endless
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-        port = httpx2.URL(url).port
-        start = "make run" if port in (None, DEFAULT_PORT) else f"make run PORT={port}"
-        hint = f". Start the server in another terminal: {start}" if is_loopback(url) else ""
+        port = httpx2.URL(url).port or DEFAULT_PORT
+        hint = f". Start the server in another terminal: make run{port_argument(port)}"
+        hint = hint if is_loopback(url) else ""
         reason = str(error) or type(error).__name__
         raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL):

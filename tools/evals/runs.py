@@ -163,11 +163,12 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
     problems: list[str] = []
     if answer.state != expect.state:
         problems.append(f"the state is {answer.state}, not {expect.state}")
+    reply = _short(answer.text) or "it has no text"
     for text in expect.contains:
         if text.lower() not in answer.text.lower():
-            problems.append(f"the reply does not contain {text!r}: {_short(answer.text) or 'it has no text'}")
+            problems.append(f"the reply does not contain {text!r}: {reply}")
     if expect.matches is not None and not re.search(expect.matches, answer.text):
-        problems.append(f"the reply does not match {expect.matches}: {_short(answer.text)}")
+        problems.append(f"the reply does not match {expect.matches}: {reply}")
     value = answer.data[0] if len(answer.data) == 1 else answer.data or _json_in(answer.text)
     if value is NO_JSON:
         if expect.equals is not None or expect.json_schema is not None:

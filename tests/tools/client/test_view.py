@@ -41,9 +41,9 @@ def test_markdown_is_rendered_a_block_at_a_time() -> None:
 
 
 def test_paragraphs_stay_apart_however_they_come() -> None:
-    whole = shown("one\n\ntwo\n\nthree")[-1]
-    assert shown("one\n\nt", "wo\n\nthr", "ee")[-1] == whole
-    assert [line.strip() for line in whole.split("\n")] == ["one", "", "two", "", "three", ""]
+    page = shown("one\n\ntwo\n\nthree")[-1]
+    assert shown("one\n\nt", "wo\n\nthr", "ee")[-1] == page
+    assert [line.strip() for line in page.split("\n")] == ["one", "", "two", "", "three", ""]
 
 
 def test_what_is_no_markdown_is_shown_as_it_is_written() -> None:

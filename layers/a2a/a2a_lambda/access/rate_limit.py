@@ -34,7 +34,7 @@ class RateLimit:
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store
         self._window_limit = limit * WINDOW_SECONDS
-        self._items = 1 + limit // ITEM_LIMIT
+        self._counters = 1 + limit // ITEM_LIMIT
         self._window = 0
         self._counts: dict[str, int] = {}
         self._shared: dict[str, int] = {}
@@ -56,12 +56,12 @@ class RateLimit:
             # have added to this counter.
             new_count, self._shared[owner] = count - self._shared.get(owner, 0), count
             with suppress(StoreError):  # without a count, the request is allowed
-                counter = random.randrange(self._items)  # noqa: S311  # no secret
+                counter = random.randrange(self._counters)  # noqa: S311  # no secret
                 count_requests = self._store.count_requests
                 counter_total = await threads.run(
                     count_requests, owner, window, counter, new_count, until=end
                 )
-                if counter_total * self._items > self._window_limit:
+                if counter_total * self._counters > self._window_limit:
                     refused_owners.add(owner)
         if owner in refused_owners:
             raise TooManyRequests(

@@ -204,7 +204,8 @@ class Agent:
         files: files of the message, in addition to its text: File("sums.csv", b"1,2"), or the path of one.
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
-        replies: to the waits of a durable skill, by name: a string, another JSON value, or TimeoutError.
+        replies: by name, what ends each wait of a durable skill: a string, another JSON value, or
+            TimeoutError.
             Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
             reply, if the wait takes messages. The second wait of a name is called `name#2`, and one in the
             first branch of `turn.parallel` is called `parallel/0/name`.

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson
@@ -27,6 +28,12 @@ def to_protocol_error(error: Exception) -> ProtocolError:
     if isinstance(error, StoreError):
         return Unavailable("the task store did not answer; try again")
     return InternalError("the request failed; the server's log has the cause")
+
+
+def is_fault_on_lambda(cause: Exception, request: Request) -> bool:
+    """Whether a stream that has told its client of an error must raise it, too: Lambda learns of a server
+    fault only from what is raised. An error of the client, such as a task that it lost, is no fault."""
+    return not isinstance(cause, ProtocolError) and "aws.streamed" in request.scope
 
 
 def failure_response(cause: Exception) -> Response:

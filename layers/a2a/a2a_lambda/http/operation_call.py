@@ -22,7 +22,7 @@ from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.discovery import cards
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, to_protocol_error
 from a2a_lambda.http.request import (
     base_url,
     deadline,
@@ -301,7 +301,6 @@ async def _encode_stream(
                     event_id = sequence if index == len(values) and not view.is_stale else None
                     yield sse.encode(binding.result(value), event_id)
     except Exception as cause:
-        error = to_protocol_error(cause)
-        yield sse.encode(binding.error(wire, error), event=binding.error_event)
-        if error is not cause and "aws.streamed" in call.request.scope:
-            raise  # The client knows that the stream failed. Lambda must know it, too.
+        yield sse.encode(binding.error(wire, to_protocol_error(cause)), event=binding.error_event)
+        if is_fault_on_lambda(cause, call.request):
+            raise

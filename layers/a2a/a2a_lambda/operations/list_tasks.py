@@ -85,7 +85,7 @@ async def _read(
     tasks: list[Task] = []
     room = PAGE_BYTES
     start = 0
-    while start < len(entries):
+    while start < len(entries) and room >= 0:
         # Some at a time: all at once would hold a whole page of large tasks in memory before the first one
         # is counted.
         batch: list[Head | None] = []
@@ -104,10 +104,8 @@ async def _read(
             if room < 0 and tasks:
                 return tasks, start + index
             tasks.append(task)
-        if room < 0:
-            return tasks, start + len(batch)
         start += len(batch)
-    return tasks, len(entries)
+    return tasks, start
 
 
 async def _read_task(store: Store, head: Head | None, request: ListTasksRequest) -> Task | None:

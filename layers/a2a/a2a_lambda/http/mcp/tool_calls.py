@@ -11,9 +11,9 @@ from functools import partial
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, KitError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, to_protocol_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import SlotStream, respond
@@ -197,8 +197,8 @@ async def _encode_stream(
         raise
     except Exception as cause:
         yield sse.encode(_encode_failure(call, tool, arguments, cause))
-        if not isinstance(cause, ProtocolError) and "aws.streamed" in call.request.scope:
-            raise  # The client knows that the stream failed. Lambda must know it, too.
+        if is_fault_on_lambda(cause, call.request):
+            raise
 
 
 def _cancel_later(call: McpCall, task_id: str) -> None:

@@ -187,8 +187,8 @@ def instant_of_answer(source: Object, key: str, path: str) -> str | None:
 
 
 def _moment(value: str, default_offset: str) -> str | None:
-    """A time in the form of `model.timestamp`; None if the string is no time. default_offset: of a time
-    without one; "" = such a time is none."""
+    """A time in the form of `model.timestamp`; None if the string is no time. default_offset: the offset
+    of a time that has none; with "", such a time counts as none."""
     match = INSTANT.fullmatch(value)
     if match is None or not (match[4] or default_offset):
         return None
