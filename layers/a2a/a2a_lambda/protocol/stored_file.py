@@ -103,9 +103,8 @@ def change_parts(holder: Holder, change: PartChange) -> Holder:
     # Nothing else in a message or an artifact is looked at: a client may write anything into other fields.
     if "parts" in fields:
         new_fields["parts"] = [change(part) for part in fields["parts"]]
-        images: Json = fields.get("metadata", {}).get("images") if "role" in fields else None
-        if isinstance(images, list):
-            new_images = [_image(image, change) for image in images]
+        if images := _images(fields):
+            new_images = [_change_image(image, change) for image in images]
             new_fields["metadata"] = {**fields["metadata"], "images": new_images}
     else:
         for name in [name for name in HOLDER_LISTS if name in fields]:
@@ -117,26 +116,36 @@ def change_parts(holder: Holder, change: PartChange) -> Holder:
     return holder if new_holder == fields else cast(Holder, new_holder)
 
 
-def parts_of(holder: Holder) -> list[Part]:
+def parts_of(holder: Task | Event | Message) -> list[Part]:
     """The parts of a task, an event or a message, and its pictures in metadata as parts, in the order of
     `change_parts`."""
-    parts: list[Part] = []
+    # Each event of a stream comes through here, so nothing is copied on the way to the parts.
+    fields = cast(dict[str, Json], holder)
+    if "parts" in fields:
+        return [*fields["parts"], *filter(None, map(_part_of_image, _images(fields)))]
+    holders = [item for name in HOLDER_LISTS for item in fields.get(name, ())]
+    holders += [fields[name] for name in HOLDERS if name in fields]
+    return [part for inner_holder in holders for part in parts_of(inner_holder)]
 
-    def collect(part: Part) -> Part:
-        parts.append(part)
-        return part
 
-    change_parts(holder, collect)
-    return parts
+def _images(fields: dict[str, Json]) -> list[Json]:
+    """The pictures of a message; none for an artifact."""
+    images: Json = fields.get("metadata", {}).get("images") if "role" in fields else None
+    return images if isinstance(images, list) else []
 
 
-def _image(image: Json, change: PartChange) -> Json:
+def _part_of_image(image: Json) -> Part | None:
+    """The part that a picture would be; None if it is no picture."""
     if not isinstance(image, dict) or not isinstance(image.get("value"), str):
-        return image
+        return None
     if image.get("type") not in ("base64", "url"):
+        return None
+    return Part(raw=image["value"]) if image["type"] == "base64" else Part(url=image["value"])
+
+
+def _change_image(image: Json, change: PartChange) -> Json:
+    if (part := _part_of_image(image)) is None:
         return image
-    field = "raw" if image["type"] == "base64" else "url"
-    part = cast(Part, {field: image["value"]})
     new_part = change(part)
     if new_part == part:
         return image
