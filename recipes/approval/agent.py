@@ -10,7 +10,7 @@ from a2a_lambda import Ask, Authorize, Reject, Turn, skill
 LARGE = Decimal(100)
 """Refunds from this amount on need a manager."""
 
-YES = {"yes", "y", "ok", "是", "好"}
+YES = {"yes", "y", "ok", "是", "是的", "好", "好的", "可以", "同意", "确认"}
 
 
 @skill

@@ -7,7 +7,7 @@ from typing import Any
 
 from a2a_lambda import Artifact, Ask, Turn, skill
 
-YES = {"yes", "y", "ok", "是", "好"}
+YES = {"yes", "y", "ok", "是", "是的", "好", "好的", "可以", "同意", "确认"}
 
 
 @dataclass

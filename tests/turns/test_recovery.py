@@ -69,15 +69,18 @@ def test_a_follower_of_a_task_that_has_expired_is_told(store: Store, head: Head,
         asyncio.run(load_progress(store, head, after=0))
 
 
-def test_the_question_of_a_task_that_is_ended_stays_in_its_history(store: Store, head: Head) -> None:
-    question = agent_message(head.task_id, "c", [{"text": "Which?"}])
+@pytest.mark.parametrize("text", ["Which?", pytest.param("?" * 250_000, id="too large for the head")])
+def test_the_question_of_a_task_that_is_ended_stays_in_its_history(
+    store: Store, head: Head, text: str
+) -> None:
+    question = agent_message(head.task_id, "c", [{"text": text}])
     asked = store.update_head(
         head.with_closing_status(make_status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
     )
     result = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
     task, sequence = store.get_task(result)
     assert task["status"]["message"]["parts"] == [{"text": "given up"}]
-    assert [message["parts"] for message in task["history"]] == [[{"text": "Which?"}]]
+    assert [message["parts"] for message in task["history"]] == [[{"text": text}]]
     assert sequence == result.sequence == 2
 
 

@@ -43,7 +43,7 @@ const WORDS = {
     answerQuestion: "回答上面的问题……", writeMessage: "输入消息……",
     noTask: "还没有任务。请先发送消息。", noRequests: "还没有请求。", state: "状态", id: "任务 ID",
     context: "上下文 ID", updated: "更新时间", artifacts: "产物", steps: "步骤", sleeps: "暂停", waitsFor: "等待",
-    copyCurl: "复制 curl", copied: "已复制", copy: "复制", source: "显示 Markdown 源文本", request: "请求", response: "响应", frames: "帧",
+    copyCurl: "复制 curl", copied: "已复制", copy: "复制", source: "显示 Markdown 源文字", request: "请求", response: "响应", frames: "事件（SSE）",
     body: "正文", command: "指令", dropped: "流已断开，任务仍在运行。",
     running: "运行中", noAnswer: "服务没有响应。它在运行吗？",
     badMetadata: "元数据必须是 JSON 对象，例如 {\"user\": {\"userId\": \"u1\"}}。",
