@@ -23,6 +23,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.client import Client
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.background.durable_bench import DurableBench
@@ -111,6 +112,32 @@ def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
     writes = [span for span in spans.all() if span.name == "DynamoDB.PutItem"]
     assert {span.kind for span in writes} == {SpanKind.CLIENT}
     assert {ids_of(span)[0] for span in spans.all()} == {CALLER["trace_id"]}
+
+
+def test_a_request_is_named_after_its_operation(rpc: Rpc, spans: Spans) -> None:
+    headers = {"X-API-Key": rpc.key, "Host": "agents.example.com:8443"}
+    rpc.client.get("/a2a/probe/tasks/unknown", headers={**headers, "A2A-Version": "1.0"})
+    attributes = spans.named("GET tasks/{id}").attributes or {}
+    assert (attributes["rpc.method"], attributes["server.address"]) == ("tasks/{id}", "agents.example.com")
+    call = {"jsonrpc": "2.0", "id": 1, "method": TEXT}
+    answer = rpc.client.post("/mcp/probe", json=call, headers=headers)
+    assert answer.json()["error"]["code"] == -32601
+    assert TEXT not in "".join(spans.names()), "what a client makes up names no span"
+
+
+def test_a_fault_fails_the_span_of_its_request(
+    rpc: Rpc, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON-RPC sends it with status 200."""
+
+    async def send(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Messages, "send", send)
+    assert rpc.error("message/send", {"message": message()})["code"] == -32603
+    request = spans.named("POST message/send")
+    assert (request.attributes or {})["error.type"] == "InternalError"
+    assert request.status.status_code == StatusCode.ERROR
 
 
 def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None:

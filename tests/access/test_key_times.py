@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from a2a_lambda import telemetry
 from a2a_lambda.access import keys
 from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.key import Key
@@ -104,18 +105,19 @@ def test_while_the_issuers_cannot_be_read_they_stay_as_they_were(
 
 
 def test_without_the_issuers_path_an_issuer_counts_for_five_minutes(
-    known: Keys, parameters: ParameterStore, clock: Clock
+    known: Keys, parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have been removed. The keys are read all the while."""
     parameters.issuers = [ISSUER]
     clock.now += keys.FRESH_SECONDS
     assert known.find_issuers() == (ISSUER,)
-    parameters.refuses_issuers = True
-    loaded_at = clock.now
-    while clock.now < loaded_at + keys.STALE_KEYS_SECONDS:
-        assert known.find(ANN)
-        assert known.find_issuers() == (ISSUER,)
+    parameters.refuses_issuers, measures = True, list[Any]()
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
+    end_at = clock.now + keys.STALE_KEYS_SECONDS
+    while clock.now < end_at:
+        assert (known.find(ANN) is not None, known.find_issuers()) == (True, (ISSUER,))
         clock.now += keys.FRESH_SECONDS
+    assert {"KeyFailures": 1} in measures, "an alarm warns before tokens are refused"
     assert known.find_cached_issuers() is None
     with pytest.raises(KeysUnavailable, match="has not given the issuers"):
         known.find_issuers()

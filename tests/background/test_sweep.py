@@ -3,11 +3,13 @@
 import asyncio
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from a2a_lambda import telemetry
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -119,6 +121,9 @@ def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: py
 def test_a_task_no_one_can_read_holds_up_no_other(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And is counted, because the sweep's invocation succeeds."""
+    measures: list[Mapping[str, float]] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
     broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]
     bench.clock.now += 120
     read = bench.store.get_head
@@ -134,6 +139,7 @@ def test_a_task_no_one_can_read_holds_up_no_other(
     monkeypatch.setattr(bench.store, "get_head", head)
     asyncio.run(bench.sweep.run())
     assert bench.queue.waiting.count(bench.ticket(whole)) == 2
+    assert measures.count({"FailedRecords": 1}) == 1
 
 
 def test_a_worker_that_dies_after_a_long_wait_is_missed_as_soon_as_any(bench: WorkerBench) -> None:

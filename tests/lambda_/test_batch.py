@@ -13,7 +13,7 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Sqs
-from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
+from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -133,6 +133,18 @@ def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker
     with pytest.raises(ConfigurationError, match="without"):
         worker(pipe, LambdaContext())
     assert background.asked == [("start", "a"), ("start", "b")]
+
+
+def test_lambdas_runtime_gets_no_text_that_an_event_may_hold(
+    background: Worker, worker: TurnHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start_event(_: Any) -> str:
+        raise RouteNotFound("there is no agent 'what the event says'")
+
+    monkeypatch.setattr(background, "start_event", start_event)
+    with pytest.raises(KitError) as raised:
+        worker({"start": {"id": "a"}}, LambdaContext())
+    assert str(raised.value) == "RouteNotFound"
 
 
 @pytest.mark.parametrize("event", [{}, {"strat": {}}, {"detail-type": "Object Created", "detail": {}}])

@@ -179,6 +179,8 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     kit = deploy(
         HOURLY.replace("owner", "webhook: https://private.example, owner") + HOURLY.replace("hourly", "good")
     )
+    measures: list[Mapping[str, float]] = []
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
 
     async def resolve(*_: Any, **__: Any) -> list[str]:
         raise NotPublic("private.example: its address is not public")
@@ -196,6 +198,7 @@ def test_a_schedule_that_cannot_start_stops_no_other(
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["good"]
     assert "schedule hourly of hello failed" in caplog.text
     assert "private.example: its address is not public" in caplog.text
+    assert {"FailedRecords": 1} in measures
     if store_fails:
         return
     caplog.clear()

@@ -48,7 +48,7 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
         assert (metric, json.dumps(index)) in watched
     assert {metric for metric, _ in watched} >= {
         *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
-        *("KeyFailures", "WriteThrottleEvents"),
+        *("KeyFailures", "WriteThrottleEvents", "Faults"),
     }
     assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched
 

@@ -11,7 +11,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.errors import TaskNotFound
 from a2a_lambda.protocol.model import Message, Role, TaskState, agent_message, make_status
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Pending, Place
+from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Pending, Place
 from a2a_lambda.turns.recovery import (
     LOST,
     end_task,
@@ -82,6 +82,13 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(
     assert task["status"]["message"]["parts"] == [{"text": "given up"}]
     assert [message["parts"] for message in task["history"]] == [[{"text": text}]]
     assert sequence == result.sequence == 2
+
+
+def test_the_log_of_a_lost_turn_names_its_task(store: Store, head: Head, clock: Clock) -> None:
+    ids = telemetry.collect()
+    clock.now += LEASE_SECONDS + 1
+    asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (ids["task_id"], ids["context_id"]) == (head.task_id, head.context_id)
 
 
 def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head, clock: Clock) -> None:

@@ -77,8 +77,8 @@ def invoked_at() -> float:
 def measure(values: Values, **dimensions: str) -> None:
     """Record a measurement. Metrics without dimensions are summed up over an invocation.
 
-    values: Turns, Pushes, FailedRecords, KeyFailures, Sweeps and DynamoDBCalls are counts; FirstEventTime and
-        RunTime are seconds.
+    values: Turns, Pushes, Faults, FailedRecords, KeyFailures, Sweeps and DynamoDBCalls are counts;
+        FirstEventTime and RunTime are seconds.
     """
     if sink is not None:
         sink(values, dimensions)

@@ -67,6 +67,8 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
         logging.getLogger("asyncio").error(f"Task exception was never retrieved\nfuture: {TEXT}")
         logging.getLogger("asyncio").error(f"Exception in callback f({TEXT!r})", exc_info=error)
         logging.getLogger("py.warnings").warning("%s", f"agent.py:1: UserWarning: {TEXT}\n  warn(x)")
+        fields = {"Error": {"Code": "InvalidParameterValueException", "Message": f"payload {TEXT!r}"}}
+        logging.getLogger(f"{json_logs.DURABLE_SDK}.execution").error("Failed to checkpoint.", extra=fields)
         thread = threading.Thread(target=throw, args=(error,))
         thread.start()
         thread.join()
@@ -76,8 +78,9 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
     told = capsys.readouterr()
     assert TEXT not in told.out + told.err
     lines = [json.loads(line) for line in told.out.splitlines()]
-    assert len(lines) == 6
-    for line in (lines[0], lines[2], lines[4], lines[5]):
+    assert len(lines) == 7
+    assert lines[4]["Error"] == {"Code": "InvalidParameterValueException"}
+    for line in (lines[0], lines[2], lines[5], lines[6]):
         assert type(error).__name__ in line["exception"]
     assert lines[3]["message"] == "agent.py:1: UserWarning"
     assert "test_exceptions.py" in lines[0]["exception"]

@@ -22,6 +22,7 @@ from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 from a2a_lambda.lambda_.metrics import Metrics
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
+from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.push.delivery import Undelivered
 from a2a_lambda.settings import Settings
@@ -310,6 +311,16 @@ def test_a_mistake_of_the_clients_is_no_error(tell: Tell) -> None:
     assert not [line for line in lines if line.get("level") == "ERROR"]
     [refused] = [line for line in lines if line.get("message") == "refused: -32601 MethodNotFound"]
     assert refused["owner"].startswith("owner-")
+
+
+def test_a_fault_is_counted_whatever_its_status(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Messages, "send", send)
+    telling = tell()
+    assert metric(telling.call("echo"), "Faults")["Faults"] == 1
+    assert not [line for line in telling.call("echo", method="message/unheard") if "Faults" in line]
 
 
 def test_the_level_leaves_metrics_alone(tell: Tell) -> None:

@@ -267,6 +267,7 @@ class Keys:
             return Renewal.NONE
         load.is_of_card = digest is None and load.refusal is None
         if load.refusal is not None:
+            telemetry.measure({"KeyFailures": 1})
             logger.error("the issuers of tokens could not be read: %s", load.refusal)
             load.issuers_loaded_at = self._copy.issuers_loaded_at
             load.rows += [issuer.row() for issuer in self._issuers]

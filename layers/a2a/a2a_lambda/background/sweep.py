@@ -62,6 +62,7 @@ class Sweep:
                 logger.info("task %s has changed meanwhile", task_id)
             except Exception:  # one task must not hold up the others
                 logger.exception("the sweep could not look at task %s", task_id)
+                telemetry.measure({"FailedRecords": 1})
         return len(due_tasks)
 
     async def end_execution(self, arn: str) -> None:

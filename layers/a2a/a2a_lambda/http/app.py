@@ -194,7 +194,7 @@ class Traced:
             "http.request.method": scope["method"],
             "url.scheme": scope["scheme"],
             "url.path": path,
-            "server.address": headers.get("host", ""),
+            "server.address": re.sub(r":\d+$", "", headers.get("host", "")),
             "user_agent.original": headers.get("user-agent", ""),
         }
         with tracing.span(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from a2a_lambda import strictjson
+from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.errors import FilesUnavailable, InternalError, ProtocolError, StoreError, Unavailable
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import jsonrpc
@@ -18,16 +18,24 @@ JSON = "application/json"
 
 
 def to_protocol_error(error: Exception) -> ProtocolError:
-    """The error that the client gets. The cause goes to the log, unless it is the client's mistake."""
+    """The error that the client gets. The cause goes to the log, unless it is the client's mistake. A server
+    fault is counted: JSON-RPC may send it with status 200, which no metric of AWS counts."""
+    refusal: ProtocolError
     if isinstance(error, ProtocolError):
         logger.info("refused: %d %s", error.code, type(error).__name__)
-        return error
-    logger.error("a request failed", exc_info=error)
-    if isinstance(error, FilesUnavailable):
-        return Unavailable("the file store did not answer; try again")
-    if isinstance(error, StoreError):
-        return Unavailable("the task store did not answer; try again")
-    return InternalError("the request failed; the server's log has the cause")
+        refusal = error
+    else:
+        logger.error("a request failed", exc_info=error)
+        if isinstance(error, FilesUnavailable):
+            refusal = Unavailable("the file store did not answer; try again")
+        elif isinstance(error, StoreError):
+            refusal = Unavailable("the task store did not answer; try again")
+        else:
+            refusal = InternalError("the request failed; the server's log has the cause")
+    if isinstance(refusal, InternalError | Unavailable):
+        telemetry.measure({"Faults": 1})
+        tracing.current().fail(type(refusal).__name__)
+    return refusal
 
 
 def is_fault_on_lambda(cause: Exception, request: Request) -> bool:

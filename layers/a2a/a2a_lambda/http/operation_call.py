@@ -170,7 +170,9 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
 async def answer(call: OperationCall) -> Response:
     """Run an operation. Raises ProtocolError and StoreError; once it has begun, errors are in the answer."""
     telemetry.bind(owner=call.scope.owner, agent=call.scope.agent, version=call.wire.name)
-    tracing.current().set({"rpc.method": call.method}, name=f"{call.request.method} {call.method}")
+    verb = call.request.method
+    operation_name = call.method.removeprefix(f"{verb} ")  # HTTP+JSON's methods begin with the verb
+    tracing.current().set({"rpc.method": operation_name}, name=f"{verb} {operation_name}")
     call.agent.card.check_operation(call.operation)
     if call.operation in STREAMED:
         return await _stream(call)

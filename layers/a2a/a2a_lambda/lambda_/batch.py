@@ -16,7 +16,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import Queue
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
-from a2a_lambda.errors import ConfigurationError, KitError, safe_text
+from a2a_lambda.errors import ConfigurationError, KitError, is_safe_to_log, safe_text
 from a2a_lambda.lambda_.observability import LambdaEvent
 from a2a_lambda.push.delivery import PushNotifications
 from a2a_lambda.tasks.identity import TurnReference
@@ -125,8 +125,8 @@ class TurnHandler:
             except Exception as error:
                 logger.error("an event started nothing: %s", safe_text(error))
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        if failures:  # Lambda's runtime logs the text of what is raised
+            raise failures[0] if is_safe_to_log(failures[0]) else KitError(safe_text(failures[0]))
         return answers
 
     def _answer_operator(self, selection: Any) -> Any:

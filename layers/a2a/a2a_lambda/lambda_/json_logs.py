@@ -25,6 +25,9 @@ CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "
 """Loggers that write whole requests, with secrets and messages, or their paths, which may be secret, at a low
 level."""
 
+DURABLE_SDK = "aws_durable_execution_sdk_python"
+"""Logger of the SDK of durable functions, whose records carry AWS's errors in a field."""
+
 LOGGED_EXCEPTIONS = 50
 """Exceptions of a chain, and of the groups in it, that are logged."""
 
@@ -46,6 +49,9 @@ class JsonFormatter(LambdaPowertoolsFormatter):
                 record.msg, record.args = re.split(r"[\n(%]", str(record.msg))[0], ()
             elif record.name == "py.warnings":  # file, line and category; the rest is text
                 record.msg, record.args = ": ".join(record.getMessage().split(": ")[:2]), ()
+            elif record.name.startswith(DURABLE_SDK) and (error := record.__dict__.get("Error")):
+                # AWS's message may quote what a step returned.
+                record.__dict__["Error"] = {"Code": error.get("Code")}
         return super().format(record)
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name

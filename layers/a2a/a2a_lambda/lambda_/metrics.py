@@ -2,9 +2,11 @@
 
     Turns            service, agent, outcome (state of the task); service and outcome
     FirstEventTime   service; service and agent. Milliseconds from the invocation's start
-    RunTime          service; service and agent. Milliseconds of the agent's turn
+    RunTime          service; service and agent. Milliseconds of a turn, or of one run of a durable turn
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
-    FailedRecords    service, function. Records of queues and of the stream, except notifications
+    Faults           service, function. Answers that tell of a fault of the server
+    FailedRecords    service, function. Records of queues and of the stream, except notifications; also tasks
+                     and schedules that the worker could not look at
     KeyFailures      service, function. Failed reads of Parameter Store, or of an issuer's public keys
     Sweeps           service, function
     DynamoDBCalls    service, function. Calls in an invocation

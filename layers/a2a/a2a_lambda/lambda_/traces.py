@@ -30,7 +30,7 @@ SPAN_FLUSH_SECONDS = 2.0
 """Maximum seconds by which the spans make an invocation longer."""
 
 FLUSH_COOLDOWN_SECONDS = 30.0
-"""Seconds after a flush that took longer, in which no invocation waits for one."""
+"""Seconds after a flush that took longer, or failed, in which no invocation waits for one."""
 
 ATTRIBUTE_CHARACTERS = 256
 
@@ -52,7 +52,11 @@ class Flush:
             return
         self._thread.join(SPAN_FLUSH_SECONDS)
         if self._thread.is_alive():
-            self._patient_at = time.monotonic() + FLUSH_COOLDOWN_SECONDS
+            self.cool_down()
+
+    def cool_down(self) -> None:
+        """Make no invocation wait for a while: the endpoint is slow, or takes no spans."""
+        self._patient_at = time.monotonic() + FLUSH_COOLDOWN_SECONDS
 
 
 def install(settings: Settings) -> Callable[[], object]:
@@ -81,12 +85,14 @@ def install(settings: Settings) -> Callable[[], object]:
         resource=Resource.create({name: value for name, value in attributes.items() if value}),
         span_limits=SpanLimits(max_attribute_length=ATTRIBUTE_CHARACTERS),
     )
-    provider.add_span_processor(BatchSpanProcessor(_exporter(settings)))
+    flush = Flush(provider.force_flush)
+    provider.add_span_processor(BatchSpanProcessor(_exporter(settings, flush.cool_down)))
     tracing.start(provider)
-    return Flush(provider.force_flush)
+    return flush
 
 
-def _exporter(settings: Settings) -> "SpanExporter":
+def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExporter":
+    """Sends spans to the settings' endpoint. on_failure: called after spans were not taken."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.util.re import parse_env_headers
@@ -101,6 +107,15 @@ def _exporter(settings: Settings) -> "SpanExporter":
         _exporter: OTLPSpanExporter
 
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
+            result = SpanExportResult.FAILURE
+            try:
+                result = self._send(spans)
+            finally:
+                if result is not SpanExportResult.SUCCESS:
+                    on_failure()
+            return result
+
+        def _send(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
             stack, _, _ = settings.keys_path.rpartition("/")
             text = get_parameter(f"{stack}/{HEADERS_PARAMETER}") or ""
             headers = dict(parse_env_headers(text, liberal=True))

@@ -96,6 +96,7 @@ class Triggers:
                 # quotes the card, not a client, so its text may be logged.
                 reason = str(error) if isinstance(error, InvalidParams) else safe_text(error)
                 logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, reason)
+                telemetry.measure({"FailedRecords": 1})
                 try:
                     await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
                 except StoreError as store_error:

@@ -50,17 +50,18 @@ async def handle(request: Request, agent: str | None) -> Response:
         profile = accepted_request.kit.agents.find(agent)
         scope = scope_of(request, accepted_request.grant, profile)
         telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
-        name = f"{request.method} {message.method}"
-        tracing.current().set({"rpc.method": message.method}, name=name)
         mcp_call = McpCall(
             request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message
         )
-        if message.method == "tools/call":
-            return await tool_calls.answer(mcp_call)
         methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
-        if message.method not in methods:
+        if message.method not in ("tools/call", *methods):
             names = ", ".join(["tools/call", *methods])
             raise MethodNotFound(f"{excerpt(message.method)!r} in revision {revision}. Methods: {names}")
+        # After the check: what a client makes up must not name a span.
+        name = f"{request.method} {message.method}"
+        tracing.current().set({"rpc.method": message.method}, name=name)
+        if message.method == "tools/call":
+            return await tool_calls.answer(mcp_call)
         result = await methods[message.method](mcp_call)
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
