@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import TextContent, Tool
+from mcp.types import EmbeddedResource, TextContent, TextResourceContents, Tool
 from openai import AsyncOpenAI, ContentFilterFinishReasonError, LengthFinishReasonError
 from openai.types.chat import ChatCompletionMessage
 
@@ -72,7 +72,14 @@ async def use(turn: Turn, name: str, arguments: str) -> str:
             result = await server.call_tool(name, values)
         except MCPError as error:
             return f"The call was refused: {error}"
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent)) or "(no text)"
+        except RuntimeError as error:  # the result does not fit the tool's schema
+            return f"The result cannot be read: {error}"
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    resources = [block.resource for block in result.content if isinstance(block, EmbeddedResource)]
+    texts += [resource.text for resource in resources if isinstance(resource, TextResourceContents)]
+    if not texts and result.structured_content is not None:
+        texts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    return "\n".join(texts) or "(no text)"
 
 
 @asynccontextmanager

@@ -1,15 +1,17 @@
 """Calls another agent, of any version of A2A, and streams its answer through."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
+import hashlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_lambda import Ask, Authorize, File, Progress, SkillError, Turn, skill
 from a2a_lambda.client import AgentError, Client
 from a2a_lambda.errors import KitError
-from a2a_lambda.protocol.model import Part, decode_raw
+from a2a_lambda.protocol.model import Event, Part, decode_raw
 
 Output = Any
 """Text, a value, File, Progress, Ask or Authorize."""
@@ -29,14 +31,14 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     url = turn.setting("other-url")
     # An agent on this machine, such as another one of make run, has no https.
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-    passed_on: list[str] = turn.memory.get("passed-on", []) if turn.answering else []
+    passed_on: dict[str, str] = turn.memory.get("passed-on", {}) if turn.answering else {}
     parts = await asyncio.to_thread(parts_for, turn)
     status: dict[str, Any] = {}
     task_id = ""
     async with Client(url, key=turn.secret("other"), private=is_local) as other:
         conversation = await resume(turn, other)
         try:
-            async for event in other.stream(parts, **conversation):
+            async for event in until_question(other.stream(parts, **conversation)):
                 [value] = event.values()
                 for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
@@ -70,6 +72,16 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     else:
         # FAILED, REJECTED, CANCELED; or the stream has ended before the task has.
         raise SkillError(text if text and state in ENDS else "The other agent could not finish.")
+
+
+async def until_question(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The events up to a question, after which the stream may stay open. Only an update asks: the task that
+    an answer continues may come first, with its old question."""
+    async with aclosing(events):
+        async for event in events:
+            yield event
+            if state_of(event.get("statusUpdate", {}).get("status", {})) in QUESTIONS:
+                return
 
 
 async def resume(turn: Turn, other: Client) -> dict[str, str]:
@@ -121,17 +133,28 @@ def closing_outputs_of(status: dict[str, Any]) -> Iterator[Output]:
     yield from outputs_of([part for part in status.get("message", {}).get("parts", []) if "text" not in part])
 
 
-def new_parts_of(event: Mapping[str, Any], passed_on: list[str]) -> list[dict[str, Any]]:
-    """Parts of an event that were not passed on. passed_on: ids of artifacts, to which it adds those of the
-    event. A task that continues comes with the artifacts that it had before."""
+def new_parts_of(event: Mapping[str, Any], passed_on: dict[str, str]) -> list[dict[str, Any]]:
+    """Parts of an event that were not passed on. A task that continues comes with the artifacts that it had
+    before, of which some may have been replaced.
+
+    passed_on: digest of each artifact's parts by its id, to which it adds those of the event; "" = the parts
+        came one by one.
+    """
     [value] = event.values()
     if "parts" in value:
         return list(value["parts"])
     artifacts = [value["artifact"]] if "artifact" in value else value.get("artifacts", [])
-    if "task" in event:
-        artifacts = [artifact for artifact in artifacts if artifact["artifactId"] not in passed_on]
-    passed_on += [artifact["artifactId"] for artifact in artifacts]
-    return [part for artifact in artifacts for part in artifact["parts"]]
+    new_parts = []
+    for artifact in artifacts:
+        artifact_id, digest = artifact["artifactId"], digest_of(artifact["parts"]) if "task" in event else ""
+        if "task" not in event or passed_on.get(artifact_id) not in ("", digest):
+            passed_on[artifact_id] = digest
+            new_parts += artifact["parts"]
+    return new_parts
+
+
+def digest_of(parts: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:

@@ -1,6 +1,7 @@
 """What a client reads of the answers of other agents, and what it refuses."""
 
 import asyncio
+import gzip
 import json
 
 import httpx2
@@ -37,6 +38,36 @@ def test_what_is_no_card(response: httpx2.Response) -> None:
                 await agent.send("hi")
 
     asyncio.run(go())
+
+
+def test_what_a_gateway_says_is_told() -> None:
+    """AWS names the permission that is missing."""
+    denied = "User … is not authorized to perform: bedrock-agentcore:GetAgentCard"
+    response = httpx2.Response(403, json={"Message": denied})
+
+    async def go() -> None:
+        async with Client(BASE_URL, transport=Answering(lambda _: response)) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError, match="the card has the status 403: User … is not authorized"):
+        asyncio.run(go())
+
+
+def test_a_compressed_answer_is_refused() -> None:
+    """A few bytes may unpack to very many, and what follows them would never be counted."""
+    accepted_encodings: list[str] = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        accepted_encodings.append(request.headers["accept-encoding"])
+        return httpx2.Response(200, content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+
+    async def go() -> None:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError, match=r"is compressed \(gzip\), unasked"):
+        asyncio.run(go())
+    assert accepted_encodings == ["identity"]
 
 
 def test_what_is_no_answer() -> None:

@@ -84,6 +84,7 @@ def test_a_token_is_fetched_once_for_many_calls() -> None:
     send(elsewhere)
     [asked] = elsewhere.asked
     assert asked.headers["authorization"] == "Basic bWU6bXkrc2VjcmV0", "me:my+secret (RFC 6749 section 2.3.1)"
+    assert asked.headers["user-agent"], "firewalls want one"
     form = parse_qs(asked.content.decode())
     assert form == {"grant_type": ["client_credentials"], "scope": ["agents.call"]}
     assert {call.headers["authorization"] for call in elsewhere.called} == {"Bearer one"}

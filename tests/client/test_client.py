@@ -177,7 +177,7 @@ def test_a_card_of_another_host_must_be_trusted() -> None:
         async with Client("https://a.example.com", transport=transport, hosts=hosts) as agent:
             return (await agent.discover()).url
 
-    with pytest.raises(Refused, match=r"another host, elsewhere\.example\.com: name it in `hosts`"):
+    with pytest.raises(Refused, match=r"another origin, https://elsewhere\.example\.com: name its host"):
         asyncio.run(go())
     assert asyncio.run(go("elsewhere.example.com")) == url
 

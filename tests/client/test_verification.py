@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from joserfc import jwk, jws
 
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.client import Client, Undiscovered
@@ -13,8 +14,10 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json, TaskState
+from a2a_lambda.protocol.signed_card import signed_forms
 from a2a_lambda.settings import Settings
 from tests.aws.fake_kms import Kms
+from tests.client.served import Answering
 from tests.conftest import BASE_URL, new_key
 
 
@@ -58,6 +61,28 @@ def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
             asyncio.run(send())
     else:
         assert asyncio.run(send())["status"]["state"] == TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "Ed25519"])
+@pytest.mark.parametrize("ids", [(None, None), ("a", "a"), ("other", "another")])
+def test_a_key_needs_no_id(algorithm: str, ids: tuple[str | None, ...]) -> None:
+    """It is optional, and need not be unique (RFC 7517 section 4.5)."""
+    kind, curve = ("OKP", "Ed25519") if algorithm == "Ed25519" else ("EC", f"P-{algorithm[2:]}")
+    keys = [jwk.generate_key(kind, curve, {"kid": name} if name else None) for name in ids]  # type: ignore[call-overload]
+    interface = {"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card: Json = {"name": "Other", "supportedInterfaces": [interface]}
+    header = {"alg": algorithm, "typ": "JOSE", "kid": "a"}
+    token = jws.serialize_compact(header, signed_forms(card)[0], keys[-1], algorithms=[algorithm])
+    protected, _, signature = token.split(".")
+    card["signatures"] = [{"protected": protected, "signature": signature}]
+
+    async def discover() -> Any:
+        verify = {"keys": [key.as_dict(private=False) for key in keys]}
+        transport = Answering(lambda _: httpx2.Response(200, json=card))
+        async with Client(BASE_URL, transport=transport, verify=verify) as agent:
+            return await agent.card()
+
+    assert asyncio.run(discover())["name"] == "Other"
 
 
 def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:

@@ -37,7 +37,7 @@ from tests.helpers.clock import Clock
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=ZoneInfo("UTC")).timestamp()
 
-CODE = "@skill\ndef hello(turn, name: str = 'you'): return f'{turn.text} {name}'"
+CODE = "@skill\ndef hello(turn, name: str = 'you', n: int = 1): return f'{turn.text} {name}'"
 
 
 class Containers:
@@ -84,11 +84,12 @@ class Containers:
 def deploy(settings: Settings, tmp_path: Path, scope: Scope) -> Callable[[str], Containers]:
     client = clients.dynamodb(settings)
     for name in ("hourly", "second", "good", "named"):
-        client.delete_item(TableName=settings.table, Key=items.schedule_mark_key("hello", name))
+        for times in (f"{name}#0 * * * *#UTC", f"{name}#30 * * * *#UTC"):
+            client.delete_item(TableName=settings.table, Key=items.schedule_mark_key("hello", times))
 
     def deploy(schedules: str) -> Containers:
-        owner = scope.owner
-        return Containers(settings, tmp_path, schedules.replace("OWNER", owner), owner)
+        owner, version = scope.owner, f"version-{len(list(tmp_path.iterdir()))}"
+        return Containers(settings, tmp_path / version, schedules.replace("OWNER", owner), owner)
 
     return deploy
 
@@ -186,7 +187,7 @@ def test_a_schedule_that_cannot_start_stops_no_other(
         raise NotPublic("private.example: its address is not public")
 
     def advance(marks: ScheduleMarks, agent: str, schedule: str, at: float) -> None:
-        if schedule == "hourly" and store_fails and caplog.text:
+        if schedule.startswith("hourly#") and store_fails and caplog.text:
             raise StoreError("not now")
         move(marks, agent, schedule, at)
 
@@ -261,10 +262,20 @@ def test_a_schedule_that_is_new_does_not_make_up_for_the_time_before_it(
 ) -> None:
     """Also in a deployment that has had another one for long."""
     kit = deploy(HOURLY + HOURLY.replace("hourly", "second"))
-    kit.marks.advance("hello", "hourly", NOON - 3_600)
+    kit.marks.advance("hello", "hourly#0 * * * *#UTC", NOON - 3_600)
     kit.clock.now = NOON + 600
     assert kit.look() == [1]
     assert [task["history"][0]["metadata"]["schedule"]["id"] for task in kit.tasks()] == ["hourly"]
+
+
+def test_the_version_before_does_not_use_up_the_times_of_a_changed_schedule(
+    deploy: Callable[[str], Containers],
+) -> None:
+    """During a canary, each minute reaches the one or the other."""
+    before, after = deploy(HOURLY), deploy(HOURLY.replace("0 *", "30 *"))
+    for seconds, started in ((20, ([1], [0])), (1_820, ([0], [1]))):
+        before.clock.now = after.clock.now = NOON + seconds
+        assert (before.look(), after.look()) == started
 
 
 def test_an_agent_whose_clients_must_activate_an_extension_starts_by_itself(
@@ -310,6 +321,9 @@ def test_an_event_starts_one_turn_however_often_it_comes(deploy: Callable[[str],
         ({"detail": {}}, "detail: "),
         ({"arguments": {"n": 1}}, "arguments.n: "),
         ({"skill": "helo"}, "no skill 'helo'"),
+        ({"arguments": {"name": "Ann"}}, "name their `skill`"),
+        ({"skill": "hello", "arguments": {"nmae": "Ann"}}, "no parameter 'nmae'"),
+        ({"skill": "hello", "arguments": {"n": "seven"}}, "argument n of skill hello cannot be 'seven'"),
     ],
 )
 def test_an_event_that_starts_nothing_says_why(

@@ -15,7 +15,8 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery, sse
-from a2a_lambda.client.client import EVENT_STREAM, read_whole, rpc_body
+from a2a_lambda.client.answers import read_whole
+from a2a_lambda.client.client import EVENT_STREAM, rpc_body
 from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused

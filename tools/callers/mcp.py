@@ -16,7 +16,8 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, sse
-from a2a_lambda.client.client import EVENT_STREAM, read_whole
+from a2a_lambda.client.answers import read_whole
+from a2a_lambda.client.client import EVENT_STREAM
 from a2a_lambda.client.keys import bearer_header
 from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents

@@ -216,6 +216,9 @@ class Chat:
                     if self._task_id and self._state is not None and self._state not in STOPPED:
                         self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
+                # A server may keep the stream open after a question. Only an update asks: a task may be old.
+                if self._state in INTERRUPTED and "statusUpdate" in record.get("event", ()):
+                    break
         # A server that does not stream may have answered before the task's end.
         for _ in range(0 if self._streams() else POLLS):
             if self._open or self._state not in UNFINISHED:
@@ -248,11 +251,8 @@ class Chat:
         return True
 
     def _how_to_continue(self) -> str:
-        return (
-            "/wait follows it."
-            if self._view.is_conversation
-            else f"To continue it, add TASK={self._task_id}."
-        )
+        next_step = f"To continue it, add TASK={self._task_id}."
+        return "/wait follows it." if self._view.is_conversation else next_step
 
     def _take(self, record: Json) -> bool:
         """Show a record of a call. False if the call failed."""

@@ -20,7 +20,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ConfigurationError, KitError
-from a2a_lambda.protocol.model import STOPPED, Event, TaskState, state_word
+from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, TaskState, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
@@ -206,6 +206,7 @@ class Visit:
             last: Any = events[-1] if events else Event()
             status = last.get("statusUpdate", last.get("task", {})).get("status", {})
             has_end = status.get("state") in STOPPED or kinds == ["message"]
+            may_stay_open = status.get("state") in INTERRUPTED  # section 3.1.2 of A2A 1.0
             text = "no events"
             if kinds:
                 text = (
@@ -213,8 +214,13 @@ class Visit:
                 )
             if is_left:
                 text += f"; after {STREAM_SECONDS:g} s it had not ended"
-                text += ", although its task had" if has_end else ": its task still runs" if kinds else ""
-            verdict = has_start and has_end and not is_left
+                if may_stay_open:
+                    text += ", as it need not after a question"
+                elif has_end:
+                    text += ", although its task had"
+                elif kinds:
+                    text += ": its task still runs"
+            verdict = has_start and has_end and (may_stay_open or not is_left)
             self.report.add(
                 "a stream", None if is_left and has_start and kinds and not has_end else verdict, text
             )

@@ -13,9 +13,11 @@ from mcp.server import MCPServer, Server
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
+    EmbeddedResource,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
+    TextResourceContents,
     Tool,
 )
 from pytest_httpserver import HTTPServer
@@ -170,6 +172,40 @@ def test_every_page_of_tools_has_names_that_the_model_may_call(httpserver: HTTPS
     names = [tool["function"]["name"] for tool in request.get_json()["tools"]]
     assert names == ["shop_stock", "shop_stock_2"]
     assert calls == ["shop.stock"]
+
+
+RESOURCE = EmbeddedResource(
+    type="resource", resource=TextResourceContents(uri="shop://stock", text="seven chairs")
+)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (CallToolResult(content=[RESOURCE], structured_content={"n": 7}), "seven chairs"),
+        (CallToolResult(content=[], structured_content={"n": 7}), '{"n": 7}'),
+        (CallToolResult(content=[]), "The result cannot be read"),
+    ],
+)
+def test_the_model_reads_results_of_every_kind(
+    httpserver: HTTPServer, result: CallToolResult, text: str
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    async def list_tools(*_: Any) -> ListToolsResult:
+        return ListToolsResult(
+            tools=[Tool(name="stock", input_schema={"type": "object"}, output_schema=schema)]
+        )
+
+    async def call_tool(*_: Any) -> CallToolResult:
+        return result
+
+    expect(httpserver, "{}", "Seven.")
+    server = Server("results", on_list_tools=list_tools, on_call_tool=call_tool)
+    with serve(server.streamable_http_app()) as url:
+        assert ask(httpserver, url).text == "Seven."
+    request, _ = httpserver.log[-1]
+    assert text in request.get_json()["messages"][-1]["content"]
 
 
 def test_a_server_that_is_away_is_said_in_words(httpserver: HTTPServer) -> None:

@@ -109,6 +109,28 @@ def test_what_came_before_a_question_is_passed_on_once(httpserver: HTTPServer) -
     asyncio.run(talk())
 
 
+def test_an_artifact_that_was_replaced_is_passed_on_again(httpserver: HTTPServer) -> None:
+    def task(state: str, text: str) -> dict[str, Any]:
+        artifacts = [{"artifactId": "same", "parts": [{"text": "Kept. "}]}]
+        artifacts += [{"artifactId": "draft", "parts": [{"text": text}]}]
+        return {"task": {"id": "t1", "artifacts": artifacts, **status(state)["statusUpdate"]}}
+
+    other = Other(httpserver, [task("INPUT_REQUIRED", "A draft.")], [task("COMPLETED", "The final text.")])
+
+    async def talk() -> None:
+        question = await agent.run("x", **other.given())
+        assert (await agent.run("Go on.", after=question, **other.given())).text == "The final text."
+
+    asyncio.run(talk())
+
+
+def test_a_question_is_asked_although_the_stream_stays_open(httpserver: HTTPServer) -> None:
+    """As agents of a2a-java leave it. What comes later is not read."""
+    later = [chunk("too late"), status("COMPLETED")]
+    other = Other(httpserver, [status("INPUT_REQUIRED", "Which sport?"), *later])
+    assert asyncio.run(agent.run("Teach me.", **other.given())).text == "Which sport?"
+
+
 def test_a_task_that_has_ended_meanwhile_is_forgotten(httpserver: HTTPServer) -> None:
     """It was canceled, say. A failed turn would keep it in the memory."""
     asking, answer = [status("INPUT_REQUIRED", "Name?")], [chunk("Hello."), status("COMPLETED")]

@@ -186,7 +186,7 @@ def test_one_whose_card_names_another_host(
 
     assert examine(answer) == 4
     assert set(seen) == {"agents.example.com"}
-    assert "another host, evil.example" in capsys.readouterr().out
+    assert "another origin, https://evil.example" in capsys.readouterr().out
 
 
 def test_the_one_of_make_run_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,9 @@ class _Token:
 _tokens: dict[bytes, _Token] = {}
 
 
+USER_AGENT = "a2a-lambda-kit"
+
+
 class ClientCredentials(httpx2.Auth):
     """A program's own token (RFC 6749 section 4.4). All clients in a process with the same arguments share
     it, and renew it once.
@@ -98,7 +101,8 @@ class ClientCredentials(httpx2.Auth):
         if time.monotonic() >= token.until:
             async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
-                    headers = {"Accept": "application/json"}
+                    # Firewalls in front of issuers refuse a request without a User-Agent.
+                    headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
                     question = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
                     answer = yield next(self._basic.auth_flow(question))
                     self._keep(await answer.aread(), answer.status_code)

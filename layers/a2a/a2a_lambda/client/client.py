@@ -16,8 +16,9 @@ import httpx2
 
 from a2a_lambda import mistakes, strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
+from a2a_lambda.client.answers import CLIENT_ANSWER_BYTES, AgentError, read_whole, reason_in, result_of
 from a2a_lambda.client.keys import card_headers, check_key
-from a2a_lambda.errors import KitError, ParseError, ProtocolError
+from a2a_lambda.errors import ParseError, ProtocolError, excerpt
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
@@ -38,9 +39,6 @@ from a2a_lambda.protocol.requests import Operation, SendMessageConfiguration, Se
 from a2a_lambda.strictjson import object_in
 from a2a_lambda.wire.interface import Wire
 
-CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
-"""Maximum size of an answer, or of an event, in bytes."""
-
 TASK_POLL_SECONDS = 1.0
 """Seconds between looks at a task that has not stopped."""
 
@@ -52,22 +50,6 @@ Outgoing = str | Sequence[Part] | Message
 CARD_ABSENT_STATUSES = (401, 403, 405, 410)
 """Statuses with which gateways and file servers answer at a path that is not there. Another path may have the
 card."""
-
-
-class AgentError(KitError):
-    """The other agent refused the call, or its answer is not valid.
-
-    code: its JSON-RPC error code, or None. status: HTTP status of the answer, or None.
-    task: the task that has not completed, if `ask` or `stream` raises this.
-    """
-
-    def __init__(
-        self, text: str, code: int | None = None, status: int | None = None, task: Task | None = None
-    ) -> None:
-        super().__init__(text)
-        self.code = code
-        self.status = status
-        self.task = task
 
 
 class Client:
@@ -109,7 +91,10 @@ class Client:
         self._extensions = ", ".join(extensions)
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
-            transport=transport or GuardedTransport(private=private), timeout=timeout, trust_env=False
+            transport=transport or GuardedTransport(private=private),
+            headers={"Accept-Encoding": "identity"},
+            timeout=timeout,
+            trust_env=False,
         )
         self._agent = agent
 
@@ -144,10 +129,11 @@ class Client:
                 try:
                     self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
                 except Refused as reason:
-                    raise Refused(f"{reason}: name it in `hosts` if you trust it") from None
+                    raise Refused(f"{reason}: name its host in `hosts` if you trust it") from None
                 return self._agent
             if status != 404:
-                error = AgentError(f"{url}: the card has the status {status}", status=status)
+                text = f"{url}: the card has the status {status}{reason_in(content)}"
+                error = AgentError(text, status=status)
                 if status not in CARD_ABSENT_STATUSES:
                     raise refusal or error
                 refusal = refusal or error
@@ -212,11 +198,11 @@ class Client:
             async with self._open("POST", agent.url, headers, body) as answer:
                 span.set_status(answer.status_code)
                 if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
-                    _result(await read_whole(answer), answer.status_code)
+                    result_of(await read_whole(answer), answer.status_code)
                     raise AgentError("the answer is not a stream of events", status=answer.status_code)
                 async with aclosing(sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES)) as stream:
                     async for data in stream:
-                        event = agent.wire.decode_event(_result(data))
+                        event = agent.wire.decode_event(result_of(data))
                         yield event
                         if ends_task(event):  # a server may keep the connection open
                             return
@@ -263,7 +249,7 @@ class Client:
             headers = {**self._headers(agent), **span.headers()}
             async with self._open("POST", agent.url, headers, body) as answer:
                 span.set_status(answer.status_code)
-                result = _result(await read_whole(answer), answer.status_code)
+                result = result_of(await read_whole(answer), answer.status_code)
                 return agent.wire.results[operation].decode(result)
 
     def _span(
@@ -287,6 +273,9 @@ class Client:
             is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))
             auth = self._auth if is_home else None
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
+                # Unpacked, a few bytes may be very many, and what follows them is never counted.
+                if (encoding := answer.headers.get("content-encoding", "identity")) != "identity":
+                    raise AgentError(f"{url}: the answer is compressed ({excerpt(encoding)}), unasked")
                 yield answer
         except NotPublic as error:
             raise NotPublic(f"{error}; if you trust it, write Client(…, private=True)") from error
@@ -339,32 +328,3 @@ def rpc_body(wire: Wire, operation: Operation, request: Any, tenant: str = "") -
     return strictjson.dumps(
         {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": wire.method_of(operation), "params": params}
     )
-
-
-def _result(body: bytes, status: int = 200) -> Json:
-    """Result of a JSON-RPC answer. Raises AgentError, ParseError."""
-    try:
-        value = strictjson.loads(body)
-    except ProtocolError:
-        if status != 200:
-            raise AgentError(f"the agent answered with status {status}", status=status) from None
-        raise
-    if isinstance(value, dict) and isinstance(value.get("error"), dict):
-        error = value["error"]
-        code = error.get("code")
-        raise AgentError(str(error.get("message")), code if isinstance(code, int) else None, status)
-    if not isinstance(value, dict) or "result" not in value:
-        raise AgentError(f"the answer, with status {status}, is not a JSON-RPC response", status=status)
-    return value["result"]
-
-
-async def read_whole(answer: httpx2.Response, limit: int = CLIENT_ANSWER_BYTES) -> bytes:
-    """The body of an answer. limit: most bytes of it. Raises TooLarge."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in answer.aiter_bytes():
-        size += len(chunk)
-        if size > limit:
-            raise sse.TooLarge(f"more than {limit} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)

@@ -1,13 +1,14 @@
 """Verifies the signature of another agent's card."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json, encode_base64url
 
-VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
+VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 """Algorithms with asymmetric keys only, because with a symmetric one the public key could sign."""
 
 SIGNATURES = 8
@@ -39,10 +40,11 @@ def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
         payloads = []
     signatures: Any = card.get("signatures")
     for signature in signatures[:SIGNATURES] if isinstance(signatures, list) else ():
-        for payload in payloads:
+        # Every key is tried, because a `kid` is optional, and need not be unique (RFC 7517 section 4.5).
+        for payload, key in product(payloads, key_set.keys):
             try:
                 token = f"{signature['protected']}.{payload}.{signature['signature']}"
-                jws.deserialize_compact(token, key_set, algorithms=VERIFIED_ALGORITHMS)
+                jws.deserialize_compact(token, key, algorithms=VERIFIED_ALGORITHMS)
                 return
             except (ValueError, TypeError, KeyError, errors.JoseError):
                 continue

@@ -7,6 +7,7 @@ Each time, and each event, is a request with a key of its own, so it makes one t
 look at it, and however often.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import ConfigurationError, InvalidParams, RouteNotFound, StoreError, safe_text
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
@@ -61,6 +62,13 @@ class AgentSchedule:
     agent: str
     schedule: Schedule
 
+    @property
+    def mark(self) -> tuple[str, str]:
+        """What ScheduleMarks knows it by. Its times are part of it: during a canary, the version before moves
+        the mark of its own times, and must not move that of changed ones."""
+        schedule = self.schedule
+        return self.agent, f"{schedule.id}#{schedule.cron}#{schedule.timezone}"
+
 
 class Triggers:
     """marks: when each schedule was looked at last. url: base URL of the deployment, for turns that give out
@@ -98,7 +106,7 @@ class Triggers:
                 logger.error("schedule %s of %s failed: %s", entry.schedule.id, entry.agent, reason)
                 telemetry.measure({"FailedRecords": 1})
                 try:
-                    await threads.run(self._marks.advance, entry.agent, entry.schedule.id, now)
+                    await threads.run(self._marks.advance, *entry.mark, now)
                 except StoreError as store_error:
                     failure = store_error
         if failure is not None:
@@ -106,18 +114,18 @@ class Triggers:
         return count
 
     async def _run_schedule(self, entry: AgentSchedule, now: float) -> int:
-        schedule, ids = entry.schedule, (entry.agent, entry.schedule.id)
-        last_look = await threads.run(self._marks.read, *ids)
+        schedule = entry.schedule
+        last_look = await threads.run(self._marks.read, *entry.mark)
         if last_look is None:
             # Stored before anything is started: if that fails, the next look begins at the same time.
             last_look = now - FIRST_LOOK_SECONDS
-            await threads.run(self._marks.advance, *ids, last_look)
+            await threads.run(self._marks.advance, *entry.mark, last_look)
         after = max(last_look, now - max(60 * schedule.catch_up_minutes, LATE_LOOK_SECONDS))
         times = cron.times_between(schedule.cron, schedule.timezone, after, now)
         for time in times:
             task_id = await self._start(entry, time, timestamp(time))
             logger.info("schedule %s of %s started task %s", schedule.id, entry.agent, task_id)
-        await threads.run(self._marks.advance, *ids, now)
+        await threads.run(self._marks.advance, *entry.mark, now)
         return len(times)
 
     async def fire(self, agent: str, schedule_id: str, key: str) -> str:
@@ -148,7 +156,8 @@ class Triggers:
 
     async def start_event(self, fields: Json) -> str:
         """Start the turn of an event; returns the id of its task. Raises ConfigurationError for fields that
-        do not form a StartEvent, RouteNotFound for an unknown agent, and what `Messages.send` raises."""
+        do not form a StartEvent, or arguments that do not fit its skill, RouteNotFound for an unknown agent,
+        Unavailable if the agent cannot be imported, and what `Messages.send` raises."""
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:
@@ -165,8 +174,24 @@ class Triggers:
             raise ConfigurationError(
                 f"agent {agent} has no skill {event.skill!r}: write one of {sorted(skill_ids)}"
             )
+        await self._check_arguments(agent, event)
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
         return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
+
+    async def _check_arguments(self, agent_name: str, event: StartEvent) -> None:
+        """Raises ConfigurationError for arguments that the skill does not take: its task would ask, and
+        no one would answer. Arguments of schedules are checked when the agent is loaded."""
+        if event.skill is None:
+            if event.arguments:
+                raise ConfigurationError("the event's `start` has arguments: name their `skill`, too")
+            return
+        loading = self._agents.start(agent_name)
+        await asyncio.wait({asyncio.wrap_future(loading)})
+        # The data, or a message that is a JSON object, may have the others.
+        is_complete = event.data is None and not event.message.lstrip().startswith("{")
+        skill = agent_of(loading).skills[event.skill]
+        if problem := skill.problem_of(event.arguments, is_complete=is_complete):
+            raise ConfigurationError(f"the event's `start`: {problem}")
 
     async def _start(self, entry: AgentSchedule, time: float, key: str) -> str:
         schedule = entry.schedule

@@ -1,0 +1,69 @@
+"""Answers of other agents: read up to a limit, and their results or errors."""
+
+import httpx2
+
+from a2a_lambda import strictjson
+from a2a_lambda.client import sse
+from a2a_lambda.errors import KitError, ParseError, ProtocolError, excerpt
+from a2a_lambda.protocol.model import Json, Task
+from a2a_lambda.strictjson import text_in
+
+CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
+"""Maximum size of an answer, or of an event, in bytes."""
+
+
+class AgentError(KitError):
+    """The other agent refused the call, or its answer is not valid.
+
+    code: its JSON-RPC error code, or None. status: HTTP status of the answer, or None.
+    task: the task that has not completed, if `ask` or `stream` raises this.
+    """
+
+    def __init__(
+        self, text: str, code: int | None = None, status: int | None = None, task: Task | None = None
+    ) -> None:
+        super().__init__(text)
+        self.code = code
+        self.status = status
+        self.task = task
+
+
+def result_of(body: bytes, status: int = 200) -> Json:
+    """Result of a JSON-RPC answer. Raises AgentError, ParseError."""
+    try:
+        value = strictjson.loads(body)
+    except ProtocolError:
+        if status != 200:
+            raise AgentError(f"the agent answered with status {status}", status=status) from None
+        raise
+    if isinstance(value, dict) and isinstance(value.get("error"), dict):
+        error = value["error"]
+        code = error.get("code")
+        raise AgentError(str(error.get("message")), code if isinstance(code, int) else None, status)
+    if not isinstance(value, dict) or "result" not in value:
+        text = f"the answer, with status {status}, is not a JSON-RPC response{reason_in(body)}"
+        raise AgentError(text, status=status)
+    return value["result"]
+
+
+def reason_in(body: bytes) -> str:
+    """What a gateway, such as AWS's, says in an answer that is not one of A2A; "" if it says nothing."""
+    try:
+        value = strictjson.loads(body)
+    except ParseError:
+        return ""
+    fields = value if isinstance(value, dict) else {}
+    message = text_in(fields, "message") or text_in(fields, "Message")
+    return f": {excerpt(message)}" if message else ""
+
+
+async def read_whole(answer: httpx2.Response, limit: int = CLIENT_ANSWER_BYTES) -> bytes:
+    """The body of an answer. limit: most bytes of it. Raises TooLarge."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in answer.aiter_bytes():
+        size += len(chunk)
+        if size > limit:
+            raise sse.TooLarge(f"more than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
