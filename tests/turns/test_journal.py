@@ -65,6 +65,19 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
     asyncio.run(run())
 
 
+def test_what_is_pending_has_the_numbers_after_what_is_stored() -> None:
+    """So that the head can hold it, and the end of a short turn is one write."""
+
+    async def run() -> None:
+        journal = make_journal(lambda _, events, *, after: after + len(events))
+        journal.add([chunk("first")], 10)
+        await journal.flush()
+        journal.add([chunk("second, "), chunk("third")], 10)
+        assert journal.numbered_pending() == ((2, chunk("second, third")),)
+
+    asyncio.run(run())
+
+
 def test_a_refused_write_is_not_tried_again_until_its_events_are_dropped() -> None:
     """The flusher of silences may meet the refusal first: the run hears of it without another write."""
     writes: list[list[Event]] = []
