@@ -98,10 +98,18 @@ def test_a_call_names_its_tool_in_a_header_too(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sub", "", "=?base64?c3Vi?=", "=?base64?%%?=", "=?base64?/w==?=", "=?base64?YWRk"]
+    ("name", "reason"),
+    [
+        ("sub", "must be 'add'"),
+        ("", "must be 'add'"),
+        ("=?base64?c3Vi?=", "must be 'add'"),
+        ("=?base64?YWRk", "must be 'add'"),
+        ("=?base64?%%?=", "not base64"),
+        ("=?base64?/w==?=", "not base64"),
+    ],
 )
-def test_another_name_in_the_header_is_refused(name: str) -> None:
-    with pytest.raises(HeaderMismatch):
+def test_another_name_in_the_header_is_refused(name: str, reason: str) -> None:
+    with pytest.raises(HeaderMismatch, match=reason):
         decode("tools/call", {"name": "add"}, headers={"mcp-name": name})
 
 

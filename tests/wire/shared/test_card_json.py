@@ -1,5 +1,7 @@
 """What a card says in each version."""
 
+from typing import Any
+
 import pytest
 
 from a2a_lambda.protocol.card import Card, CardSkill
@@ -64,6 +66,16 @@ def test_the_url_of_the_default_agent_ends_with_a_slash(is_root: bool, url: str)
     card = Card(name="A", description="D", version="1", skills=[CardSkill(id="s", name="S", description="D")])
     description = card_json.Description(card, "a", "https://base", is_root, {})
     assert card_json.v0_2_5(description)["url"] == url
+
+
+@pytest.mark.parametrize("extended", [None, {}])
+def test_every_version_says_whether_there_is_an_extended_card(extended: Any) -> None:
+    skills = [CardSkill(id="s", name="S", description="D")]
+    card = Card(name="A", description="D", version="1", skills=skills, extended=extended)
+    description = card_json.Description(card, "a", "https://base", True, {})
+    has_one = extended is not None
+    assert card_json.v0_2_5(description)["supportsAuthenticatedExtendedCard"] is has_one
+    assert card_json.v1_0(description)["capabilities"].get("extendedAgentCard", False) is has_one
 
 
 def test_a_skill_without_parameters_says_nothing_of_json() -> None:
