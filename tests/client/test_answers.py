@@ -65,7 +65,7 @@ def test_a_compressed_answer_is_refused() -> None:
         async with Client(BASE_URL, transport=Answering(respond)) as agent:
             await agent.send("hi")
 
-    with pytest.raises(AgentError, match=r"is compressed \(gzip\), unasked"):
+    with pytest.raises(AgentError, match=r"is compressed \(gzip\), which was not asked for"):
         asyncio.run(go())
     assert accepted_encodings == ["identity"]
 

@@ -58,6 +58,7 @@ _tokens: dict[bytes, _Token] = {}
 
 
 USER_AGENT = "a2a-lambda-kit"
+"""What a request for a token is from: firewalls in front of issuers refuse one that does not say so."""
 
 
 class ClientCredentials(httpx2.Auth):
@@ -101,7 +102,6 @@ class ClientCredentials(httpx2.Auth):
         if time.monotonic() >= token.until:
             async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
-                    # Firewalls in front of issuers refuse a request without a User-Agent.
                     headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
                     question = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
                     answer = yield next(self._basic.auth_flow(question))

@@ -275,7 +275,8 @@ class Client:
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
                 # Unpacked, a few bytes may be very many, and what follows them is never counted.
                 if (encoding := answer.headers.get("content-encoding", "identity")) != "identity":
-                    raise AgentError(f"{url}: the answer is compressed ({excerpt(encoding)}), unasked")
+                    text = f"{url}: the answer is compressed ({excerpt(encoding)}), which was not asked for"
+                    raise AgentError(text, status=answer.status_code)
                 yield answer
         except NotPublic as error:
             raise NotPublic(f"{error}; if you trust it, write Client(…, private=True)") from error

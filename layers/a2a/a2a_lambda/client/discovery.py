@@ -75,8 +75,8 @@ def agent_of_card(
         raise Undiscovered(f"{source}: the card's `url` has a user name or a password")
     is_home = is_same_origin(target, origin)
     if not is_home and target.host not in hosts:
-        origin_name = str(target.copy_with(raw_path=b"/", fragment=None)).rstrip("/")
-        raise Refused(f"{source}: the card sends its callers to another origin, {excerpt(origin_name)}")
+        place = excerpt(f"{target.scheme}://{target.netloc.decode()}")
+        raise Refused(f"{source}: the card sends its callers to another origin, {place}")
     return DiscoveredAgent(card, wire, url, _credentials(card, key) if is_home and key else {}, tenant)
 
 
@@ -102,9 +102,10 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
             if wire.methods and ".".join(version.split(".")[:2]) in wire.versions:
                 return wire, url, tenant
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
-    known_versions = ", ".join(dict.fromkeys(v for wire in wires if wire.methods for v in wire.versions))
+    known_versions = dict.fromkeys(version for wire in wires if wire.methods for version in wire.versions)
     raise Undiscovered(
-        f"{source}: no JSON-RPC interface of A2A {known_versions} (its card has {excerpt(versions)})"
+        f"{source}: no JSON-RPC interface of A2A {', '.join(known_versions)} (its card has"
+        f" {excerpt(versions)})"
     )
 
 

@@ -64,8 +64,8 @@ class AgentSchedule:
 
     @property
     def mark(self) -> tuple[str, str]:
-        """What ScheduleMarks knows it by. Its times are part of it: during a canary, the version before moves
-        the mark of its own times, and must not move that of changed ones."""
+        """Agent and schedule, as ScheduleMarks takes them. The times are part of them: during a canary, the
+        version before moves the mark of its own times, and must not move that of changed ones."""
         schedule = self.schedule
         return self.agent, f"{schedule.id}#{schedule.cron}#{schedule.timezone}"
 

@@ -12,7 +12,7 @@
     #keys#<path>                    jwks#<issuer>              copy of an issuer's keys
     #keys#<path>                    fetch#<issuer>             who asks the issuer now
     #secrets#<path>                 <name>                     a secret that containers share
-    #schedules                      mark#<agent>#<times>       how far a schedule has been looked at
+    #schedules                      mark#<agent>#<schedule>    how far a schedule has been looked at
 
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
@@ -112,9 +112,9 @@ def secret_key(path: str, name: str) -> dict[str, Any]:
     return _key(f"#secrets#{path}", name)
 
 
-def schedule_mark_key(agent: str, times: str) -> dict[str, Any]:
-    """No owner's name is empty, so no owner has this key. times: see `ScheduleMarks`."""
-    return _key("#schedules", f"mark#{agent}#{times}")
+def schedule_mark_key(agent: str, schedule: str) -> dict[str, Any]:
+    """No owner's name is empty, so no owner has this key. schedule: see `ScheduleMarks`."""
+    return _key("#schedules", f"mark#{agent}#{schedule}")
 
 
 def slot_number(item: Item) -> int:

@@ -13,21 +13,21 @@ MARK_KEPT_SECONDS = 30 * 86_400
 class ScheduleMarks:
     """For each schedule, the time up to which its turns were started. Calls block, and raise StoreError.
 
-    times: id, cron and time zone of a schedule.
+    schedule: its id, cron and time zone.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def read(self, agent: str, times: str) -> float | None:
+    def read(self, agent: str, schedule: str) -> float | None:
         """Unix time, or None if the schedule was not looked at for a while."""
-        item = self._table.get(items.schedule_mark_key(agent, times))
+        item = self._table.get(items.schedule_mark_key(agent, schedule))
         return None if item is None else float(item["looked"]["N"])
 
-    def advance(self, agent: str, times: str, until: float) -> None:
+    def advance(self, agent: str, schedule: str, until: float) -> None:
         """Move the mark, never back."""
         item = {
-            **items.schedule_mark_key(agent, times),
+            **items.schedule_mark_key(agent, schedule),
             "looked": {"N": str(until)},
             "expires": number(int(until) + MARK_KEPT_SECONDS),
         }
