@@ -24,10 +24,10 @@ from tools.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
-WITHOUT_PACKAGES = frozenset(
+WITHOUT_AGENTS = frozenset(
     ("help", "lock", "remove", "account", "doctor", "fire", "issuer", "key", "logs", "prune", "redrive")
 ) | {"restore", "rollback", "secret", "setting"}
-"""Commands that import no agent. They work even if a package of one cannot be installed."""
+"""Commands that run even if a package of an agent cannot be installed."""
 
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"error: unknown command {name!r}. Commands: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    if name not in WITHOUT_PACKAGES and importlib.util.find_spec("pydantic") is None:
+    if name not in ("help", "lock") and importlib.util.find_spec("pydantic") is None:
         fix = f"Write make {name}, or uv run a2a {name}"
         print(f"error: {sys.executable} does not have the kit's packages. {fix}", file=sys.stderr)
         return 1
@@ -164,7 +164,7 @@ def _configure(environ: MutableMapping[str, str], variables: Mapping[str, str]) 
 
 def _run(name: str) -> int:
     """Run a command's steps. Returns the exit status."""
-    if name not in WITHOUT_PACKAGES and (status := _call("tools.build.packages sync")):
+    if name not in WITHOUT_AGENTS and (status := _call("tools.build.packages sync")):
         return status
     *steps, last = COMMANDS[name].steps
     with environments.hold_build() if COMMANDS[name].builds else nullcontext():

@@ -88,7 +88,7 @@ def server_port(environ: Mapping[str, str]) -> int:
 
 
 def local_key() -> str:
-    """The key that it takes."""
+    """The key that make run accepts."""
     return os.environ.get("LOCAL_KEY") or "local-key"
 
 

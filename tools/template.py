@@ -1,4 +1,4 @@
-"""Reads templates: the kit's parameters, and tables and buckets, which it makes in an emulator."""
+"""Reads templates: parameters, rules and resources; and makes their tables in an emulator."""
 
 import re
 from collections.abc import Mapping

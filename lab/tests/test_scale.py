@@ -138,7 +138,6 @@ def test_a_container_of_many_agents_starts(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.delenv(name, raising=False)
     one, many = fleet.measure(1), fleet.measure(40)
     assert many.manifest > 20 * one.manifest
-    assert many.seconds > 0
 
 
 def test_what_changes_is_what_the_template_calls_it() -> None:

@@ -27,6 +27,7 @@ def building() -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_of_this_run(project):
             copy_kit(project)
+            _mark_of(project).write_text(RUN)
         yield project
 
 
@@ -40,14 +41,16 @@ def build(architecture: str, python: str = LAMBDA_PYTHON) -> Path:
             command = ["make", "build", *options]
             result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
             assert result.returncode == 0, result.stdout + result.stderr
+            _mark_of(folder).write_text(RUN)
     return folder
 
 
 def _is_of_this_run(folder: Path) -> bool:
-    """Whether a process of this test run has made a folder. If not, this one makes it now."""
-    made_by = folder.parent / f"{folder.name}.run"
-    if folder.exists() and made_by.exists() and made_by.read_text() == RUN:
-        return True
-    made_by.parent.mkdir(parents=True, exist_ok=True)
-    made_by.write_text(RUN)
-    return False
+    """Whether a process of this test run has made a folder, to its end."""
+    mark = _mark_of(folder)
+    return folder.exists() and mark.exists() and mark.read_text() == RUN
+
+
+def _mark_of(folder: Path) -> Path:
+    """File that names the test run which has made a folder."""
+    return folder.parent / f"{folder.name}.run"

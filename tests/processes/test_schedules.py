@@ -17,9 +17,6 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.agent.folders import CARD, write
 from tests.helpers.clock import Clock
-from tests.processes.servers import ministack
-
-__all__ = ["ministack"]
 
 pytestmark = pytest.mark.slow(seconds=20)
 

@@ -9,6 +9,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler
 from tools.dev import event_sources
+from tools.stream_records import to_lambda_json
 
 Json = Any
 
@@ -64,7 +65,7 @@ class Courier:
 
     def pending(self) -> list[Json]:
         """Records no one has looked at yet."""
-        found = [event_sources.to_lambda_json(record) for record in self._read()]
+        found = [to_lambda_json(record) for record in self._read()]
         return [record for record in found if self.records.wants(record)]
 
     def _read(self) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import objects_in
 from tools.command import is_loopback
 
 COMMON = ("name", "description", "version", "capabilities", "skills")
@@ -29,11 +30,9 @@ def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:
     """
     gaps = [name for name in CARD_FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
     yield "the card's required fields", not gaps, _missing(gaps)
-    skills: Any = card.get("skills")
     skill_gaps = [
         f"{skill.get('id', '?')}.{name}"
-        for skill in (skills if isinstance(skills, list) else [])
-        if isinstance(skill, dict)
+        for skill in objects_in(card, "skills")
         for name in ("id", "name", "description", "tags")
         if not skill.get(name)  # a required array has an element (1.0 section 5.7)
     ]

@@ -21,7 +21,7 @@ from a2a_lambda.client.client import EVENT_STREAM
 from a2a_lambda.client.keys import bearer_header
 from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents
-from a2a_lambda.protocol.model import Event, Json, Message, Part, TaskState, text_of
+from a2a_lambda.protocol.model import Event, Json, Message, Part, TaskState, plain_media_type, text_of
 from a2a_lambda.protocol.requests import Operation
 from a2a_lambda.wire.mcp.envelope import MAY_BE_NAMED, MUST_BE_NAMED
 from a2a_lambda.wire.mcp.revisions import (
@@ -220,7 +220,7 @@ class McpCaller(RecordingClient):
         answer = await self._http.send(request, stream=True)
         try:
             yield response_record(answer)
-            if answer.headers.get("content-type", "").partition(";")[0] == EVENT_STREAM:
+            if plain_media_type(answer.headers.get("content-type")) == EVENT_STREAM:
                 async with aclosing(sse.events(answer.aiter_bytes(), MAX_BYTES)) as frames:
                     async for frame in frames:
                         message = self._keep(frame.data, 200) if frame.data else {}

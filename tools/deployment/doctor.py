@@ -24,6 +24,7 @@ from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, TaskState, st
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
+from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
 from tools.callers.records import SharedTransport, error_text, make_http
 from tools.command import is_loopback, read_url, reports_errors
@@ -84,7 +85,8 @@ class Visit:
             "alibaba", discovery.card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE
         )
         if agent is not None:
-            await self._calls(agent, first="task", states=SUITE_STATES, stream_at="/stream")
+            suffix = VERSIONS["alibaba"].stream_suffix
+            await self._calls(agent, first="task", states=SUITE_STATES, stream_suffix=suffix)
 
     async def v0_3(self, url: str) -> None:
         """Call the agent as a client of A2A 0.3 does."""
@@ -154,12 +156,12 @@ class Visit:
         *,
         first: str = "",
         states: set[str] | None = None,
-        stream_at: str = "",
+        stream_suffix: str = "",
     ) -> None:
         """Call without a key, then with one, then stream, then get the task.
 
-        first: kind of a stream's first event. states: those that the client knows. stream_at: path of
-        streams.
+        first: kind of a stream's first event. states: those that the client knows. stream_suffix: what the
+        URL of streams has more.
         """
         add = self.report.add
         async with self._errors_as_rows("refuses a call without a key"):
@@ -183,7 +185,8 @@ class Visit:
                 add("a plain call", is_answer, state_word(state) or "a message")
         capabilities = agent.card.get("capabilities")
         if isinstance(capabilities, dict) and capabilities.get("streaming"):
-            await self._stream(replace(agent, url=agent.url + stream_at), first)
+            stream_url = agent.url.rstrip("/") + stream_suffix if stream_suffix else agent.url
+            await self._stream(replace(agent, url=stream_url), first)
         if task_id:
             async with self._errors_as_rows("reads the task again"), self._client(agent) as client:
                 add("reads the task again", (await client.get(task_id))["id"] == task_id)

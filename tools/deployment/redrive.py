@@ -9,7 +9,6 @@ never lost.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
 """
 
-import base64
 import json
 import os
 import sys
@@ -25,6 +24,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tools.command import reports_errors
 from tools.deployment.stack import ALIAS, aws_errors, resources_of
+from tools.stream_records import is_for_webhooks, to_lambda_json
 
 HIDDEN_SECONDS = 300
 
@@ -94,12 +94,16 @@ class Redrive:
             except (ValueError, TypeError, KeyError):
                 return False
             try:
-                records = [record for record in _records(streams, place) if _is_for_webhooks(record)]
+                records = [record for record in _records(streams, place) if is_for_webhooks(record)]
             except exceptions:
                 return False
             for start in range(0, len(records), RECORDS_AT_ONCE):
                 batch = records[start : start + RECORDS_AT_ONCE]
-                event = {"Records": [_as_event(record, place["streamArn"]) for record in batch]}
+                event = {
+                    "Records": [
+                        {**to_lambda_json(record), "eventSourceARN": place["streamArn"]} for record in batch
+                    ]
+                }
                 answer = functions.invoke(
                     FunctionName=self._resources["NotifierFunction"],
                     Qualifier=ALIAS,
@@ -187,28 +191,6 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
             raise ConfigurationError("the stream did not return all records of a dead letter; try again")
         # A page before the wanted records may be empty.
         iterator = answer.get("NextShardIterator")
-
-
-def _is_for_webhooks(record: Mapping[str, Any]) -> bool:
-    """The filter of NotifierStream in template.yaml: heads of tasks with push configs."""
-    image = record["dynamodb"].get("NewImage", {})
-    return image.get("sk") == {"S": "head"} and "pushes" in image
-
-
-def _as_event(record: Mapping[str, Any], arn: str) -> dict[str, Any]:
-    """A record of the stream, as Lambda gives it to a function."""
-
-    def plain(value: Any) -> Any:
-        match value:
-            case bytes():
-                return base64.b64encode(value).decode()
-            case dict():
-                return {name: plain(inner) for name, inner in value.items()}
-            case list():
-                return [plain(inner) for inner in value]
-        return value.timestamp() if hasattr(value, "timestamp") else value
-
-    return {**plain(dict(record)), "eventSourceARN": arn}
 
 
 @reports_errors

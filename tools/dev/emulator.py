@@ -4,8 +4,8 @@ Durable executions are beside them.
     python -m tools.dev.emulator
 
 It prints its port after every service has answered a call: the first call takes seconds on a busy machine.
-It ends when its standard input ends, so it never outlives the process that started it. It serves one request
-at a time: with threads, moto's conditional writes race.
+It ends when its standard input ends, so it never outlives the process that started it. moto serves one
+request at a time: with threads, its conditional writes race.
 """
 
 import inspect

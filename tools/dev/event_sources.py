@@ -8,7 +8,6 @@ It looks at a source after this process has written to a queue or the table, and
 rarely. A server that no one calls costs nearly nothing.
 """
 
-import base64
 import json
 import logging
 import threading
@@ -16,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.request import Request, urlopen
@@ -30,6 +28,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 from a2a_lambda.protocol.model import Json
 from tools.dev.emulator import HOSTS
+from tools.stream_records import is_for_webhooks, to_lambda_json
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -263,7 +262,7 @@ def _handle(event: Json, done: Callable[[Json], None], handler: Handler, free: t
 
 
 def _sweep(worker: Handler) -> None:
-    """The schedule."""
+    """Sweep every SWEEP_SECONDS, as the template's schedule does each minute."""
     while True:
         time.sleep(SWEEP_SECONDS)
         try:
@@ -329,8 +328,7 @@ class StreamRecords:
         """Whether a record passes the template's filter, and is not too old."""
         if record["dynamodb"]["ApproximateCreationDateTime"] < self._since:
             return False
-        new = record["dynamodb"].get("NewImage", {})
-        return new.get("sk", {}).get("S") == "head" and "pushes" in new
+        return is_for_webhooks(record)
 
     def first(self, where: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON") -> str:
         """Iterator at the beginning of the stream, or at its end: "LATEST"."""
@@ -354,16 +352,3 @@ def sqs_record(message: Json, arn: str) -> Json:
         "eventSourceARN": arn,
         "awsRegion": "us-east-1",
     }
-
-
-def to_lambda_json(value: Any) -> Any:
-    """A record as JSON, with bytes in base64."""
-    if isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dict):
-        return {key: to_lambda_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_lambda_json(item) for item in value]
-    return value

@@ -24,6 +24,7 @@ from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
+from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
@@ -288,7 +289,7 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_NOTICES"] = queues.notices
     os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
-    os.environ["A2A_EXECUTION_TIMEOUT"] = str(366 * 86_400)
+    os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_WAIT_SECONDS)
 
 
 def _create_bucket(settings: Settings) -> None:

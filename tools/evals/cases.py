@@ -65,17 +65,22 @@ class Expectation(Model):
         return value
 
 
-class Case(Model):
-    """messages: sent one after another, in one conversation. skill, arguments: what the first message calls.
-    repeats: how often the case is run. pass_rate: share of the runs that must pass, from 0 to 1."""
+class Runs(Model):
+    """repeats: how often a case is run. pass_rate: share of the runs that must pass, from 0 to 1."""
+
+    repeats: int = Field(default=1, ge=1, le=100)
+    pass_rate: float = Field(default=1.0, ge=0, le=1)
+
+
+class Case(Runs):
+    """messages: sent one after another, in one conversation. skill, arguments: what the first message
+    calls."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     messages: list[str] = Field(min_length=1, alias="message")
     skill: str | None = None
     arguments: dict[str, str] = {}
     expect: Expectation = Expectation()
-    repeats: int = Field(default=1, ge=1, le=100)
-    pass_rate: float = Field(default=1.0, ge=0, le=1)
 
     @field_validator("messages", mode="before")
     @classmethod
@@ -83,11 +88,9 @@ class Case(Model):
         return [value] if isinstance(value, str) else value
 
 
-class Evals(Model):
+class Evals(Runs):
     """repeats, pass_rate: those of cases that have none of their own."""
 
-    repeats: int = Field(default=1, ge=1, le=100)
-    pass_rate: float = Field(default=1.0, ge=0, le=1)
     cases: list[Case] = Field(min_length=1)
 
     @model_validator(mode="before")

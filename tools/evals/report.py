@@ -19,7 +19,7 @@ Rates = Mapping[str, float]
 
 
 def rates_of(outcomes: Sequence[Outcome]) -> Rates:
-    return {outcome.case.name: outcome.passed / len(outcome.problems) for outcome in outcomes}
+    return {outcome.case.name: outcome.rate for outcome in outcomes}
 
 
 def read_rates(path: Path) -> Rates:
@@ -53,13 +53,12 @@ def table_of(agent: str, outcomes: Sequence[Outcome], last: Rates) -> Table:
         table.add_column(title, overflow="fold")
     for outcome in outcomes:
         case, runs = outcome.case, len(outcome.problems)
-        rate = outcome.passed / runs
         table.add_row(
             f"[{'green' if outcome.is_good else 'red'}]{'✓' if outcome.is_good else '✗'}[/] {case.name}",
             f"{outcome.passed}/{runs}",
             f"{case.pass_rate:.0%}",
             f"{median(outcome.seconds):.2f}",
-            compare(rate, last.get(case.name)),
+            compare(outcome.rate, last.get(case.name)),
         )
     return table
 

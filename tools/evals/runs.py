@@ -132,8 +132,13 @@ class Outcome:
         return sum(not problems for problems in self.problems)
 
     @property
+    def rate(self) -> float:
+        """Share of the runs that passed."""
+        return self.passed / len(self.problems)
+
+    @property
     def is_good(self) -> bool:
-        return self.passed / len(self.problems) >= self.case.pass_rate - ROUNDING
+        return self.rate >= self.case.pass_rate - ROUNDING
 
     @property
     def first_problem(self) -> str:

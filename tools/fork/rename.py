@@ -12,7 +12,7 @@ from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.locks import LOCK, versions_of
-from tools.agents.stages import default_stage, deploy_command, read_stages, stages_in
+from tools.agents.stages import SAMCONFIG, default_stage, deploy_command, read_stages, stages_in
 from tools.command import reports_errors
 from tools.fork.owned import README_MARK
 
@@ -22,7 +22,7 @@ NAME = re.compile(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?")
 STACK_CHARACTERS = 30
 """Maximum length of a stack's name, in characters, as in templates/deploy-role.yaml."""
 
-README, SAMCONFIG, PYPROJECT = Path("README.md"), Path("samconfig.toml"), Path("pyproject.toml")
+README, PYPROJECT = Path("README.md"), Path("pyproject.toml")
 UV_LOCK = Path("uv.lock")
 
 INTRODUCTION = """# {title}

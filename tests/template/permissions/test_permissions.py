@@ -30,10 +30,7 @@ ACTIONS = {
     ("Api", "Requests"): "dynamodb:UpdateItem",
     ("Rpc", "Table"): "dynamodb:GetItem BatchGetItem PutItem UpdateItem DeleteItem Query",
     ("Worker", "Table"): "dynamodb:GetItem PutItem UpdateItem DeleteItem Query",
-    **{
-        (name, "Files"): "s3:GetObject PutObject AbortMultipartUpload"
-        for name in ("Rpc", "Worker", "Durable")
-    },
+    **{(name, "Files"): f"s3:{USE_FILES}" for name in ("Rpc", "Worker", "Durable")},
     ("Notifier", "Files"): "s3:GetObject",
     ("Worker", "Turns"): f"sqs:SendMessage {CONSUME}",
     ("Worker", "DeadTurns"): f"sqs:{CONSUME}",

@@ -178,7 +178,7 @@ async def test_a_card_of_another_host_says_how_to_call_it() -> None:
     async with httpx2.AsyncClient(transport=transport) as http:
         caller = A2aCaller(http, "http://127.0.0.1:9999", VERSIONS["1.0"])
         [*_, error] = [record async for record in caller.card()]
-    assert error["message"].endswith("localhost. To trust it, write that host into the URL")
+    assert error["message"].endswith("http://localhost:9999. To trust it, write that host into the URL")
 
 
 async def test_a_key_that_no_header_can_have_is_not_shown() -> None:

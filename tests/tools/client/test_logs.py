@@ -88,12 +88,13 @@ def test_lines_are_read() -> None:
 
 
 def test_a_line_for_the_terminal_has_what_matters() -> None:
-    entry = entry_of(line("[bold]not markup[/bold]", level="ERROR", task_id="t", exception="KeyError"), 5)
+    fields = {"level": "ERROR", "task_id": "task-7", "exception": "KeyError"}
+    entry = entry_of(line("[bold]not markup[/bold]", **fields), 5)
     assert entry is not None
     console = Console(record=True, width=200)
     console.print(text_of(entry))
     output = console.export_text()
-    for text in ("ERROR", "f:1: [bold]not markup[/bold]", "t", "KeyError"):
+    for text in ("ERROR", "f:1: [bold]not markup[/bold]", "task-7", "KeyError"):
         assert text in output
 
 

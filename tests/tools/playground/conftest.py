@@ -1,7 +1,6 @@
 """A browser, and `make run` with the tests' agents."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,12 @@ import pytest
 from tests.helpers.clock import PATIENCE
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
+from tools.environments import find_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
 
-BROWSER = os.environ.get("BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = os.environ.get("BROWSER") or find_browser()
 
 WIDE: "ViewportSize" = {"width": 1280, "height": 800}
 
