@@ -18,9 +18,10 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.testclient import TestClient
 
-from a2a_lambda import tracing
+from a2a_lambda import telemetry, tracing
 from a2a_lambda.aws import clients
 from a2a_lambda.client import Client
+from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
@@ -125,18 +126,24 @@ def test_a_request_is_named_after_its_operation(rpc: Rpc, spans: Spans) -> None:
     assert TEXT not in "".join(spans.names()), "what a client makes up names no span"
 
 
-def test_a_fault_fails_the_span_of_its_request(
-    rpc: Rpc, spans: Spans, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cause", "name"), [(RuntimeError("a bug"), "InternalError"), (StoreError("no answer"), "503")]
+)
+def test_a_fault_fails_the_span_of_its_request_and_is_counted(
+    rpc: Rpc, spans: Spans, monkeypatch: pytest.MonkeyPatch, cause: Exception, name: str
 ) -> None:
-    """JSON-RPC sends it with status 200."""
+    """JSON-RPC may send it with status 200."""
+    measures: list[Any] = []
 
     async def send(*_: Any) -> Any:
-        raise RuntimeError("a bug")
+        raise cause
 
     monkeypatch.setattr(Messages, "send", send)
-    assert rpc.error("message/send", {"message": message()})["code"] == -32603
+    monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
+    rpc.error("message/send", {"message": message()})
+    assert measures.count({"Faults": 1}) == 1
     request = spans.named("POST message/send")
-    assert (request.attributes or {})["error.type"] == "InternalError"
+    assert (request.attributes or {})["error.type"] == name
     assert request.status.status_code == StatusCode.ERROR
 
 

@@ -72,8 +72,8 @@ async def use(turn: Turn, name: str, arguments: str) -> str:
             result = await server.call_tool(name, values)
         except MCPError as error:
             return f"The call was refused: {error}"
-        except RuntimeError as error:  # the result does not fit the tool's schema
-            return f"The result cannot be read: {error}"
+        except RuntimeError as error:  # of the client, for a result that does not fit the tool's schema
+            return f"The tool was called, but its result cannot be read: {error}"
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     resources = [block.resource for block in result.content if isinstance(block, EmbeddedResource)]
     texts += [resource.text for resource in resources if isinstance(resource, TextResourceContents)]

@@ -154,7 +154,9 @@ def new_parts_of(event: Mapping[str, Any], passed_on: dict[str, str]) -> list[di
 
 
 def digest_of(parts: list[dict[str, Any]]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    """Digest of an artifact's parts. The query of a file's URL is not in it: it differs at each read."""
+    same_parts = [{**part, "url": part.get("url", "").partition("?")[0]} for part in parts]
+    return hashlib.sha256(json.dumps(same_parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def outputs_of(parts: list[dict[str, Any]]) -> Iterator[Output]:

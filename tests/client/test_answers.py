@@ -53,6 +53,36 @@ def test_what_a_gateway_says_is_told() -> None:
         asyncio.run(go())
 
 
+def test_what_a_gateway_says_instead_of_an_answer_is_told() -> None:
+    interface = {"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json={"name": "Other", "supportedInterfaces": [interface]})
+        return httpx2.Response(429, json={"message": "Too Many Requests"})
+
+    async def go() -> None:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError, match="with status 429, is not a JSON-RPC response: Too Many Requests"):
+        asyncio.run(go())
+
+
+@pytest.mark.parametrize("encoding", ["none", "Identity", "", "utf-8"])
+def test_an_encoding_that_is_no_compression_is_passed_over(encoding: str) -> None:
+    """Servers of streams send some of these so that no proxy compresses them."""
+    interface = {"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    card = {"name": "Other", "supportedInterfaces": [interface]}
+    response = httpx2.Response(200, json=card, headers={"Content-Encoding": encoding})
+
+    async def go() -> Json:
+        async with Client(BASE_URL, transport=Answering(lambda _: response)) as agent:
+            return (await agent.card())["name"]
+
+    assert asyncio.run(go()) == "Other"
+
+
 def test_a_compressed_answer_is_refused() -> None:
     """A few bytes may unpack to very many, and what follows them would never be counted."""
     accepted_encodings: list[str] = []
@@ -65,7 +95,7 @@ def test_a_compressed_answer_is_refused() -> None:
         async with Client(BASE_URL, transport=Answering(respond)) as agent:
             await agent.send("hi")
 
-    with pytest.raises(AgentError, match=r"is compressed \(gzip\), which was not asked for"):
+    with pytest.raises(AgentError, match=r"is compressed \(gzip\), which the request does not allow"):
         asyncio.run(go())
     assert accepted_encodings == ["identity"]
 

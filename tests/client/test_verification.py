@@ -63,11 +63,18 @@ def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
         assert asyncio.run(send())["status"]["state"] == TaskState.COMPLETED
 
 
-@pytest.mark.parametrize("algorithm", ["ES256", "ES384", "Ed25519"])
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "curve"),
+    [
+        ("ES256", "EC", "P-256"),
+        ("ES384", "EC", "P-384"),
+        ("ES512", "EC", "P-521"),
+        ("Ed25519", "OKP", "Ed25519"),
+    ],
+)
 @pytest.mark.parametrize("ids", [(None, None), ("a", "a"), ("other", "another")])
-def test_a_key_needs_no_id(algorithm: str, ids: tuple[str | None, ...]) -> None:
+def test_a_key_needs_no_id(algorithm: str, kind: str, curve: str, ids: tuple[str | None, ...]) -> None:
     """It is optional, and need not be unique (RFC 7517 section 4.5)."""
-    kind, curve = ("OKP", "Ed25519") if algorithm == "Ed25519" else ("EC", f"P-{algorithm[2:]}")
     keys = [jwk.generate_key(kind, curve, {"kid": name} if name else None) for name in ids]  # type: ignore[call-overload]
     interface = {"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     card: Json = {"name": "Other", "supportedInterfaces": [interface]}

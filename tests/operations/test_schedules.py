@@ -56,9 +56,9 @@ def test_a_mistake_in_a_schedule_is_explained(tmp_path: Path, line: str, words: 
         ("{{ regoin: eu }}", "skill hello has no parameter 'regoin'; did you mean region\\?"),
         (
             "{{ days: seven, size: S }}",
-            "the argument days of skill hello cannot be 'seven': it must be a whole number",
+            "the argument days of skill hello does not fit: it must be a whole number",
         ),
-        ("{{ size: XL }}", "the argument size of skill hello cannot be 'XL': use one of S, M"),
+        ("{{ size: XL }}", "the argument size of skill hello does not fit: use one of S, M"),
         ("{{ days: '7', region: eu }}", "skill hello needs the argument size: write `arguments: "),
         ("{{ days: '7', region: eu, size: M }}", ""),
     ],

@@ -29,7 +29,7 @@ from tools.callers.records import FAILURES
 from tools.client import attachments
 from tools.client.operations import OpenOperations
 from tools.client.skills import parameters_of, skill_lines, split_parameters
-from tools.client.view import View
+from tools.client.view import HELP, View
 
 OVER_CODES = (-32001, -32004)
 """Codes of TaskNotFound and UnsupportedOperation: the question that a message answers is over."""
@@ -44,17 +44,6 @@ POLL_SECONDS = 1.0
 
 POLLS = 120
 """Looks until a server that does not stream counts as one whose task pauses or waits."""
-
-HELP = """\
-/file PATH      send a file with the next message; several times for several files
-/skill ID a=1 b="2 3"
-                call a skill with parameters, and with the words after them as the text.
-                Without an ID: the agent's skills and their parameters
-/save N PATH    save the file with this number
-/new            begin a new conversation, without attached files
-/wait           follow a task that pauses or waits; Ctrl-C leaves it
-/quit           leave; so does Ctrl-D
-Ctrl-C cancels the running task, or leaves it if it pauses, waits, or is of a server that does not stream."""
 
 
 class Chat:
@@ -216,8 +205,7 @@ class Chat:
                     if self._task_id and self._state is not None and self._state not in STOPPED:
                         self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
-                # A server may keep the stream open after a question. Only an update asks: a task may be old.
-                if self._state in INTERRUPTED and "statusUpdate" in record.get("event", ()):
+                if self._has_asked(record):
                     break
         # A server that does not stream may have answered before the task's end.
         for _ in range(0 if self._streams() else POLLS):
@@ -236,6 +224,11 @@ class Chat:
         if self._state in UNFINISHED:
             self._open.note_unknown(may_wait=not self._streams())
             self._view.note(f"The task continues later. {self._how_to_continue()}")
+
+    def _has_asked(self, record: Json) -> bool:
+        """Whether a record asks a question, after which a server may keep its stream open. A task may come
+        with its old question, so only an update asks. After a sign-in, an agent may go on by itself."""
+        return self._state == TaskState.INPUT_REQUIRED and "statusUpdate" in record.get("event", ())
 
     def _streams(self) -> bool:
         return object_in(self._card, "capabilities").get("streaming") is True
@@ -284,6 +277,8 @@ class Chat:
                         async for record in records:
                             # Some servers refuse a subscription to a task that has ended.
                             can_subscribe = record["kind"] != "error" and self._take(record)
+                            if self._has_asked(record):
+                                break
                 if not can_subscribe and not await self._look():
                     return
                 if self._state not in STOPPED:

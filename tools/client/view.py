@@ -27,6 +27,17 @@ STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 """The line that begins or ends code, and the word after it."""
 
+HELP = """\
+/file PATH      send a file with the next message; several times for several files
+/skill ID a=1 b="2 3"
+                call a skill with parameters, and with the words after them as the text.
+                Without an ID: the agent's skills and their parameters
+/save N PATH    save the file with this number
+/new            begin a new conversation, without attached files
+/wait           follow a task that pauses or waits; Ctrl-C leaves it
+/quit           leave; so does Ctrl-D
+Ctrl-C cancels the running task, or leaves it if it pauses, waits, or is of a server that does not stream."""
+
 
 class View:
     """Prints an agent's answers. It numbers the files, and keeps them.

@@ -184,7 +184,7 @@ RESOURCE = EmbeddedResource(
     [
         (CallToolResult(content=[RESOURCE], structured_content={"n": 7}), "seven chairs"),
         (CallToolResult(content=[], structured_content={"n": 7}), '{"n": 7}'),
-        (CallToolResult(content=[]), "The result cannot be read"),
+        (CallToolResult(content=[]), "its result cannot be read"),
     ],
 )
 def test_the_model_reads_results_of_every_kind(

@@ -111,7 +111,8 @@ def test_what_came_before_a_question_is_passed_on_once(httpserver: HTTPServer) -
 
 def test_an_artifact_that_was_replaced_is_passed_on_again(httpserver: HTTPServer) -> None:
     def task(state: str, text: str) -> dict[str, Any]:
-        artifacts = [{"artifactId": "same", "parts": [{"text": "Kept. "}]}]
+        url = f"https://example.com/kept?signature={text}"  # another one at each read
+        artifacts = [{"artifactId": "same", "parts": [{"text": "Kept. "}, {"url": url}]}]
         artifacts += [{"artifactId": "draft", "parts": [{"text": text}]}]
         return {"task": {"id": "t1", "artifacts": artifacts, **status(state)["statusUpdate"]}}
 
@@ -119,7 +120,20 @@ def test_an_artifact_that_was_replaced_is_passed_on_again(httpserver: HTTPServer
 
     async def talk() -> None:
         question = await agent.run("x", **other.given())
-        assert (await agent.run("Go on.", after=question, **other.given())).text == "The final text."
+        answer = await agent.run("Go on.", after=question, **other.given())
+        assert (answer.text, answer.files) == ("The final text.", [])
+
+    asyncio.run(talk())
+
+
+def test_a_task_that_comes_with_its_old_question_does_not_ask(httpserver: HTTPServer) -> None:
+    asked = status("INPUT_REQUIRED", "Which?")
+    old_task = {"task": {"id": "t1", **asked["statusUpdate"]}}
+    other = Other(httpserver, [asked], [old_task, chunk("Done."), status("COMPLETED")])
+
+    async def talk() -> None:
+        question = await agent.run("x", **other.given())
+        assert (await agent.run("That.", after=question, **other.given())).text == "Done."
 
     asyncio.run(talk())
 

@@ -241,7 +241,7 @@ def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind
     refusal = f"“none” cannot be used. Please tell me: x. It must be {words}."
     assert run(agent, {"data": {"x": "none"}}).text == refusal
     problem = agent.skills["hello"].problem_of({"x": "none"}, is_complete=True)
-    assert problem == f"the argument x of skill hello cannot be 'none': it must be {words}"
+    assert problem == f"the argument x of skill hello does not fit: it must be {words}"
 
 
 @pytest.mark.parametrize(

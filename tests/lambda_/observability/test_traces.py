@@ -117,6 +117,8 @@ def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collec
     assert collector.posts
     assert said["waited"] < 2 * FLUSH_SECONDS, "all batches together take longer"
     assert said["waited again"] < FLUSH_SECONDS, "it is not waited for again at once"
+    if options.get("status") == 503:  # which takes a second, because it is tried again
+        assert said["waited again"] < said["waited"] / 2
 
 
 def test_its_own_share_is_recorded(collect: Collect) -> None:

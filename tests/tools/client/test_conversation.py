@@ -225,7 +225,6 @@ def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFi
     asked = {"state": "TASK_STATE_INPUT_REQUIRED"}  # it may come with its old question
     task = {"id": "t1", "contextId": "c1", "status": asked, "artifacts": joined}
     caller = Away(
-        # A server may keep the stream open after a question.
         [chunk("A plan "), chunk("for Oslo. "), status("INPUT_REQUIRED"), chunk("Not read.")],
         [{"kind": "event", "event": {"task": task}}, chunk("Booked."), status("COMPLETED")],
     )
@@ -333,6 +332,14 @@ def test_a_server_that_refuses_a_subscription_is_asked_for_the_task(
     _, output = converse(*answers, card=card, lines=("go", "/wait"))
     assert output.endswith("Done.\ncompleted\n")
     assert not capsys.readouterr().err
+
+
+def test_a_question_ends_the_wait_although_the_stream_stays_open() -> None:
+    start, asked = (operation_record("sleep", "sleep", state) for state in ("started", "ended"))
+    asked["event"]["statusUpdate"]["status"]["state"] = "TASK_STATE_INPUT_REQUIRED"
+    answers = [[start], [asked, task_record("COMPLETED", "Not read.")]]
+    _, output = converse(*answers, card={"capabilities": {"streaming": True}}, lines=("go", "/wait"))
+    assert output.endswith("input-required\n")
 
 
 def test_a_reply_to_a_wait_that_no_one_got_is_sent_again_to_its_task() -> None:

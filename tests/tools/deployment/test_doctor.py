@@ -50,12 +50,30 @@ def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -
     assert output.count("a stream") == 3
 
 
-def test_one_whose_tasks_continue_without_the_call(
-    kit: Kit, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("state", "texts"),
+    [
+        (
+            "working",
+            [
+                "note  a plain call",
+                "working: the task continues without the call",
+                "note  a stream",
+                "after 0.5 s it had not ended: its task still runs",
+            ],
+        ),
+        (
+            "input-required",
+            ["pass  a stream", "after 0.5 s it had not ended, as it need not after a question"],
+        ),
+    ],
+)
+def test_one_whose_streams_stay_open(
+    kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch, state: str, texts: list[str]
 ) -> None:
-    """As those of durable agents do: their streams are left, and nothing has failed."""
+    """As those of durable agents do, and of agents that ask: they are left, and nothing has failed."""
     monkeypatch.setattr(doctor, "STREAM_SECONDS", 0.5)
-    task: Json = {"id": "t", "contextId": "c", "status": {"state": "working"}}
+    task: Json = {"id": "t", "contextId": "c", "status": {"state": state}}
 
     class Waiting(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -78,11 +96,8 @@ def test_one_whose_tasks_continue_without_the_call(
     visit = doctor.Visit(httpx2.AsyncClient(transport=Durable()), key, "hello")
     asyncio.run(visit.v0_3(BASE_URL))
     assert visit.report.failed == 0, visit.report.table()
-    shown = visit.report.table()
-    assert "note  a plain call" in shown
-    assert "working: the task continues without the call" in shown
-    assert "note  a stream" in shown
-    assert "after 0.5 s it had not ended: its task still runs" in shown
+    for text in texts:
+        assert text in visit.report.table()
 
 
 def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 """
 
 import asyncio
+import re
 import time
 import uuid
 from codecs import BOM_UTF8
@@ -18,7 +19,7 @@ from a2a_lambda import mistakes, strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.client.answers import CLIENT_ANSWER_BYTES, AgentError, read_whole, reason_in, result_of
 from a2a_lambda.client.keys import card_headers, check_key
-from a2a_lambda.errors import ParseError, ProtocolError, excerpt
+from a2a_lambda.errors import ParseError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
@@ -43,6 +44,9 @@ TASK_POLL_SECONDS = 1.0
 """Seconds between looks at a task that has not stopped."""
 
 EVENT_STREAM = "text/event-stream"
+
+COMPRESSIONS = frozenset({"gzip", "deflate", "br", "zstd"})
+"""Content-Encodings that httpx2 unpacks. Some servers send others, such as none, with a plain stream."""
 
 Outgoing = str | Sequence[Part] | Message
 """A message to send: its text, its parts, or all of it."""
@@ -274,8 +278,10 @@ class Client:
             auth = self._auth if is_home else None
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
                 # Unpacked, a few bytes may be very many, and what follows them is never counted.
-                if (encoding := answer.headers.get("content-encoding", "identity")) != "identity":
-                    text = f"{url}: the answer is compressed ({excerpt(encoding)}), which was not asked for"
+                encodings = re.split(r"\s*,\s*", answer.headers.get("content-encoding", "").lower())
+                if compressed := COMPRESSIONS.intersection(encodings):
+                    names = ", ".join(compressed)
+                    text = f"{url}: the answer is compressed ({names}), which the request does not allow"
                     raise AgentError(text, status=answer.status_code)
                 yield answer
         except NotPublic as error:

@@ -43,6 +43,7 @@ class Flush:
         self._send = send
         self._thread = Thread()
         self._patient_at = 0.0
+        self._is_waited_for = False
 
     def __call__(self) -> None:
         if not self._thread.is_alive():
@@ -50,13 +51,17 @@ class Flush:
             self._thread.start()
         if time.monotonic() < self._patient_at:
             return
+        self._is_waited_for = True
         self._thread.join(SPAN_FLUSH_SECONDS)
         if self._thread.is_alive():
             self.cool_down()
+        self._is_waited_for = False
 
     def cool_down(self) -> None:
-        """Make no invocation wait for a while: the endpoint is slow, or takes no spans."""
-        self._patient_at = time.monotonic() + FLUSH_COOLDOWN_SECONDS
+        """Make no invocation wait for a while: the endpoint is slow, or takes no spans. What fails while none
+        waits says nothing of the endpoint, because Lambda may have frozen the process meanwhile."""
+        if self._is_waited_for:
+            self._patient_at = time.monotonic() + FLUSH_COOLDOWN_SECONDS
 
 
 def install(settings: Settings) -> Callable[[], object]:

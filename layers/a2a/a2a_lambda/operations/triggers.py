@@ -10,6 +10,7 @@ look at it, and however often.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,14 @@ from pydantic import Field, ValidationError
 
 from a2a_lambda import telemetry, threads
 from a2a_lambda.catalog.agents import Agents, agent_of
-from a2a_lambda.errors import ConfigurationError, InvalidParams, RouteNotFound, StoreError, safe_text
+from a2a_lambda.errors import (
+    ConfigurationError,
+    InvalidParams,
+    RouteNotFound,
+    StoreError,
+    Unavailable,
+    safe_text,
+)
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
@@ -156,8 +164,8 @@ class Triggers:
 
     async def start_event(self, fields: Json) -> str:
         """Start the turn of an event; returns the id of its task. Raises ConfigurationError for fields that
-        do not form a StartEvent, or arguments that do not fit its skill, RouteNotFound for an unknown agent,
-        Unavailable if the agent cannot be imported, and what `Messages.send` raises."""
+        do not form a StartEvent, an unknown agent, or arguments that do not fit the skill, and what
+        `Messages.send` raises."""
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:
@@ -168,7 +176,10 @@ class Triggers:
             raise ConfigurationError(
                 f"the event's `start` is wrong: {mistakes}. docs/background-work.md shows its fields"
             ) from None
-        profile = self._agents.find(event.agent)
+        try:
+            profile = self._agents.find(event.agent)
+        except RouteNotFound as error:  # the rule names it, so the log may, too
+            raise ConfigurationError(f"the event's `start`: {error}") from None
         agent, skill_ids = profile.name, {skill.id for skill in profile.card.all_skills}
         if event.skill is not None and event.skill not in skill_ids:
             raise ConfigurationError(
@@ -179,19 +190,19 @@ class Triggers:
         return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
 
     async def _check_arguments(self, agent_name: str, event: StartEvent) -> None:
-        """Raises ConfigurationError for arguments that the skill does not take: its task would ask, and
-        no one would answer. Arguments of schedules are checked when the agent is loaded."""
+        """Raises ConfigurationError for arguments that the skill does not take: it would not get them, or its
+        task would ask for others. Arguments of schedules are checked when the agent is loaded."""
         if event.skill is None:
             if event.arguments:
                 raise ConfigurationError("the event's `start` has arguments: name their `skill`, too")
             return
         loading = self._agents.start(agent_name)
         await asyncio.wait({asyncio.wrap_future(loading)})
-        # The data, or a message that is a JSON object, may have the others.
-        is_complete = event.data is None and not event.message.lstrip().startswith("{")
-        skill = agent_of(loading).skills[event.skill]
-        if problem := skill.problem_of(event.arguments, is_complete=is_complete):
-            raise ConfigurationError(f"the event's `start`: {problem}")
+        with suppress(Unavailable):  # the turn waits for an agent that cannot be imported now
+            skill = agent_of(loading).skills[event.skill]
+            # The data, the message, or the owner may have those that are missing.
+            if problem := skill.problem_of(event.arguments, is_complete=False):
+                raise ConfigurationError(f"the event's `start`: {problem}")
 
     async def _start(self, entry: AgentSchedule, time: float, key: str) -> str:
         schedule = entry.schedule

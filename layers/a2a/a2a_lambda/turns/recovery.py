@@ -37,8 +37,8 @@ async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str 
             raise TaskNotFound("this caller has no such task with this agent", path=path)
         if not head.has_died(store.clock()):
             return head
-        telemetry.bind(task_id=task_id, context_id=head.context_id)
-        logger.warning("a turn of task %s is lost: its lease ran out", task_id)
+        ids = {"task_id": task_id, "context_id": head.context_id}
+        logger.warning("a turn of task %s is lost: its lease ran out", task_id, extra=ids)
         with suppress(Conflict):
             return await _end_lost_turn(store, head)  # by the process that looks first
 

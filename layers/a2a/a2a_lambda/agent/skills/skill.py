@@ -221,8 +221,8 @@ class Skill:
         return result
 
     def problem_of(self, texts: Mapping[str, str], *, is_complete: bool) -> str:
-        """What is wrong with arguments that are known before a call; "" = nothing. is_complete: the call has
-        no others."""
+        """What is wrong with arguments that are known before a call, without their values, because a log may
+        have it; "" = nothing. is_complete: the call has no others."""
         if problem := self.problem_of_names(texts):
             return problem
         for parameter in self.parameters:
@@ -236,7 +236,7 @@ class Skill:
                 choices = ", ".join(self._choices(name))
                 limits = self._limits(name, has_type=True)
                 advice = f": use one of {choices}" if choices else f": it must be {limits}" if limits else ""
-                return f"the argument {name} of skill {self.id} cannot be {excerpt(text or '')!r}{advice}"
+                return f"the argument {name} of skill {self.id} does not fit{advice}"
         return ""
 
     def problem_of_names(self, names: Iterable[str]) -> str:
