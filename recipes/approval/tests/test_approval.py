@@ -26,7 +26,11 @@ def ask(amount: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("said", "state", "text"),
-    [("Yes", "completed", "Refunded $20 for order 7."), ("no", "rejected", "Nothing was refunded.")],
+    [
+        ("Yes", "completed", "Refunded $20 for order 7."),
+        ("同意", "completed", "Refunded $20 for order 7."),
+        ("no", "rejected", "Nothing was refunded."),
+    ],
 )
 def test_a_person_confirms(said: str, state: str, text: str) -> None:
     async def talk() -> None:

@@ -10,14 +10,15 @@ agent = Agent.load(Path(__file__).parents[1])
 BOOKED = {"hotel": "H-Oslo-3", "train": "T-Oslo", "table": "R-Oslo"}
 
 
-def test_it_asks_after_a_day_and_books() -> None:
+@pytest.mark.parametrize("answer", ["yes", "好的"])
+def test_it_asks_after_a_day_and_books(answer: str) -> None:
     """The pause takes no time."""
 
     async def talk() -> None:
         question = await agent.run("Oslo")
         assert (question.state, question.text) == ("input-required", "Shall I book it?")
         assert question.steps == ["plan", "sleep"]
-        booked = await agent.run("yes", after=question)
+        booked = await agent.run(answer, after=question)
         assert booked.state == "completed"
         [bookings] = [artifact for artifact in booked.artifacts if artifact.get("name") == "bookings"]
         assert bookings["parts"] == [{"data": BOOKED}]
