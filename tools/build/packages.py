@@ -59,8 +59,15 @@ NO_WHEEL = """there is no wheel for Lambda ({arch}, Python {python}).
 
 {reason}
 
+{advice}"""
+
+OTHER_ARCHITECTURE = """\
 Try another version, or deploy for {other}: write Architecture={other} into the parameter_overrides of each
 stage in samconfig.toml."""
+
+NO_ARCHITECTURE = """\
+There is none for {other} either. Try another version, or build a wheel for Lambda, and add it by its URL:
+make add PACKAGE="name @ https://…"."""
 
 
 @reports_errors
@@ -275,14 +282,22 @@ def _check_wheels(requirements: Path) -> None:
     if not versions_of(requirements):
         return
     for arch in architectures_of_stages(os.environ):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                _install_for_lambda(requirements, folder, arch, "--dry-run")
-            except ConfigurationError as error:
-                python, other = read_python(os.environ), "x86_64" if arch == "arm64" else "arm64"
-                raise ConfigurationError(
-                    NO_WHEEL.format(arch=arch, python=python, reason=error, other=other)
-                ) from None
+        if reason := _problem_of_wheels(requirements, arch):
+            python, other = read_python(os.environ), "x86_64" if arch == "arm64" else "arm64"
+            advice = NO_ARCHITECTURE if _problem_of_wheels(requirements, other) else OTHER_ARCHITECTURE
+            raise ConfigurationError(
+                NO_WHEEL.format(arch=arch, python=python, reason=reason, advice=advice.format(other=other))
+            )
+
+
+def _problem_of_wheels(requirements: Path, arch: str) -> str:
+    """Which package has no wheel for an architecture of Lambda; "" if each has one."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _install_for_lambda(requirements, folder, arch, "--dry-run")
+        except ConfigurationError as error:
+            return str(error)
+    return ""
 
 
 def _install_for_lambda(lock: Path, folder: str, arch: str, *options: str) -> None:

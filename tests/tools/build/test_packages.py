@@ -107,6 +107,24 @@ def test_wheels_are_looked_for_as_the_stages_say(
     assert architectures_of_stages(os.environ) == ["x86_64"]
 
 
+@pytest.mark.parametrize(
+    ("platforms", "advice"),
+    [(["x86_64"], "deploy for x86_64: write Architecture=x86_64"), ([], "none for x86_64 either")],
+)
+def test_another_architecture_is_advised_only_if_it_has_the_wheels(
+    monkeypatch: pytest.MonkeyPatch, platforms: list[str], advice: str
+) -> None:
+    def run(*arguments: str) -> None:
+        if "--dry-run" in arguments and not any(name in " ".join(arguments) for name in platforms):
+            raise ConfigurationError("hammer has no wheel")
+        plain_run(*arguments)
+
+    plain_run = packages._run
+    monkeypatch.setattr(packages, "_run", run)
+    with pytest.raises(ConfigurationError, match=f"no wheel for Lambda .arm64.*(?s:.*){advice}"):
+        packages.add(["hammer"])
+
+
 def test_an_entry_is_replaced_and_removed() -> None:
     packages.add(["hammer<2"])
     assert "hammer==1.0" in LOCK.read_text()

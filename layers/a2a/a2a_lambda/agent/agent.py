@@ -274,7 +274,8 @@ class Agent:
             )
         if unlisted_ids := sorted(self.skills.keys() - ids):
             raise ConfigurationError(
-                f"{location}: the skill {unlisted_ids[0]!r} is not in card.yaml; describe it there"
+                f"{location}: the skill {unlisted_ids[0]!r} is not in card.yaml: describe it there,"
+                f" as in `- {{ id: {unlisted_ids[0]}, name: …, description: … }}`"
             )
         for skill in self.skills.values():
             if skill.id in self.card.durable_skills and not skill.is_async:
