@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec
@@ -126,3 +126,9 @@ def listen(host: str, port: int, command: str) -> socket.socket:
         other = port + 1 if 1024 <= port < 65535 else 8081
         raise ConfigurationError(f"port {port}: {reason}; choose another: {command} PORT={other}") from None
     return listener
+
+
+def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
+    """Raises ConfigurationError if a variable is set that says something about a NAME."""
+    if given_names := [variable for variable in variables if environ.get(variable)]:
+        raise ConfigurationError(f"{given_names[0]} requires NAME: add NAME=…")

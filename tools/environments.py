@@ -191,11 +191,11 @@ def install_browser() -> bool:
     return True
 
 
-def export(lock: Path, path: Path) -> int:
-    """Write what uv.lock has for one of the kit's layers. Returns the exit status. lock: DEPENDENCIES or
+def export(layer: Path, path: Path) -> int:
+    """Write what uv.lock has for one of the kit's layers. Returns the exit status. layer: DEPENDENCIES or
     TRACING, which lacks what is in the first. path: file to write."""
     options = ["--no-dev"]
-    if lock == TRACING:
+    if layer == TRACING:
         names = re.findall(r"^([a-z0-9-]+)==", DEPENDENCIES.read_text("utf-8"), re.MULTILINE)
         options = ["--only-group", "tracing", *(f"--no-emit-package={name}" for name in names)]
     process = subprocess.run(

@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     context, made = tmp_path_factory.mktemp("context") / "image", tmp_path_factory.mktemp("root")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        image.stage(build(MACHINE_ARCHITECTURE, interpreter()[1]), context)
+        image.write_content(build(MACHINE_ARCHITECTURE, interpreter()[1]), context)
     for line in (context / "Dockerfile").read_text().splitlines():
         if match := re.fullmatch(r"COPY (\S+) (\S+)", line):
             shutil.copytree(context / match[1], made / match[2].strip("/"), dirs_exist_ok=True)
@@ -123,4 +123,4 @@ def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
 
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="run make build first"):
-        image.stage(tmp_path / "build", tmp_path / "image")
+        image.write_content(tmp_path / "build", tmp_path / "image")

@@ -25,8 +25,8 @@ from a2a_lambda.errors import (
     KeysUnavailable,
     TokenRefused,
 )
-from tools.access.parameters import check_command, find_parameters, named_agents, require_name, stack_argument
-from tools.command import reports_errors, split_names
+from tools.access.parameters import check_command, find_parameters, named_agents, stack_argument
+from tools.command import reports_errors, require_name, split_names
 
 ISSUER_FIELDS = (
     *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),

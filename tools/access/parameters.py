@@ -1,10 +1,9 @@
 """What the commands of keys and issuers share: Parameter Store, and the variables both take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import agent_folder, split_names
 from tools.deployment.stack import table_of
@@ -34,12 +33,6 @@ def check_command(environ: Mapping[str, str], agents: Sequence[str]) -> str:
         return f"make doctor{stack_argument(environ)}"
     agent = f" AGENT={agents[0]}" if agents else ""
     return f"make chat{stack_argument(environ) or port_argument(server_port(environ))}{agent}"
-
-
-def require_name(environ: Mapping[str, str], variables: Iterable[str]) -> None:
-    """Raises ConfigurationError if a variable is set that says something about a NAME."""
-    if given_names := [variable for variable in variables if environ.get(variable)]:
-        raise ConfigurationError(f"{given_names[0]} requires NAME: add NAME=…")
 
 
 def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:

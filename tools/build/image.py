@@ -45,13 +45,13 @@ PATHS = frozenset({"TemplateURL", "CodeUri", "ContentUri"})
 
 def write(build: Path, version: str) -> None:
     """Make the image's folder of a build. version: version of Python. Raises ConfigurationError."""
-    stage(build, IMAGE, version)
+    write_content(build, IMAGE, version)
     template = with_images(yaml_parse(TEMPLATE.read_text("utf-8")), IMAGE)
     (IMAGE / "template.json").write_text(json.dumps(template, indent=2), "utf-8")
     print(f"{IMAGE}: Dockerfile, its files, and template.json")
 
 
-def stage(build: Path, folder: Path, version: str = LAMBDA_PYTHON) -> None:
+def write_content(build: Path, folder: Path, version: str = LAMBDA_PYTHON) -> None:
     """Write the content of the image: the layers as /opt, one function's code as /var/task.
 
     build: folder of `make build`. version: version of Python. Raises ConfigurationError if there is none.

@@ -22,7 +22,7 @@ from dotenv import dotenv_values, set_key, unset_key
 
 from a2a_lambda.agent.configuration import ValueKind, variable_of
 from a2a_lambda.errors import ConfigurationError
-from tools.command import reports_errors
+from tools.command import reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
 
 FILE = Path(".env")
@@ -36,8 +36,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     name, stack = environ.get("NAME", ""), environ.get("STACK", "")
     values: Parameters | EnvironmentFile = Parameters(kind, stack) if stack else EnvironmentFile(kind)
     if not name:
-        if variables := [variable for variable in ("VALUE", "REMOVE") if environ.get(variable)]:
-            raise ConfigurationError(f"{variables[0]} requires NAME: add NAME=…")
+        require_name(environ, ("VALUE", "REMOVE"))
         lines = [f"{name}={value}" if kind == "setting" else name for name, value in values.all().items()]
         print("\n".join(lines) or f"no {kind}s in {values.place}")
         return 0

@@ -27,7 +27,7 @@ MAX_TREES = 1000
 """Outermost spans whose inner ones are kept until they end."""
 
 
-class Lines(SpanProcessor):
+class TurnSpans(SpanProcessor):
     """Adds an entry to the log when the outermost span around a turn has ended: one without a parent in this
     process."""
 
@@ -97,7 +97,7 @@ def _milliseconds(span: ReadableSpan) -> str:
 def start(log: LogLines) -> None:
     """Switch tracing on for this process."""
     provider = TracerProvider(resource=Resource.create({"service.name": "make run"}))
-    provider.add_span_processor(Lines(log))
+    provider.add_span_processor(TurnSpans(log))
     if os.environ.get(ENDPOINT):
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     tracing.start(provider)

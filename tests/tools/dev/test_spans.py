@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from a2a_lambda import tracing
 from tools.dev.log_lines import LogLines
-from tools.dev.spans import MAX_TREES, Lines
+from tools.dev.spans import MAX_TREES, TurnSpans
 from tools.log_entry import LogEntry
 
 TURN = {"a2a.task.id": "t-1", "gen_ai.agent.name": "trip"}
@@ -25,7 +25,7 @@ class Kept(LogLines):
 def start() -> Kept:
     kept = Kept()
     provider = TracerProvider()
-    provider.add_span_processor(Lines(kept))
+    provider.add_span_processor(TurnSpans(kept))
     tracing.start(provider)
     return kept
 
@@ -84,7 +84,7 @@ def test_an_agent_that_another_calls_here_is_an_entry_of_its_own() -> None:
 
 
 def test_spans_whose_outermost_one_never_ends_are_forgotten() -> None:
-    lines = Lines(Kept())
+    lines = TurnSpans(Kept())
     provider = TracerProvider()
     provider.add_span_processor(lines)
     tracer = provider.get_tracer("tests")
