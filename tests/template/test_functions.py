@@ -167,7 +167,7 @@ def test_alarms_roll_a_deployment_back(source: str) -> None:
             alarm["Name"]["Fn::GetAtt"] for alarm in group["Properties"]["AlarmConfiguration"]["Alarms"]
         ]
         assert ["Monitoring", own] in alarms
-        # JSON-RPC may send an error of the server with status 200.
+        # JSON-RPC may report a server fault with status 200.
         assert (["Monitoring", "Outputs.Faults"] in alarms) == (name == "RpcFunctionDeploymentGroup")
         assert group["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
         assert group["Properties"]["ServiceRoleArn"] == {"Fn::GetAtt": ["RolloutRole", "Arn"]}

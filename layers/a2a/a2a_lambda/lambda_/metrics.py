@@ -4,7 +4,7 @@
     FirstEventTime   service; service and agent. Milliseconds from the invocation's start
     RunTime          service; service and agent. Milliseconds of a turn, or of one run of a durable turn
     Pushes           service, agent, outcome (delivered, gone, refused, failed)
-    Faults           service, function. Answers that tell of a fault of the server
+    Faults           service, function. Answers that report a server fault
     FailedRecords    service, function. Records of queues and of the stream, except notifications; also tasks
                      and schedules that the worker could not look at
     KeyFailures      service, function. Failed reads of Parameter Store, or of an issuer's public keys
