@@ -20,7 +20,7 @@ CARD_FIELDS: Mapping[str, Sequence[str]] = {
 """Fields that a card must have, by the names of `a2a.VERSIONS`. The others must have a URL."""
 
 Finding = tuple[str, bool | None, str]
-"""What was checked, whether it passed (None: neither), and what was found."""
+"""What was checked, whether it passed (None: who reads it decides), and what was found."""
 
 
 def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
 from a2a_lambda.wire.mcp.tools import ANSWER_ONLY, ARGUMENT_PREFIX, MESSAGE_ARGUMENT
+from tools.agents.card_checks import Finding
 from tools.callers.records import Record
 
 QUESTION = "question:"
@@ -155,7 +156,7 @@ def _part(block: Json) -> Part:
     return Part(data=block)
 
 
-def findings_on(tools: list[Json]) -> Iterator[tuple[str, bool | None, str]]:
+def findings_on(tools: list[Json]) -> Iterator[Finding]:
     """What a host's model needs to choose a tool."""
     names = ", ".join(tool["name"] for tool in tools)
     yield "the tools", bool(tools) or None, names or "none, as card.yaml says by `mcp: false`"

@@ -16,6 +16,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
+from tools.agents.card_checks import Finding
 from tools.deployment.account import SMALL_CONCURRENCY, quota_request
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
@@ -32,9 +33,6 @@ DEAD = {"DeadTurns": "turns", "DeadNotices": "notices", "DeadRecords": "records"
 
 COUNT = "ApproximateNumberOfMessages"
 
-Row = tuple[str, bool | None, str]
-"""What was checked, whether it passed (None: the operator decides), and what was found."""
-
 
 @dataclass(slots=True)
 class Checkup:
@@ -45,8 +43,8 @@ class Checkup:
     outputs: Mapping[str, str]
     _clients: dict[str, Any] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[Row]:
-        checks: Mapping[str, Callable[[], Iterator[Row]]] = {
+    def rows(self) -> Iterator[Finding]:
+        checks: Mapping[str, Callable[[], Iterator[Finding]]] = {
             "the stack": self._stack,
             "the API": self._api,
             "the functions": self._functions,
@@ -72,12 +70,12 @@ class Checkup:
             self._clients[service] = clients.session().create_client(service)
         return self._clients[service]
 
-    def _stack(self) -> Iterator[Row]:
+    def _stack(self) -> Iterator[Finding]:
         [stack] = self._client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
         status = stack["StackStatus"]
         yield "the stack is complete", status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"), status
 
-    def _api(self) -> Iterator[Row]:
+    def _api(self) -> Iterator[Finding]:
         api = self._client("apigateway")
         stages = api.get_stages(restApiId=self.resources["Api"])["item"]
         names = ", ".join(stage["stageName"] for stage in stages)
@@ -95,7 +93,7 @@ class Checkup:
                 "the domain is the only way in" if is_disabled else "it bypasses the domain",
             )
 
-    def _functions(self) -> Iterator[Row]:
+    def _functions(self) -> Iterator[Finding]:
         functions = self._client("lambda")
         releases: dict[str, str] = {}
         for name in functions_of(self.resources):
@@ -122,7 +120,7 @@ class Checkup:
             "" if len(core) == 1 else f"they differ: make rollback STACK={self.stack}, or deploy again",
         )
 
-    def _sources(self) -> Iterator[Row]:
+    def _sources(self) -> Iterator[Finding]:
         functions = self._client("lambda")
         for name, subject in EVENT_SOURCES.items():
             source = functions.get_event_source_mapping(UUID=self.resources[name])
@@ -130,7 +128,7 @@ class Checkup:
             is_connected = state == "Enabled" and arn.endswith(f":{ALIAS}")
             yield f"{subject} arrive", is_connected, f"{state}, at {arn.rpartition(':')[2]}"
 
-    def _table(self) -> Iterator[Row]:
+    def _table(self) -> Iterator[Finding]:
         dynamodb, name = self._client("dynamodb"), self.outputs["TableName"]
         table = dynamodb.describe_table(TableName=name)["Table"]
         backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
@@ -144,7 +142,7 @@ class Checkup:
         is_protected = table.get("DeletionProtectionEnabled", False)
         yield "deletion protection", None, "on" if is_protected else "off: DeletionProtection=false"
 
-    def _bucket(self) -> Iterator[Row]:
+    def _bucket(self) -> Iterator[Finding]:
         s3, name = self._client("s3"), self.resources.get("FileBucket", "")
         if not name:
             yield "a bucket for files", None, "no: Files=false"
@@ -170,7 +168,7 @@ class Checkup:
         task_days = float(function["Environment"]["Variables"]["A2A_TASK_DAYS"])
         yield "files last as long as tasks", days >= task_days, f"{days:g} days; tasks {task_days:g}"
 
-    def _account(self) -> Iterator[Row]:
+    def _account(self) -> Iterator[Finding]:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]
         account_limit = limits["ConcurrentExecutions"]
         region = clients.session().get_config_variable("region")
@@ -183,7 +181,7 @@ class Checkup:
         text = f"as {role}" if role else "API Gateway has no role to write them; run make account"
         yield "access logs", bool(role) or not logs, text if logs else "off"
 
-    def _keys(self) -> Iterator[Row]:
+    def _keys(self) -> Iterator[Finding]:
         client, path = self._client("ssm"), f"/a2a/{self.stack}/keys"
         keys = [key for key in KeyRegister(client, path).list() if not key.has_expired(time.time())]
         issuers = IssuerRegister(client, path).list()
@@ -194,12 +192,12 @@ class Checkup:
             f"keys: {len(keys)}, issuers of tokens: {len(issuers)}" if keys or issuers else hint,
         )
 
-    def _schedules(self) -> Iterator[Row]:
+    def _schedules(self) -> Iterator[Finding]:
         for entry in ask_worker(self.stack, {"schedules": {}})["schedules"]:
             text = f"next at {entry['next']} ({entry['cron']}, {entry['timezone']})"
             yield f"schedule {entry['agent']}/{entry['id']}", None, text
 
-    def _dead(self) -> Iterator[Row]:
+    def _dead(self) -> Iterator[Finding]:
         for name, queue in DEAD.items():
             answer = self._client("sqs").get_queue_attributes(
                 QueueUrl=self.resources[name],
@@ -213,7 +211,7 @@ class Checkup:
                 text += f"; make redrive QUEUE={queue} STACK={self.stack}"
             yield f"dead {queue}", not (backlog or work), text
 
-    def _alarms(self) -> Iterator[Row]:
+    def _alarms(self) -> Iterator[Finding]:
         pages = self._client("cloudwatch").get_paginator("describe_alarms")
         alarms: list[Any] = []
         for prefix in (f"{self.stack}-Monitoring-", f"{self.stack}-summary"):

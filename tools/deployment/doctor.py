@@ -23,7 +23,7 @@ from a2a_lambda.errors import ConfigurationError, KitError
 from a2a_lambda.protocol.model import INTERRUPTED, STOPPED, Event, TaskState, state_word
 from a2a_lambda.wire import v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
-from tools.agents.card_checks import check_card
+from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
 from tools.callers.records import SharedTransport, error_text, make_http
@@ -49,7 +49,7 @@ VERDICTS = {True: "pass", False: "FAIL", None: "note"}
 class Report:
     """Rows: what was checked, whether it passed, and what was found."""
 
-    rows: list[tuple[str, bool | None, str]] = field(default_factory=list)
+    rows: list[Finding] = field(default_factory=list)
 
     def add(self, what: str, verdict: bool | None, reason: str = "") -> bool:
         """Add a line. verdict: None if it neither passes nor fails."""
