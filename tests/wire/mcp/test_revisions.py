@@ -45,7 +45,7 @@ def test_codes_that_mcp_has_set_aside_are_not_used_for_errors_of_a2a() -> None:
         code = -32020
 
     class Fault(TaskNotFound):
-        code, status = -32000, 503
+        code, status = -32000, 500
 
     assert encode_error(Reserved("a"))["code"] == InvalidParams.code
     assert encode_error(Free("a"))["code"] == -32020
