@@ -87,6 +87,13 @@ def server_port(environ: Mapping[str, str]) -> int:
     )
 
 
+def start_advice(port: int | None) -> str:
+    """What to do if no development server answers. port: of its URL; None = it names none."""
+    argument = port_argument(port or DEFAULT_PORT)
+    other = "" if argument else ". If it has another port, add PORT=…"
+    return f"start it in another terminal: make run{argument}{other}"
+
+
 def local_key() -> str:
     """The key that make run accepts."""
     return os.environ.get("LOCAL_KEY") or "local-key"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
+from tools import state
 from tools.access.parameters import find_parameters
 from tools.erasure.main import erasure_of
 from tools.state import emulator_of, state_file
@@ -27,3 +28,8 @@ def test_without_an_emulator_nothing_is_changed_elsewhere(
             with pytest.raises(ConfigurationError, match="no development server with an emulator"):
                 command({})
         assert emulator_of({"AWS_ENDPOINT_URL_SSM": "http://127.0.0.1:1"}, "AWS_ENDPOINT_URL_SSM") == ""
+
+
+def test_who_finds_no_server_hears_how_to_start_it_or_to_name_its_port() -> None:
+    assert state.start_advice(8090).endswith("make run PORT=8090")
+    assert state.start_advice(None).endswith("make run. If it has another port, add PORT=…")

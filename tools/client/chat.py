@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -24,7 +25,7 @@ from tools.callers.records import make_http
 from tools.client.conversation import Chat
 from tools.command import is_loopback, reports_errors, split_words
 from tools.deployment.stack import url_of
-from tools.state import key_for, server_port
+from tools.state import key_for, server_port, start_advice
 
 
 def talk(chat: Chat, console: Console, runner: asyncio.Runner) -> None:
@@ -60,9 +61,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and chat.is_unanswered:
-                    port = environ.get("PORT")
-                    hint = f"make run PORT={port}" if port else "make run. If it has another port, add PORT=…"
-                    print(f"start it in another terminal: {hint}", file=sys.stderr)
+                    print(start_advice(urlsplit(url).port), file=sys.stderr)
                 return 1
             # A path with a space is one file, without quotes, too.
             file, is_one_file = environ.get("FILE", ""), False

@@ -30,7 +30,7 @@ from tools.callers.records import SharedTransport, error_text, make_http
 from tools.command import is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
-from tools.state import DEFAULT_PORT, key_for, port_argument, server_port
+from tools.state import key_for, server_port, start_advice
 
 TEXT = "Hello"
 
@@ -269,9 +269,7 @@ async def _check_reachable(url: str, http: httpx2.AsyncClient) -> None:
         async with http.stream("GET", url):
             pass  # the body may be endless
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-        port = httpx2.URL(url).port or DEFAULT_PORT
-        hint = f". Start the server in another terminal: make run{port_argument(port)}"
-        hint = hint if is_loopback(url) else ""
+        hint = f"; {start_advice(httpx2.URL(url).port)}" if is_loopback(url) else ""
         reason = str(error) or type(error).__name__
         raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL):

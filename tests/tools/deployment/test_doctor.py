@@ -147,7 +147,9 @@ def test_one_whose_card_and_answers_are_hostile(examine: Examine, capsys: pytest
 
 
 def test_one_that_is_not_there() -> None:
-    with pytest.raises(ConfigurationError, match=r"http://127\.0\.0\.1:9 cannot be reached: .* make run"):
+    with pytest.raises(
+        ConfigurationError, match=r"http://127\.0\.0\.1:9 cannot be reached: .* make run PORT=9$"
+    ):
         asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello"))
 
 
