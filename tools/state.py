@@ -88,7 +88,7 @@ def server_port(environ: Mapping[str, str]) -> int:
 
 
 def start_advice(port: int | None) -> str:
-    """What to do if no development server answers. port: of its URL; None = it names none."""
+    """What to do if no development server answers. port: the one in its URL; None = the URL has none."""
     argument = port_argument(port or DEFAULT_PORT)
     other = "" if argument else ". If it has another port, add PORT=…"
     return f"start it in another terminal: make run{argument}{other}"

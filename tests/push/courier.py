@@ -65,8 +65,8 @@ class Courier:
 
     def pending(self) -> list[Json]:
         """Records no one has looked at yet."""
-        found = [to_lambda_json(record) for record in self._read()]
-        return [record for record in found if self.records.wants(record)]
+        records = [to_lambda_json(record) for record in self._read()]
+        return [record for record in records if self.records.wants(record)]
 
     def _read(self) -> list[Any]:
         """A page of the stream."""

@@ -15,10 +15,9 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery, sse
-from a2a_lambda.client.answers import read_whole
+from a2a_lambda.client.answers import json_of, read_whole
 from a2a_lambda.client.client import EVENT_STREAM, rpc_body
 from a2a_lambda.client.keys import card_headers
-from a2a_lambda.errors import ProtocolError
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.protocol.requests import STREAMED, Operation
@@ -229,12 +228,7 @@ class A2aCaller(RecordingClient):
 
     def _result(self, content: bytes, status: int) -> Json:
         """Result of an answer. Raises AgentError if it is an error."""
-        try:
-            value = strictjson.loads(content)
-        except ProtocolError:
-            if status != 200:
-                raise AgentError(f"the agent answered with status {status}", status=status) from None
-            raise
+        value = json_of(content, status)
         error = value.get("error") if isinstance(value, dict) else None
         if isinstance(error, dict) or status >= 400:
             code = error.get("code") if isinstance(error, dict) else None

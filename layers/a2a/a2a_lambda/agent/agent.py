@@ -205,10 +205,9 @@ class Agent:
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
             the memory and an open question continue from there.
         replies: by name, what ends each wait of a durable skill: a string, another JSON value, or
-            TimeoutError.
-            Without one, the answer is `input-required` or `working`. The next message, with `after`, is the
-            reply, if the wait takes messages. The second wait of a name is called `name#2`, and one in the
-            first branch of `turn.parallel` is called `parallel/0/name`.
+            TimeoutError. Without one, the answer is `input-required` or `working`. The next message, with
+            `after`, is the reply, if the wait takes messages. The second wait of a name is called `name#2`,
+            and one in the first branch of `turn.parallel` is called `parallel/0/name`.
         secrets, settings: values by name. All others come from the environment, or from .env.
         Raises ValueError for an unknown skill or slot, for text together with parts, or if nothing ends a
         wait of `after`; TypeError for a file that is neither a File nor a Path.

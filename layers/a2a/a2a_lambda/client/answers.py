@@ -4,7 +4,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import sse
-from a2a_lambda.errors import KitError, ParseError, ProtocolError, excerpt
+from a2a_lambda.errors import KitError, ParseError, excerpt
 from a2a_lambda.protocol.model import Json, Task
 from a2a_lambda.strictjson import text_in
 
@@ -28,14 +28,19 @@ class AgentError(KitError):
         self.task = task
 
 
-def result_of(body: bytes, status: int = 200) -> Json:
-    """Result of a JSON-RPC answer. Raises AgentError, ParseError."""
+def json_of(body: bytes, status: int) -> Json:
+    """The JSON of an answer. Raises ParseError, and AgentError if the status says more than that would."""
     try:
-        value = strictjson.loads(body)
-    except ProtocolError:
+        return strictjson.loads(body)
+    except ParseError:
         if status != 200:
             raise AgentError(f"the agent answered with status {status}", status=status) from None
         raise
+
+
+def result_of(body: bytes, status: int = 200) -> Json:
+    """Result of a JSON-RPC answer. Raises AgentError, ParseError."""
+    value = json_of(body, status)
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         error = value["error"]
         code = error.get("code")

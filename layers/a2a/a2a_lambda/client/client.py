@@ -5,7 +5,6 @@ message ── wire.encode ── POST ── wire.decode ── task, message, 
 """
 
 import asyncio
-import re
 import time
 import uuid
 from codecs import BOM_UTF8
@@ -278,8 +277,8 @@ class Client:
             auth = self._auth if is_home else None
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
                 # Unpacked, a few bytes may be very many, and what follows them is never counted.
-                encodings = re.split(r"\s*,\s*", answer.headers.get("content-encoding", "").lower())
-                if compressed := COMPRESSIONS.intersection(encodings):
+                encodings = answer.headers.get_list("content-encoding", split_commas=True)
+                if compressed := COMPRESSIONS.intersection(map(str.lower, encodings)):
                     names = ", ".join(compressed)
                     text = f"{url}: the answer is compressed ({names}), which the request does not allow"
                     raise AgentError(text, status=answer.status_code)

@@ -39,7 +39,7 @@ def to_protocol_error(error: Exception) -> ProtocolError:
 
 
 def is_fault_on_lambda(cause: Exception, request: Request) -> bool:
-    """Whether a stream that has told its client of an error must raise it, too: Lambda learns of a server
+    """Whether a stream that has sent its client an error must raise it, too: Lambda learns of a server
     fault only from what is raised. An error of the client, such as a task that it lost, is no fault."""
     return not isinstance(cause, ProtocolError) and "aws.streamed" in request.scope
 
