@@ -51,6 +51,12 @@ def test_results(mcp: Mcp, revision: str) -> None:
         assert (far["type"], far["uri"]) == ("resource_link", "https://example.com/far.zip")
 
 
+def test_a_task_whose_answer_is_a_message_is_listed(client: TestClient, key: str) -> None:
+    """A2A leaves it out when its client was answered with the message alone. Clients of MCP never are."""
+    assert text_of(Mcp(client, key).call("words", {"message": "hi"})) == "Just words."
+    assert len(Rest(client, key, "/a2a/probe").call("GET", "tasks")["tasks"]) == 1
+
+
 @pytest.mark.parametrize("revision", SUPPORTED)
 @pytest.mark.parametrize(("skill", "words"), [("boom", "could not finish"), ("refuse", "Not mine.")])
 def test_what_fails_is_told_to_the_model(
