@@ -31,7 +31,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import journal, lease
-from tests.helpers.clock import PATIENCE, Clock
+from tests.helpers.clock import PATIENCE_SECONDS, Clock
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 from tools import template
@@ -214,7 +214,7 @@ def no_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
 def wait_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit waits as long as the tests do. A test of one of these limits sets its own value."""
     for name, module in LIMITS.items():
-        monkeypatch.setattr(module, name, PATIENCE)
+        monkeypatch.setattr(module, name, PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -236,15 +236,6 @@ def test_modules_are_short() -> None:
         assert len(path.read_text().splitlines()) <= MAX_LINES, path
 
 
-def test_docstrings_describe_parameters_that_exist() -> None:
-    for path in (*modules(), *(ROOT / "tools").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                described = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
-                parameters = {name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)}
-                assert parameters.issuperset(described), f"{path.name}: {node.name}: {described}"
-
-
 def test_no_folder_of_tools_depends_on_itself_through_others() -> None:
     graph: dict[str, set[str]] = {}
     for path in (ROOT / "tools").glob("*/*.py"):
@@ -287,19 +278,6 @@ def test_the_lean_client_can_be_deleted() -> None:
         if path.parent.name != "lean" and any(".lean" in name for name in imported(path))
     }
     assert users == {"hot_path.py"}
-
-
-def test_no_two_constants_have_one_name() -> None:
-    """Except the codecs of a version: each version has its own."""
-    modules_by_name: dict[str, list[str]] = {}
-    for path in modules():
-        of_version = path.parent.name == "wire" and path.stem not in ("interface", "negotiation")
-        for node in ast.parse(path.read_text()).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            for target in targets:
-                if isinstance(target, ast.Name) and target.id.isupper() and not of_version:
-                    modules_by_name.setdefault(target.id, []).append(str(path.relative_to(PACKAGE)))
-    assert {name: paths for name, paths in modules_by_name.items() if len(paths) > 1} == {}
 
 
 def test_packages_are_empty() -> None:

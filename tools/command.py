@@ -18,6 +18,12 @@ from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
 AGENTS = Path("functions/agents")
 """The folder of this checkout's agents."""
 
+HOST = "127.0.0.1"
+"""Where the servers of this machine listen: on loopback only."""
+
+HOSTS = (HOST, "localhost")
+"""Names of this machine. With another one, a page of the web could have pointed its own name here."""
+
 BACKLOG = 2048
 """Connections that may wait to be accepted, as in uvicorn."""
 
@@ -110,15 +116,15 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def listen(host: str, port: int, command: str) -> socket.socket:
-    """A listening socket. If two servers start at the same moment, one gets the port. Raises
+def listen(port: int, command: str) -> socket.socket:
+    """A socket that listens on loopback. If two servers start at the same moment, one gets the port. Raises
     ConfigurationError, which names another port for the command."""
     listener = socket.socket()
     # On Windows, SO_REUSEADDR would let two servers have the port.
     option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
     listener.setsockopt(socket.SOL_SOCKET, option, 1)
     try:
-        listener.bind((host, port))
+        listener.bind((HOST, port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_lambda.client.keys import BearerToken
 from a2a_lambda.errors import ConfigurationError
-from tools.command import is_loopback, read_port, read_url
+from tools.command import HOST, is_loopback, read_port, read_url
 
 TABLE = "a2a"
 
@@ -72,7 +72,7 @@ def is_listening(port: int) -> bool:
     """Whether a program of this machine listens on a port."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((HOST, port)) == 0
 
 
 def port_argument(port: int) -> str:

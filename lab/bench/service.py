@@ -15,6 +15,7 @@ from typing import Any
 
 from lab.bench.probe import KEY, PATH
 from lab.memory_table import MemoryParameters, MemoryTable
+from tools.command import HOST
 from tools.dev import emulator
 
 
@@ -54,7 +55,7 @@ class Services:
 
 
 async def _serve() -> None:
-    server = await asyncio.start_server(Services().serve, emulator.HOST, 0)
+    server = await asyncio.start_server(Services().serve, HOST, 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.Event().wait()
 

@@ -12,7 +12,7 @@ from a2a_lambda import agent_threads
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.executor import AHEAD_OUTPUTS
 from a2a_lambda.agent.outputs import Batch
-from tests.helpers.clock import PATIENCE, wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 
 
 class Switching:
@@ -64,13 +64,13 @@ def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytes
 
     def block() -> None:
         has_begun.set()
-        may_end.wait(PATIENCE)
+        may_end.wait(PATIENCE_SECONDS)
 
     future = agent_threads.get_agent_loop().submit(asyncio.to_thread(block), lambda _: None)
     try:
-        assert has_begun.wait(PATIENCE)
+        assert has_begun.wait(PATIENCE_SECONDS)
         future.cancel()
-        agent_threads.get_agent_loop().ping().result(PATIENCE)
+        agent_threads.get_agent_loop().ping().result(PATIENCE_SECONDS)
         assert agent_threads._busy
     finally:
         may_end.set()
@@ -86,11 +86,11 @@ def test_calls_that_hang_leave_threads_for_lookups_which_do_not_count(
 
     def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
         is_asked.set()
-        may_end.wait(PATIENCE)
+        may_end.wait(PATIENCE_SECONDS)
         return []
 
     def wait() -> None:
-        may_end.wait(PATIENCE)
+        may_end.wait(PATIENCE_SECONDS)
 
     async def look_up() -> None:
         await asyncio.get_running_loop().getaddrinfo("example.com", 443)
@@ -101,7 +101,7 @@ def test_calls_that_hang_leave_threads_for_lookups_which_do_not_count(
         loop.submit(asyncio.to_thread(wait), lambda _: None)
     try:
         loop.submit(look_up(), lambda _: None)
-        assert is_asked.wait(PATIENCE)
+        assert is_asked.wait(PATIENCE_SECONDS)
         assert len(agent_threads._busy) <= hanging_calls
     finally:
         may_end.set()

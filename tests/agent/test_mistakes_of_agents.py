@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from tests.agent import folders
 from tests.agent.folders import CARD, run, write
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.turns.run_bench import RunBench, within
 from tools.dev.console import ConsoleFormatter
 
@@ -278,7 +278,7 @@ def test_agents_that_are_imported_at_once_leave_the_log_as_it_was(tmp_path: Path
     with the_log_stays():
         first = threading.Thread(target=Agent.load, args=(places[0],))
         first.start()
-        assert started.wait(PATIENCE)
+        assert started.wait(PATIENCE_SECONDS)
         Agent.load(places[1])
         first.join()
 

@@ -18,7 +18,7 @@ from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.aws.lean.sigv4 import Credentials
 from a2a_lambda.settings import Settings
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 
 CLIENTS = {"dynamodb": hot_path.dynamodb, "ssm": hot_path.ssm, "sqs": hot_path.sqs}
 
@@ -136,7 +136,7 @@ def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pyte
     url = f"http://127.0.0.1:{server.server_port}/credentials"
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "lambda")
-    monkeypatch.setattr(ContainerMetadataFetcher, "TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr(ContainerMetadataFetcher, "TIMEOUT_SECONDS", PATIENCE_SECONDS)
     client: Any = hot_path.dynamodb(Settings())
     assert isinstance(client, JsonClient)
     with ThreadPoolExecutor(8) as pool:

@@ -13,7 +13,7 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.wire import v0_3, v1_0
 from tests.client.served import Answering, collect
 from tests.conftest import BASE_URL
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 
 
 def test_ids_that_another_agent_leaves_out_are_empty() -> None:
@@ -252,7 +252,7 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
         return httpx2.Response(200, json={"result": outcome if len(bodies) == 1 else outcome["task"]})
 
     async def call() -> str:
-        timeout = 0.1 if len(states) == 1 else PATIENCE
+        timeout = 0.1 if len(states) == 1 else PATIENCE_SECONDS
         async with Client(BASE_URL, transport=Answering(respond), timeout=timeout) as agent:
             options = SendMessageConfiguration(acceptedOutputModes=["text/plain"])
             if how == "ask":

@@ -22,7 +22,7 @@ from tools.callers.uploads import upload
 
 AGENTS = ("assistant", "probe", "traveler")
 
-PATIENCE_SECONDS = 300.0
+BACKGROUND_SECONDS = 300.0
 """Seconds for what happens in the background."""
 
 POLL_SECONDS = 1.0
@@ -73,7 +73,7 @@ class Live:
         """A file is uploaded, read by an agent, and comes back as a url that anyone can read."""
         content = b"0123456789" * 600_000
         headers = {"X-API-Key": self.key}
-        async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as http, self._client("probe") as probe:
+        async with httpx2.AsyncClient(timeout=BACKGROUND_SECONDS) as http, self._client("probe") as probe:
             url = f"{self.url.rstrip('/')}/a2a/probe/uploads"
             part = Part(filename="large.bin", mediaType="application/octet-stream")
             part = await upload(http, url, io.BytesIO(content), part, size=len(content), headers=headers)
@@ -104,7 +104,7 @@ class Live:
 
 async def _until(agent: Client, sent: Any, holds: Callable[[Task], bool]) -> Task:
     """The task, as soon as something holds for it."""
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    give_up_at = time.monotonic() + BACKGROUND_SECONDS
     while not holds(task := await agent.get(sent["id"])):
         assert time.monotonic() < give_up_at, f"task {task['id']} is {state_word(task['status']['state'])}"
         await asyncio.sleep(POLL_SECONDS)

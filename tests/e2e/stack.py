@@ -38,6 +38,7 @@ import boto3
 import httpx2
 
 from tests.e2e.calls import Call, Recorder
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP
 from tests.processes.servers import MINISTACK
 from tools.build.built_functions import MACHINE_ARCHITECTURE
@@ -69,9 +70,6 @@ would send the spans of a test to a real collector, and their values here."""
 
 COMMAND_SECONDS = 3600.0
 """Seconds that a command has. A canary on AWS takes a quarter of an hour."""
-
-PATIENCE = 180.0
-"""Seconds for what the emulator does by itself: a queue, a stream."""
 
 
 class CommandFailed(AssertionError):
@@ -250,11 +248,11 @@ class EmulatedStack(Stack):
     def card(self, path: str) -> httpx2.Response:
         """A card's answer, through the API."""
         api = f"{self.url}/_aws/execute-api/{self.resources['Api']}/live"
-        return httpx2.get(f"{api}/{path}", timeout=PATIENCE, verify=PLAIN_HTTP)
+        return httpx2.get(f"{api}/{path}", timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP)
 
     def call(self, method: str, path: str, body: Json = None, **headers: str) -> httpx2.Response:
         """An answer through the function URL."""
-        with httpx2.Client(transport=Unwrapped(self), timeout=PATIENCE) as client:
+        with httpx2.Client(transport=Unwrapped(self), timeout=PATIENCE_SECONDS) as client:
             url = self.outputs["FunctionUrl"].rstrip("/") + path
             return client.request(method, url, json=body, headers=headers)
 
@@ -276,11 +274,11 @@ class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self._url = httpx2.URL(stack.url)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        with httpx2.Client(timeout=PATIENCE, verify=PLAIN_HTTP) as client:
+        with httpx2.Client(timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP) as client:
             return self._unwrapped(client.send(self._moved(request)))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        async with httpx2.AsyncClient(timeout=PATIENCE, verify=PLAIN_HTTP) as client:
+        async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP) as client:
             return self._unwrapped(await client.send(self._moved(request)))
 
     def _moved(self, request: httpx2.Request) -> httpx2.Request:

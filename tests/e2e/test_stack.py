@@ -41,7 +41,7 @@ from tests.e2e.proof import Proof
 from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped
 from tests.files.uploading import post
 from tests.helpers.builds import building
-from tests.helpers.clock import PATIENCE, wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.helpers.rest import message_1_0
 from tests.interop.provider import NODE_MODULES, RESOURCE, Provider, run_client
 from tests.lambda_.observability.collector import Collector
@@ -142,12 +142,12 @@ def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> Non
     task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     _, first, second = rest.ask("GET", f"/tasks/{task['id']}")["history"][0]["parts"]
-    assert httpx2.get(first["url"], timeout=PATIENCE).content == uploaded
-    assert httpx2.get(second["url"], timeout=PATIENCE).content == inline
+    assert httpx2.get(first["url"], timeout=PATIENCE_SECONDS).content == uploaded
+    assert httpx2.get(second["url"], timeout=PATIENCE_SECONDS).content == inline
     bucket = stack.outputs["FileBucketName"]
     assert f"/{bucket}/" in first["url"]
     forged = first["url"].replace("X-Amz-Signature=", "X-Amz-Signature=0")
-    refusal = httpx2.get(forged, timeout=PATIENCE)
+    refusal = httpx2.get(forged, timeout=PATIENCE_SECONDS)
     assert refusal.status_code == 403
 
 
@@ -184,7 +184,7 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
     assert "refused until it answers" in added
     origin = stack.outputs["FunctionUrl"].rstrip("/")
     with provider.running(), front(origin, Unwrapped(stack)) as url:
-        jwks = httpx2.get(f"{provider.url}/jwks", timeout=PATIENCE).json()["keys"]
+        jwks = httpx2.get(f"{provider.url}/jwks", timeout=PATIENCE_SECONDS).json()["keys"]
         issuer = Issuer("idp", provider.issuer, (RESOURCE,))
         client = stack.client("dynamodb")
         copies = IssuerCopies(Table(client, stack.resources["Table"]), f"/a2a/{NAME}/keys")

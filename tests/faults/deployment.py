@@ -20,7 +20,7 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import AGENTS
 from tests.faults import forks, node
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP
 from tests.processes.servers import answers
 from tools.build.built_functions import free_port
@@ -77,7 +77,7 @@ class Deployment:
         port = free_port()
         url = f"http://127.0.0.1:{port}"
         with self._running("serve", str(port), *death) as child:
-            give_up_at = time.monotonic() + PATIENCE
+            give_up_at = time.monotonic() + PATIENCE_SECONDS
             while not answers(f"{url}/.well-known/agent.json"):
                 assert child.is_alive(), f"the server ended with {child.exitcode}"
                 assert time.monotonic() < give_up_at, f"{url} does not answer"
@@ -103,7 +103,7 @@ class Deployment:
 
     def has_died(self, worker: BaseProcess, task_id: str) -> bool:
         """Whether a worker died before a task stopped. Waits until one of these happens."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while worker.is_alive() and time.monotonic() < deadline:
             head = self.head(task_id)
             if head is None or head.state in STOPPED:
@@ -113,7 +113,7 @@ class Deployment:
 
     def wait_until_stopped(self, task_id: str) -> Any:
         """The head, after its task stopped. It must stop, whichever process died."""
-        give_up_at = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < give_up_at:
             head = self.head(task_id)
             if head is None or head.state in STOPPED:
@@ -140,7 +140,7 @@ def send(url: str, key: str, body: Json, *, streaming: bool = False) -> Outcome:
     waiting: list[str] = []
     try:
         with httpx2.stream(
-            "POST", path, json=body, headers=headers, timeout=PATIENCE, verify=PLAIN_HTTP
+            "POST", path, json=body, headers=headers, timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP
         ) as answer:
             outcome.status = answer.status_code
             if not streaming:

@@ -26,7 +26,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, intake
 from a2a_lambda.tasks import head
 from a2a_lambda.turns import lease
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tools.dev import event_sources
 
 LEASE_SECONDS = 1.0
@@ -100,7 +100,7 @@ def die_at(when: str, number: int, counting: threading.Event) -> None:
 
 def main(role: str, port: str, when: str = "", number: str = "0") -> None:
     long_leases() if role == "stay" else short_leases()
-    replace(keys, KEYS_WAIT_SECONDS=PATIENCE)
+    replace(keys, KEYS_WAIT_SECONDS=PATIENCE_SECONDS)
     counting = threading.Event()
     if when:
         die_at(when, int(number), counting)

@@ -15,7 +15,7 @@ from a2a_lambda.settings import Settings
 from tests.agents.probe.drawings import drawing
 from tests.faults import node
 from tests.faults.deployment import Deployment, send
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP, message_1_0
 from tests.helpers.rpc import intent
 from tests.push.courier import Webhook
@@ -44,7 +44,7 @@ def points() -> list[tuple[str, str]]:
 def get_task(url: str, key: str, task_id: str) -> Json:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     url = f"{url}/a2a/probe/tasks/{task_id}"
-    return httpx2.get(url, headers=headers, timeout=PATIENCE, verify=PLAIN_HTTP).json()
+    return httpx2.get(url, headers=headers, timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP).json()
 
 
 def every_point(flow: Callable[[str, str], bool]) -> int:
@@ -118,7 +118,7 @@ def urls_in(task: Json) -> list[str]:
 
 
 def read(url: str) -> bytes:
-    answer = httpx2.get(url, timeout=PATIENCE, verify=PLAIN_HTTP)
+    answer = httpx2.get(url, timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP)
     assert answer.status_code == 200, answer.text
     return answer.content
 
@@ -209,14 +209,14 @@ def test_a_push(deployment: Deployment) -> None:
             first = send(url, deployment.key, request)
         assert first.finished
         with deployment.working(when, number) as worker:
-            give_up_at = time.monotonic() + PATIENCE
+            give_up_at = time.monotonic() + PATIENCE_SECONDS
             while worker.is_alive() and time.monotonic() < give_up_at and not told(webhook, first.task_id):
                 time.sleep(0.1)
             worker.join(3.0)  # it may yet die of what follows the last call
             died = not worker.is_alive()
         with deployment.working():
             head = deployment.wait_until_stopped(first.task_id)
-            give_up_at = time.monotonic() + PATIENCE
+            give_up_at = time.monotonic() + PATIENCE_SECONDS
             while time.monotonic() < give_up_at and not told(webhook, first.task_id):
                 time.sleep(0.1)
         assert head.state == "TASK_STATE_COMPLETED"

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest
 
 Json = Any
@@ -34,4 +34,4 @@ def upload(rest: Rest, content: bytes) -> str:
 def post(form: Json, content: bytes) -> None:
     """As `curl -F` does: the fields, and then the file."""
     fields, files = form["fields"], {"file": content}
-    httpx2.post(form["url"], data=fields, files=files, timeout=PATIENCE).raise_for_status()
+    httpx2.post(form["url"], data=fields, files=files, timeout=PATIENCE_SECONDS).raise_for_status()

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP
 from tests.helpers.rpc import Rpc, message, request
 from tools.build.built_functions import free_port
@@ -55,11 +55,11 @@ class DevServer:
         return self.run("tools.access.key", stdout=subprocess.PIPE).communicate()[0]
 
     def rpc(self, key: str = "local-key") -> Rpc:
-        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE, verify=PLAIN_HTTP), key)  # type: ignore[arg-type]
+        return Rpc(httpx2.Client(base_url=self.url, timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP), key)  # type: ignore[arg-type]
 
     def until(self, what: Callable[[], bool]) -> None:
         """Wait until something is so. A restart of the server may cut a request: it is asked again."""
-        give_up_at = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while True:
             with suppress(httpx2.TransportError):
                 if what():
@@ -76,7 +76,7 @@ class DevServer:
     def interrupt(self) -> int:
         """Ctrl-C, which reaches the whole foreground group."""
         os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 def refusal(rpc: Rpc) -> str:

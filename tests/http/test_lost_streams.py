@@ -24,7 +24,7 @@ from a2a_lambda.turns.run import wait_for_turns
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.conftest import new_key
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent, message, request
 from tests.http.mcp.client import Mcp
@@ -60,7 +60,7 @@ class Stream(threading.Thread):
 
     def until(self, count: int) -> None:
         with self._grown:
-            assert self._grown.wait_for(lambda: len(self.seen) >= count, PATIENCE)
+            assert self._grown.wait_for(lambda: len(self.seen) >= count, PATIENCE_SECONDS)
 
 
 @pytest.fixture(params=["nothing stored", "some stored"])
@@ -108,7 +108,7 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
     rest = Rest(client, key)
     [listed] = rest.call("GET", "tasks")["tasks"]
     rest.call("POST", f"tasks/{listed['id']}:cancel")
-    stream.join(PATIENCE)
+    stream.join(PATIENCE_SECONDS)
     assert not stream.is_alive()
     task = rest.call("GET", f"tasks/{listed['id']}")
     text = "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
@@ -137,7 +137,7 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
     body = {"message": message_1_0(metadata=intent("pieces", count="60", every="0.02"))}
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     stream = Stream(client, "/a2a/probe/message:stream", body, headers)
-    stream.join(PATIENCE)
+    stream.join(PATIENCE_SECONDS)
     events = [(identity, v1_0.WIRE.decode_event(value)) for identity, value in stream.seen]
     task_id = events[0][1]["task"]["id"]
     whole = Rest(client, key).call("GET", f"tasks/{task_id}")
@@ -213,7 +213,7 @@ def test_a_turn_does_not_wait_for_a_client_that_has_left(
     own_kit: Kit, owner: str, after: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the head of the answer, before its first event, after it."""
-    monkeypatch.setattr(audience, "UNREAD_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(audience, "UNREAD_SECONDS", 10 * PATIENCE_SECONDS)
     headers = {
         "X-API-Key": new_key(own_kit, owner=owner),
         "Content-Type": "application/json",
@@ -224,7 +224,7 @@ def test_a_turn_does_not_wait_for_a_client_that_has_left(
     async def go() -> None:
         await leave(own_kit, "/a2a/probe/message:stream", body, headers, after, is_told=is_told)
         assert not own_kit.store.slots.list(owner)
-        await asyncio.wait_for(wait_for_turns(), PATIENCE)
+        await asyncio.wait_for(wait_for_turns(), PATIENCE_SECONDS)
 
     asyncio.run(go())
 
@@ -241,7 +241,7 @@ def test_a_client_of_mcp_that_leaves_cancels_its_call(
     async def go() -> None:
         await leave(own_kit, "/mcp/probe", body, mcp.headers(body), after, is_told=is_told)
         assert not own_kit.store.slots.list(owner)
-        await asyncio.wait_for(wait_for_turns(), PATIENCE)
+        await asyncio.wait_for(wait_for_turns(), PATIENCE_SECONDS)
 
     asyncio.run(go())
     [(task_id, _)] = own_kit.store.indexes.list_tasks(Scope(owner, "probe"), TaskQuery(size=5)).tasks

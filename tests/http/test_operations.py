@@ -18,7 +18,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.helpers.clock import PATIENCE, until
+from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, events, intent, request
 
@@ -94,7 +94,8 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
     watch("with_spaces", b" ")
     watch("with_silences", None)
-    opening = threading.Timer(PATIENCE, file.touch)  # without keep-alives, a test must fail and not hang
+    # Without keep-alives, a test must fail and not hang.
+    opening = threading.Timer(PATIENCE_SECONDS, file.touch)
     opening.start()
     yield file
     opening.cancel()

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.kit import Kit
 from a2a_lambda.turns import journal
 from tests.conftest import new_key
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 
 Json = Any
@@ -127,8 +127,8 @@ def test_a_running_task_is_seen_refused_followed_and_canceled(probe: Rpc, skill:
         follower = pool.submit(probe.post, request("tasks/resubscribe", {"id": task_id}))
         canceled = probe.call("tasks/cancel", {"id": task_id})
         assert canceled["status"]["state"] == "canceled"
-        running.ended.result(PATIENCE)
-        followed = events(follower.result(PATIENCE).text)
+        running.ended.result(PATIENCE_SECONDS)
+        followed = events(follower.result(PATIENCE_SECONDS).text)
     assert running.seen[-1]["status"]["state"] == "canceled"
     assert running.seen[-1]["final"] is True
     assert followed[0]["kind"] == "task"

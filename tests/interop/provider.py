@@ -17,7 +17,7 @@ import httpx2
 from joserfc import jwk
 
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
 
@@ -82,7 +82,7 @@ class Provider:
         """Client credentials (RFC 6749 section 4.4)."""
         form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
         login = ("program", self.secret)
-        return httpx2.post(f"{self.url}/token", data=form, auth=login, timeout=PATIENCE).json()
+        return httpx2.post(f"{self.url}/token", data=form, auth=login, timeout=PATIENCE_SECONDS).json()
 
     def token_of_person(self, name: str, resource: str = RESOURCE) -> Json:
         """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
@@ -98,7 +98,7 @@ class Provider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        with httpx2.Client(timeout=PATIENCE) as browser:
+        with httpx2.Client(timeout=PATIENCE_SECONDS) as browser:
             answer = browser.get(f"{self.url}/auth", params=query)
             for form in ({"prompt": "login", "login": name, "password": "x"}, {"prompt": "consent"}):
                 page = urljoin(self.url, answer.headers["location"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
@@ -55,7 +55,7 @@ def run(command: list[str], url: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     return result.stdout

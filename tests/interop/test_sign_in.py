@@ -15,7 +15,7 @@ from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE, wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Provider, new_key, run_client
 from tests.processes.servers import Server
 
@@ -59,7 +59,7 @@ def send(url: str, token: str) -> httpx2.Response:
     message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "hello"}]}
     headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
     body = {"message": message}
-    return httpx2.post(f"{url}/message:send", json=body, headers=headers, timeout=PATIENCE)
+    return httpx2.post(f"{url}/message:send", json=body, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("running")
@@ -70,9 +70,9 @@ def test_programs_and_people_sign_in(url: str, provider: Provider) -> None:
     assert send(url, person["access_token"]).status_code == 200
     path, headers = f"{url}/tasks/{task['id']}", {"A2A-Version": "1.0"}
     program_headers = {**headers, "Authorization": f"Bearer {program}"}
-    assert httpx2.get(path, headers=program_headers, timeout=PATIENCE).status_code == 200
+    assert httpx2.get(path, headers=program_headers, timeout=PATIENCE_SECONDS).status_code == 200
     person_headers = {**headers, "Authorization": f"Bearer {person['access_token']}"}
-    assert httpx2.get(path, headers=person_headers, timeout=PATIENCE).status_code == 404
+    assert httpx2.get(path, headers=person_headers, timeout=PATIENCE_SECONDS).status_code == 404
     assert "ID token" in send(url, person["id_token"]).text
 
 
@@ -133,7 +133,7 @@ def test_an_opaque_token_until_it_is_revoked(
     assert send(url, provider.token_of_program()["access_token"]).status_code == 401
     login = ("program", provider.secret)
     revocation = f"{provider.url}/token/revocation"
-    httpx2.post(revocation, data={"token": token}, auth=login, timeout=PATIENCE).raise_for_status()
+    httpx2.post(revocation, data={"token": token}, auth=login, timeout=PATIENCE_SECONDS).raise_for_status()
     # A process knows for a minute what it has checked (test_introspection.py), so another one is asked.
     assert send(servers(**variables), token).status_code == 401
 

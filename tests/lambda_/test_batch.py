@@ -20,7 +20,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope, TurnReference
 from tests.background.durable_bench import DurableBench, texts
 from tests.conftest import AGENTS
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 from tools.dev import event_sources
@@ -213,7 +213,7 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
     try:
         thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, LambdaContext()))
         thread.start()
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     finally:
         agent_threads._busy.discard(token)

@@ -24,7 +24,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.tasks.head import Head
 from tests.conftest import new_key
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 from tests.turns.run_bench import RunBench, within
@@ -214,7 +214,7 @@ def test_long_logs_are_read_one_after_another(
     if is_long:
         monkeypatch.setattr(list_tasks, "ENTRIES_AT_ONCE", 1)
     get_task = bench.store.get_task
-    meeting = threading.Barrier(count, timeout=0.2 if is_long else PATIENCE)
+    meeting = threading.Barrier(count, timeout=0.2 if is_long else PATIENCE_SECONDS)
     has_met: list[bool] = []
 
     def note(head: Head, **options: Any) -> Any:

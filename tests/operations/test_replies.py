@@ -32,7 +32,7 @@ from tests.background.durable_bench import (
     waits_of,
 )
 from tests.conftest import DAY
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import intent
 from tests.processes.death import Died
 
@@ -235,7 +235,7 @@ def test_a_large_reply_is_not_missed_by_a_run_that_continues_meanwhile(
 
     def append_late(store: Store, head: Head, events: list[Event], *, after: int) -> int:
         if head.holder == REPLYING:
-            assert has_seen_reply.wait(PATIENCE), "the run after the timeout has met the reply"
+            assert has_seen_reply.wait(PATIENCE_SECONDS), "the run after the timeout has met the reply"
         return append(store, head, events, after=after)
 
     monkeypatch.setattr(takeover, "load_head_of_execution", load_and_notice)

@@ -20,7 +20,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, service
 from a2a_lambda.protocol.model import Published, TaskState
 from a2a_lambda.settings import Settings
-from tests.helpers.clock import PATIENCE, until
+from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.turns.run_bench import RunBench, states, within
 
 
@@ -45,7 +45,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
         await bench.send("question", taskId=task["id"])
         return await following
 
-    monkeypatch.setattr(limit, 2 * PATIENCE)
+    monkeypatch.setattr(limit, 2 * PATIENCE_SECONDS)
     last = within(answer())[-1][1]
     assert last["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
@@ -54,7 +54,7 @@ def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where its version's subscriptions wait for an answer."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE_SECONDS)
     task = within(bench.send("question"))
     events = within(bench.follow(task["id"], after=0, needs_running=True))
     assert states(events)[-1] == TaskState.INPUT_REQUIRED
@@ -108,7 +108,7 @@ def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench, tmp_pat
 
 def test_a_subscription_to_a_task_that_has_ended(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows the task and its end, unless the version refuses it."""
-    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE_SECONDS)
     task = within(bench.send("echo"))
     published = within(bench.follow(task["id"]))
     assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 
 HOP_BY_HOP = ("content-length", "transfer-encoding", "connection")
 
@@ -30,7 +30,7 @@ def front(
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             sent = {name: value.strip() for name, value in self.headers.items() if name.lower() != "host"}
-            with httpx2.Client(transport=transport, timeout=PATIENCE) as client:
+            with httpx2.Client(transport=transport, timeout=PATIENCE_SECONDS) as client:
                 place = origin + self.path
                 answer = client.request(self.command, place, content=body, headers={**sent, **headers})
             content = answer.content.replace(origin.encode(), url.encode())

@@ -15,7 +15,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP
 from tools import template
 from tools.build.built_functions import free_port
@@ -46,7 +46,7 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        give_up_at = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while not answers(url):
             assert child.poll() is None, f"{command[0]} ended with {child.returncode}"
             assert time.monotonic() < give_up_at, f"{url} does not answer"

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 from tests.processes.servers import KEY, Server
 
@@ -53,8 +53,8 @@ def test_a_running_task_is_canceled_and_followed_from_the_other(pair: tuple[Remo
         follower = pool.submit(other.post, request("tasks/resubscribe", {"id": task_id}))
         assert other.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
         assert other.call("tasks/cancel", {"id": task_id})["status"]["state"] == "canceled"
-        running.ended.result(PATIENCE)
-        followed = events(follower.result(PATIENCE).text)
+        running.ended.result(PATIENCE_SECONDS)
+        followed = events(follower.result(PATIENCE_SECONDS).text)
     assert running.seen[-1]["status"]["state"] == followed[-1]["status"]["state"] == "canceled"
 
 
@@ -64,7 +64,7 @@ def test_a_stream_is_followed_from_the_other_without_loss(pair: tuple[Remote, Re
         running = Streaming(one, pool, skill="pieces", count="20", every="0.1")
         target = {"id": running.until(1)}
         snapshot, *later = events(other.post(request("tasks/resubscribe", target)).text)
-        running.ended.result(PATIENCE)
+        running.ended.result(PATIENCE_SECONDS)
     said = texts(snapshot) + "".join(
         texts({"artifacts": [event["artifact"]]}) for event in later if event["kind"] == "artifact-update"
     )

@@ -10,7 +10,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.push import delivery
 from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest
 from tests.push.courier import Courier, Webhook
 from tools.dev import event_sources
@@ -21,7 +21,7 @@ def deliver_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, a notice that failed would come again while others are delivered, and a delivery
     would leave its rest to the next one."""
     monkeypatch.setattr(delivery, "NOTICE_POSTPONE_SECONDS", 600)
-    monkeypatch.setattr(delivery, "DELIVERY_SECONDS", PATIENCE)
+    monkeypatch.setattr(delivery, "DELIVERY_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture

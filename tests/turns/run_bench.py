@@ -20,7 +20,7 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
 
@@ -99,7 +99,7 @@ class RunBench:
 
 def within(what: Awaitable[Any]) -> Any:
     async def waited() -> Any:
-        return await asyncio.wait_for(what, PATIENCE)
+        return await asyncio.wait_for(what, PATIENCE_SECONDS)
 
     return asyncio.run(waited())
 

@@ -23,7 +23,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import PATIENCE, Clock
+from tests.helpers.clock import PATIENCE_SECONDS, Clock
 from tests.processes.death import die_after_context
 from tests.turns.run_bench import RunBench, within
 
@@ -300,7 +300,7 @@ def test_nothing_is_lost_when_time_ends_in_mid_write(
 
     bench.calls.before = slow
     monkeypatch.setattr(journal, "FLUSH_BYTES", 1)
-    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE)
+    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE_SECONDS)
     task = within(bench.send("pieces", deadline=deadline))
     assert task["status"]["state"] == TaskState.FAILED
     assert task["artifacts"][0]["parts"] == [{"text": "0 "}]
@@ -312,7 +312,7 @@ def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: RunBenc
 
     def hang(operation: str, arguments: dict[str, Any]) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
-            over.wait(PATIENCE)
+            over.wait(PATIENCE_SECONDS)
 
     bench.calls.before = hang
 

@@ -22,7 +22,7 @@ from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import journal, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import PATIENCE, until
+from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.turns.run_bench import RunBench, states, within
 
 pytestmark = pytest.mark.slow
@@ -154,7 +154,7 @@ def test_a_slot_as_long_as_a_book_is_asked_for_again(bench: RunBench) -> None:
 def test_a_turn_ends_at_its_deadline(
     bench: RunBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, skill: str
 ) -> None:
-    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE)
+    monkeypatch.setattr(run, "CLOSING_SECONDS", PATIENCE_SECONDS)
 
     async def go() -> Task:
         loop = asyncio.get_running_loop()
@@ -273,7 +273,7 @@ def test_a_turn_is_counted_with_its_outcome_and_its_times(
     assert dimensions.items() >= {"agent": "probe", "outcome": outcome}.items()
     [times] = [values for values, _ in measures if "RunTime" in values]
     assert times["FirstEventTime"] > 0
-    assert 0 < times["RunTime"] < PATIENCE
+    assert 0 < times["RunTime"] < PATIENCE_SECONDS
 
 
 def test_a_turn_that_is_suspended_with_a_question_is_not_counted_yet(

@@ -19,7 +19,7 @@ from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import lease, run
 from a2a_lambda.turns.claim import Claim
-from tests.helpers.clock import PATIENCE, until
+from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.turns.run_bench import RunBench, states, within
 
 pytestmark = pytest.mark.slow
@@ -121,7 +121,7 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: 
     def wait_for_renewal(operation: str, arguments: Any) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
             task_id = call.request.task_id()
-            lease, give_up_at = bench.head(task_id).lease, time.monotonic() + PATIENCE
+            lease, give_up_at = bench.head(task_id).lease, time.monotonic() + PATIENCE_SECONDS
             while bench.head(task_id).lease <= lease and time.monotonic() < give_up_at:
                 time.sleep(0.02)
             renewed.append(time.monotonic() < give_up_at)

@@ -23,7 +23,7 @@ from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
 from tools.callers.records import make_http
 from tools.client.conversation import Chat
-from tools.command import is_loopback, reports_errors, split_words
+from tools.command import HOST, is_loopback, reports_errors, split_words
 from tools.deployment.stack import url_of
 from tools.state import key_for, server_port, start_advice
 
@@ -51,7 +51,7 @@ class ChatConsole(Console):
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
-    url = url_of(environ) or f"http://127.0.0.1:{server_port(environ)}"
+    url = url_of(environ) or f"http://{HOST}:{server_port(environ)}"
     is_local, key = is_loopback(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = make_http(url)

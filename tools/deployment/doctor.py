@@ -27,7 +27,7 @@ from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
 from tools.callers.records import SharedTransport, error_text, make_http
-from tools.command import is_loopback, read_url, reports_errors
+from tools.command import HOST, is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 from tools.state import key_for, server_port, start_advice
@@ -293,7 +293,7 @@ def main() -> int:
     if url:
         read_url(url)
     elif not stack:
-        url = f"http://127.0.0.1:{server_port(os.environ)}"
+        url = f"http://{HOST}:{server_port(os.environ)}"
     failures = 0
     if stack:
         own_url, failures = inspect(stack)

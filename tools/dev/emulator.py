@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.sansio.utils import host_is_trusted
 
 from a2a_lambda.errors import ConfigurationError
+from tools.command import HOST, HOSTS
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
-HOST = "127.0.0.1"
 
 FIRST_CALLS = {
     "dynamodb": "list_tables",
@@ -39,9 +38,6 @@ FIRST_CALLS = {
 """A call to each service that the development server uses."""
 
 FIRST_CALL_SECONDS = 300
-
-HOSTS = (HOST, "localhost")
-"""Names of this machine. With another one, a page of the web could have pointed its own name here."""
 
 DURABLE_PATHS = ("/2015-03-31/functions/", "/2025-12-01/durable-execution", "/runs")
 

@@ -27,7 +27,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
 from a2a_lambda.protocol.model import Json
-from tools.dev.emulator import HOSTS
+from tools.command import HOST, HOSTS
 from tools.stream_records import is_for_webhooks, to_lambda_json
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def serve_runs(handler: Handler, emulator: str) -> int:
         def log_message(self, format: str, *args: Any) -> None:
             """Its answers are no requests of clients."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), RunRequestHandler)
+    server = ThreadingHTTPServer((HOST, 0), RunRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = int(server.server_address[1])
     urlopen(Request(f"{emulator}/runs", str(port).encode(), method="POST")).close()  # noqa: S310

@@ -15,7 +15,7 @@ KEPT = 500
 WAITING = 1000
 """Lines that wait for a page that reads slowly. After these, lines are dropped."""
 
-KEEP_ALIVE_SECONDS = 15.0
+QUIET_SECONDS = 15.0
 """Seconds after which a page without a line gets a sign of life."""
 
 
@@ -55,7 +55,7 @@ class LogLines(logging.Handler):
         try:
             while True:
                 try:
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    async with asyncio.timeout(QUIET_SECONDS):
                         entry = await queue.get()
                 except TimeoutError:
                     yield None

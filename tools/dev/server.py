@@ -30,20 +30,18 @@ from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import agent_folders, listen, read_port, reports_errors
+from tools.command import HOST, agent_folders, listen, read_port, reports_errors
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
-
-HOST = "127.0.0.1"
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 
 END_SECONDS = 5.0
 """Seconds after which the server's process is killed, because an agent's code keeps its loop busy."""
 
-POLL_SECONDS = 0.1
+LATE_TURNS_SECONDS = 0.1
 """Seconds between two checks for turns that began while the process ends."""
 
 APPLICATION = "tools.dev.application:create"
@@ -77,7 +75,7 @@ def main() -> int:
     """Serve until Ctrl-C."""
     port = read_port(os.environ.get("PORT") or str(DEFAULT_PORT))
     with ExitStack() as stack:
-        listener = stack.enter_context(listen(HOST, port, "make run"))
+        listener = stack.enter_context(listen(port, "make run"))
         url = ""
         if not _has_own_endpoints():
             url = stack.enter_context(emulator.running(_longest_pause()))
@@ -140,7 +138,7 @@ async def _stop_all_turns() -> None:
         await asyncio.sleep(GRACE_SECONDS)
         while True:  # one that begins now gets no grace, because its request would be cancelled
             group.create_task(stop_turns(console.ENDING, after=0.0))
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(LATE_TURNS_SECONDS)
 
 
 class Reload(WatchFilesReload):

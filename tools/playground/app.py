@@ -38,15 +38,13 @@ from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
 from tools.callers.records import FAILURES, make_http
 from tools.callers.uploads import NO_UPLOADS, upload, upload_url
+from tools.command import HOSTS
 from tools.log_entry import LogEntry
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PAGE = Path(__file__).parent / "page"
-
-HOSTS = ["127.0.0.1", "localhost"]
-"""Names of this machine. With another one, a page of the web could have pointed its own name here."""
 
 FORWARDED = ("x-forwarded-for", "x-forwarded-host", "forwarded", "cf-connecting-ip")
 """Headers of requests that came through a tunnel."""

@@ -18,13 +18,11 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.settings import Settings
 from tools.client import logs
-from tools.command import AGENTS, listen, read_port, read_url, reports_errors, split_names
+from tools.command import AGENTS, HOST, listen, read_port, read_url, reports_errors, split_names
 from tools.deployment.stack import outputs_of, parameters_of
 from tools.log_entry import LogEntry
 from tools.playground.app import Playground, Target
 from tools.state import read_token
-
-HOST = "127.0.0.1"
 
 FAILED_PAUSE_SECONDS = 30.0
 """Seconds until the next look at a log that could not be read."""
@@ -117,7 +115,7 @@ def main() -> int:
     token = secrets.token_urlsafe()
     number = read_port(port or "8081")
     place = f"STACK={stack}" if stack else f"URL={shlex.quote(url)}"
-    with listen(HOST, number, f"make playground {place}") as listener:
+    with listen(number, f"make playground {place}") as listener:
         print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
         playground = Playground(target, token=token, cookie=f"a2a-playground-{number}")
         config = uvicorn.Config(playground, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)

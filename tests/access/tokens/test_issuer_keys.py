@@ -19,7 +19,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.issuer_copies import IssuerCopy
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
-from tests.helpers.clock import PATIENCE, Clock
+from tests.helpers.clock import PATIENCE_SECONDS, Clock
 
 Json = Any
 
@@ -69,7 +69,7 @@ def test_an_issuer_that_sends_its_keys_too_slowly_is_given_up(
     over = threading.Event()
 
     def pieces() -> Iterator[bytes]:
-        for _ in range(int(PATIENCE / 0.1)):
+        for _ in range(int(PATIENCE_SECONDS / 0.1)):
             if over.wait(0.1):
                 return
             yield b" "
@@ -153,7 +153,7 @@ def test_a_withdrawn_key_ends_when_the_issuer_is_asked_in_time(
     is_cold: bool,
 ) -> None:
     """Also in a container that has not seen a token yet."""
-    monkeypatch.setattr(issuer_keys, "RENEW_WAIT_SECONDS", PATIENCE)
+    monkeypatch.setattr(issuer_keys, "RENEW_WAIT_SECONDS", PATIENCE_SECONDS)
     door = open_door(provider.issuer())
     door.tokens.check(provider.token())
     provider.rotate()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.agents.probe.drawings import drawing
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tests.processes.servers import answers
@@ -89,7 +89,7 @@ def test_a_client_sends_and_gets_a_file(server: DevServer, client: tuple[str, ..
         env=variables,
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     assert result.returncode == 0, result.stderr.decode()[-2000:]
     values = json.loads(result.stdout)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conformance import mcp as conformance
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE, wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.interop.provider import NODE_MODULES, run_client
 from tests.processes.servers import KEY, Server
 
@@ -59,7 +59,7 @@ def test_the_python_sdk(url: str, mode: str, version: str) -> None:
 def states_of_tasks(url: str) -> dict[str, str]:
     """States of the tasks that clients made with the agent `probe`, by their ids."""
     headers = {"X-API-Key": KEY, "A2A-Version": "1.0"}
-    tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers, timeout=PATIENCE).json()["tasks"]
+    tasks = httpx2.get(f"{url}/a2a/probe/tasks", headers=headers, timeout=PATIENCE_SECONDS).json()["tasks"]
     return {task["id"]: task["status"]["state"] for task in tasks}
 
 
@@ -104,7 +104,7 @@ def test_the_inspector(url: str, era: str) -> None:
             env=os.environ | {"PATH": f"{conformance.NODE.parent}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         return result.returncode, result.stdout + result.stderr

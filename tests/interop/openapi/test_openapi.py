@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.interop.provider import run_client
 from tests.processes.servers import KEY, Server
 
@@ -25,13 +25,13 @@ def url(servers: Server) -> str:
 @pytest.mark.parametrize("path", ["/openapi.json", "/a2a/plain/openapi.json", "/a2a/traveler/openapi.json"])
 def test_a_document_is_valid(url: str, path: str, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
-    document.write_bytes(httpx2.get(url + path, timeout=PATIENCE).content)
+    document.write_bytes(httpx2.get(url + path, timeout=PATIENCE_SECONDS).content)
     run(tmp_path, "openapi-spec-validator", str(document))
 
 
 def test_a_generated_client_calls_the_agents(url: str, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
-    document.write_bytes(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE).content)
+    document.write_bytes(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE_SECONDS).content)
     shown = run(
         tmp_path,
         "openapi-python-client",
@@ -64,7 +64,7 @@ def run(folder: Path, program: str, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     output = result.stdout + result.stderr

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.lambda_.observability.collector import Collector
 
 Json = Any
@@ -107,7 +107,9 @@ def test_spans_are_sent_before_the_invocation_ends(collect: Collect) -> None:
     assert len(line["span_id"]) == 16
 
 
-@pytest.mark.parametrize("options", [{"status": 500}, {"status": 503}, {"pause_seconds": 2 * PATIENCE}])
+@pytest.mark.parametrize(
+    "options", [{"status": 500}, {"status": 503}, {"pause_seconds": 2 * PATIENCE_SECONDS}]
+)
 def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collect, options: Json) -> None:
     collector = collect(**options)
     many: list[Json] = [{}] * 2_000  # several batches

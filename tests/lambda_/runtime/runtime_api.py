@@ -17,7 +17,7 @@ from io import BufferedIOBase
 from typing import Any
 
 from tests.conftest import AGENTS, ROOT
-from tests.helpers.clock import PATIENCE, wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.helpers.rpc import events
 
 Json = Any
@@ -105,7 +105,7 @@ class RuntimeApi:
         self._server.shutdown()
         self._server.server_close()
 
-    def invoke(self, event: Json, *, patience: float = PATIENCE, **options: Any) -> Invocation:
+    def invoke(self, event: Json, *, patience: float = PATIENCE_SECONDS, **options: Any) -> Invocation:
         """Give an event to the function; returns once it has answered."""
         invocation = self.start(event, **options)
         assert invocation.done.wait(patience), "the function did not answer"

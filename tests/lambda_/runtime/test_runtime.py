@@ -13,7 +13,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import events, intent, message, request, texts
 from tests.lambda_.runtime.runtime_api import PROBE, RuntimeApi, event, streamed
 from tools import template
@@ -56,7 +56,7 @@ def function(built: Built, api: RuntimeApi, tmp_path_factory: pytest.TempPathFac
             "rpc", output=output, variables={"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
         ) as process,
     ):
-        assert api.polled.wait(PATIENCE), log.read_text()
+        assert api.polled.wait(PATIENCE_SECONDS), log.read_text()
         yield Function(api, log)
         assert process.poll() is None, log.read_text()
 
@@ -67,7 +67,7 @@ def test_a_piece_arrives_before_the_next_one_is_made(function: Function, tmp_pat
     invocation.wait_for(b"first ")
     assert b"second" not in invocation.content
     gate.touch()
-    assert invocation.done.wait(PATIENCE)
+    assert invocation.done.wait(PATIENCE_SECONDS)
     assert texts({"artifacts": [e["artifact"] for e in streamed(invocation) if "artifact" in e]}) == (
         "first second"
     )
@@ -191,7 +191,7 @@ def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
     variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
     with built.running("rpc", variables=variables) as process:
         sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
-        assert api.polled.wait(PATIENCE)
+        assert api.polled.wait(PATIENCE_SECONDS)
         invocation = api.invoke(sent, deadline=time.time() + 6)
         assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
         assert process.wait(60) == 1
@@ -211,7 +211,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
         last = [line[4:] for line in followed.body.decode().splitlines() if line.startswith("id: ")][-1]
         headers = {"Last-Event-ID": last, "X-API-Key": "local-key", "Content-Type": "application/json"}
         rest = function.api.invoke(follow | {"headers": headers, "multiValueHeaders": {}})
-        assert running.done.wait(PATIENCE)
+        assert running.done.wait(PATIENCE_SECONDS)
     other.close()
     said = "".join(texts({"artifacts": [e["artifact"]]}) for e in streamed(rest) if "artifact" in e)
     seen = "".join(
@@ -255,7 +255,7 @@ def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_pat
     with built.running(
         "rpc", variables={"AWS_LAMBDA_RUNTIME_API": api.address, "A2A_AGENTS": str(tmp_path)}
     ) as process:
-        assert process.wait(PATIENCE) == 1
+        assert process.wait(PATIENCE_SECONDS) == 1
     api.close()
     assert api.init_error["errorType"] == "ConfigurationError"
     assert "no agent" in api.init_error["errorMessage"]
@@ -275,7 +275,7 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built, tmp_path: Path) -> N
         running.__enter__()
         named = intent("gated", gate=str(gate))
         sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
-        assert api.polled.wait(PATIENCE)
+        assert api.polled.wait(PATIENCE_SECONDS)
         invocation = api.start(sent, deadline=time.time() + 8)
         invocation.wait_for(b"artifact-update")
     gate.touch()

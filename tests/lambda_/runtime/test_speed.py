@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.lambda_.runtime.clock.clock import CHUNKS, app
 from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
@@ -59,7 +59,7 @@ def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
     arrived.write_text("0")
     with clock(built) as api:
         running = api.start(event(arrived=str(arrived)))
-        give_up_at = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while not running.done.wait(0.002):
             assert time.monotonic() < give_up_at, f"{len(running.chunks)} chunks have arrived"
             whole = tmp_path / "next"
@@ -71,7 +71,7 @@ def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
 def test_how_long_a_byte_takes(built: Built) -> None:
     with clock(built) as api:
         # A pause of a busy machine disturbs one of them.
-        invocations = [api.invoke(event(), patience=PATIENCE) for _ in range(3)]
+        invocations = [api.invoke(event(), patience=PATIENCE_SECONDS) for _ in range(3)]
     streamed = min(
         statistics.median(at - int(body) / 1e9 for at, body in invocation.chunks[1:])
         for invocation in invocations
@@ -101,7 +101,7 @@ def imported(built: Built, log: Path, *, is_wrapped: bool) -> set[str]:
         log.open("wb") as output,
         built.running("rpc", is_wrapped=is_wrapped, variables=variables, output=output),
     ):
-        assert api.polled.wait(PATIENCE)
+        assert api.polled.wait(PATIENCE_SECONDS)
     api.close()
     lines = log.read_text("utf-8", "replace").splitlines()
     return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}

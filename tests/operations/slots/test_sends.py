@@ -25,7 +25,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from tests.conftest import BASE_URL, new_key, owner_of
-from tests.helpers.clock import PATIENCE, until
+from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import intent
 
@@ -34,7 +34,7 @@ from tests.helpers.rpc import intent
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A send needs a slot soon. Its first keep-alive, after which it cannot be refused, comes late."""
     monkeypatch.setattr(messages, "SLOTLESS_SEND_SECONDS", 0.3)
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", PATIENCE)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", PATIENCE_SECONDS)
 
 
 def sends(settings: Settings, limit: int) -> tuple[Kit, str]:

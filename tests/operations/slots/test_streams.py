@@ -24,7 +24,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from tests.conftest import BASE_URL, new_key, owner_of, replace_in
-from tests.helpers.clock import PATIENCE, Clock, until
+from tests.helpers.clock import PATIENCE_SECONDS, Clock, until
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent
 
@@ -87,7 +87,7 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch:
                 async with caps.hold_slot(owner):
                     pass
 
-    asyncio.run(asyncio.wait_for(go(), PATIENCE))
+    asyncio.run(asyncio.wait_for(go(), PATIENCE_SECONDS))
 
 
 def test_a_stream_that_its_client_does_not_read_is_kept(

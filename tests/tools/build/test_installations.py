@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.clock import wait_until
+from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tools import environments
 from tools.agents.locks import LOCK
 from tools.build import packages
-
-PATIENCE = 60.0
 
 HERE = f"packaging=={version('packaging')}\n"
 """A lock whose only package is in the environment of the tests."""
@@ -83,7 +81,7 @@ def test_what_another_command_installs_is_waited_for_and_not_installed_again(
         waiting.start()
         message = wait_until(lambda: capsys.readouterr().err)
         packages.INSTALLED.write_text(HERE)
-    waiting.join(PATIENCE)
+    waiting.join(PATIENCE_SECONDS)
     assert message == "waiting for another installation of packages to end\n"
     assert (waiting.is_alive(), calls) == (False, [])
 
@@ -94,7 +92,7 @@ def test_without_anything_to_install_no_command_waits(calls: list[str]) -> None:
     installing = threading.Thread(target=packages.install, daemon=True)
     with environments.hold(packages.INSTALLATION, "no one"):
         installing.start()
-        installing.join(PATIENCE)
+        installing.join(PATIENCE_SECONDS)
         assert (installing.is_alive(), calls) == (False, [])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.agents.probe.drawings import drawing
 from tests.conftest import ROOT
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tools.callers.a2a import VERSIONS
@@ -47,7 +47,7 @@ def start(server: DevServer, **variables: str) -> "subprocess.Popen[str]":
 def chat(server: DevServer, *lines: str, **variables: str) -> tuple[int, str]:
     """Exit status, and what was printed."""
     process = start(server, **variables)
-    said, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE)
+    said, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE_SECONDS)
     return process.returncode, said
 
 
@@ -150,7 +150,7 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
     while "waiting" not in seen:
         seen += os.read(process.stdout.fileno(), 1000).decode()
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE)
+    said, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE_SECONDS)
     assert "canceled" in said
     assert "echo" in said.partition("canceled")[2], "the conversation continues"
     assert "Traceback" not in said
@@ -210,5 +210,5 @@ def test_a_reader_that_has_enough_ends_it_quietly() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"a line\n"
         process.stdout.close()
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert (errors, process.returncode) == (b"", 141)

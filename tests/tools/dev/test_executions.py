@@ -15,7 +15,7 @@ from aws_durable_execution_sdk_python.lambda_service import (
 )
 from aws_durable_execution_sdk_python_testing.invoker import InvokeResponse
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tools.dev.executions import DurableExecutions
 
 
@@ -47,7 +47,7 @@ def test_an_execution_continues_if_a_run_ends_in_the_moment_when_its_pause_ends(
     monkeypatch.setattr(app._runs, "invoke", run)
     monkeypatch.setattr(executor, "_fire_due_operations", end_pauses_beside_a_run)
     start(app)
-    assert has_continued.wait(PATIENCE)
+    assert has_continued.wait(PATIENCE_SECONDS)
 
 
 def start(app: DurableExecutions) -> None:

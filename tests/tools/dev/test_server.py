@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from tests.conftest import replace_in
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rest import bare_events
 from tests.helpers.rpc import Rpc, message, request, texts
@@ -195,14 +195,14 @@ def test_an_edit_tells_those_who_wait(server: DevServer, folder: Path) -> None:
         following = pool.submit(rpc.stream, "slow")
         server.until(lambda: server.output.read_text()[before:].count("I saw slow") == 2)
         source = folder / "functions/agents/noisy/agent.py"
-        with httpx2.stream("GET", f"{server.url}/playground/log", timeout=PATIENCE) as log:
+        with httpx2.stream("GET", f"{server.url}/playground/log", timeout=PATIENCE_SECONDS) as log:
             source.write_text(source.read_text() + "\n")
             log.read()  # it ends when the process begins to end
         late = server.rpc()
         late.path = "/a2a/noisy"
         late_task = pool.submit(late.send, "nap")
-        sent_status = waiting.result(PATIENCE).json()["result"]["status"]
-        streamed_status = following.result(PATIENCE)[-1]["status"]
+        sent_status = waiting.result(PATIENCE_SECONDS).json()["result"]["status"]
+        streamed_status = following.result(PATIENCE_SECONDS)[-1]["status"]
     for status in (sent_status, streamed_status):
         assert status["state"] == "failed"
         assert status["message"]["parts"] == [{"kind": "text", "text": ENDING}]
@@ -234,7 +234,7 @@ def test_turns_that_begin_while_the_process_ends_are_stopped(monkeypatch: pytest
         ending.cancel()
         await asyncio.wait([ending])
         assert steps[0] == server_module.GRACE_SECONDS
-        assert set(steps[1:]) == {(ENDING, 0.0), server_module.POLL_SECONDS}
+        assert set(steps[1:]) == {(ENDING, 0.0), server_module.LATE_TURNS_SECONDS}
 
     monkeypatch.setattr(server_module, "stop_turns", stop)
     asyncio.run(go())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.helpers.clock import PATIENCE
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer
 from tests.helpers.project import copy_kit
 from tools.environments import find_browser
@@ -51,7 +51,7 @@ def server(folder: Path) -> Iterator[DevServer]:
 def page(browser: "Browser", server: DevServer) -> "Iterator[Page]":
     """The playground, opened by someone new. An error of its code fails the test."""
     context = browser.new_context(viewport=WIDE, locale="en-US")
-    context.set_default_timeout(1000 * PATIENCE)
+    context.set_default_timeout(1000 * PATIENCE_SECONDS)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     errors: list[str] = []
     made = context.new_page()

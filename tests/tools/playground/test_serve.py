@@ -80,7 +80,7 @@ def test_a_page_that_follows_the_log_does_not_keep_the_server(monkeypatch: pytes
     async def serve_and_stop() -> None:
         stopping = asyncio.Event()
         app = Playground(serve.target_of_stack("a", "", stopping))
-        with listen("127.0.0.1", 0, "make playground") as listener:
+        with listen(0, "make playground") as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             # Without an end of the log, the open answer would have ten minutes.
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=600)

@@ -1,0 +1,58 @@
+"""Names in the package and in the tools: no two things of one name, and none that does not exist."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+TOOLS = sorted((ROOT / "tools").rglob("*.py"))
+
+
+def constants(path: Path) -> Iterator[tuple[str, ast.expr | None]]:
+    """Names and values of a module's constants."""
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id.isupper():
+                yield target.id, getattr(node, "value", None)
+
+
+def shared(values_by_name: Mapping[str, set[Any]]) -> dict[str, set[Any]]:
+    return {name: values for name, values in values_by_name.items() if len(values) > 1}
+
+
+def test_no_two_constants_have_one_name() -> None:
+    """Except the codecs of a version: each version has its own."""
+    paths_by_name: dict[str, set[Any]] = defaultdict(set)
+    for path in MODULES:
+        if path.parent.name != "wire" or path.stem in ("interface", "negotiation"):
+            for name, _ in constants(path):
+                paths_by_name[name].add(path.relative_to(PACKAGE))
+    assert shared(paths_by_name) == {}
+
+
+def test_a_number_of_one_name_has_one_value() -> None:
+    """Each command of the tools has names of its own, but a number is the same in all of them."""
+    numbers_by_name: dict[str, set[Any]] = defaultdict(set)
+    for path in (*MODULES, *TOOLS):
+        for name, value in constants(path):
+            if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+                numbers_by_name[name].add(value.value)
+    assert shared(numbers_by_name) == {}
+
+
+def test_docstrings_describe_parameters_that_exist() -> None:
+    for path in (*MODULES, *TOOLS):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                described = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
+                parameters = {name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)}
+                assert parameters.issuperset(described), f"{path.name}: {node.name}: {described}"
