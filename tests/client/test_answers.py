@@ -233,7 +233,14 @@ def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str)
 
 @pytest.mark.parametrize("how", ["ask", "stream"])
 @pytest.mark.parametrize(
-    "states", [["SUBMITTED", "WORKING", "COMPLETED"], ["SUBMITTED"], ["WORKING", "lost"]]
+    "states",
+    [
+        ["SUBMITTED", "WORKING", "COMPLETED"],
+        ["SUBMITTED", "429", "COMPLETED"],
+        ["SUBMITTED", "cut off", "COMPLETED"],
+        ["SUBMITTED"],
+        ["WORKING", "500"],
+    ],
 )
 def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
     states: list[str], how: str, monkeypatch: pytest.MonkeyPatch
@@ -246,8 +253,10 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
             return httpx2.Response(200, json=CARD)
         bodies.append(json.loads(request.content))
         state = states[min(len(bodies), len(states)) - 1]
-        if state == "lost":
-            return httpx2.Response(502)
+        if state == "cut off":
+            raise httpx2.ReadError("cut off")
+        if state.isdecimal():
+            return httpx2.Response(int(state))
         outcome = task_of(f"TASK_STATE_{state}", "done")
         return httpx2.Response(200, json={"result": outcome if len(bodies) == 1 else outcome["task"]})
 
@@ -263,9 +272,9 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
     if states[-1] == "COMPLETED":
         assert asyncio.run(call()) == ("done" if how == "ask" else "COMPLETED")
         assert [body["method"] for body in bodies] == ["SendMessage", "GetTask", "GetTask"]
-    elif states[-1] == "lost" or how == "ask":
+    elif states[-1] == "500" or how == "ask":
         with pytest.raises(
-            AgentError, match="502" if states[-1] == "lost" else "the agent's task is submitted"
+            AgentError, match="500" if states[-1] == "500" else "the agent's task is submitted"
         ) as refusal:
             asyncio.run(call())
         assert refusal.value.task is not None

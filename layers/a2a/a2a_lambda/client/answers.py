@@ -5,11 +5,16 @@ import httpx2
 from a2a_lambda import strictjson
 from a2a_lambda.client import sse
 from a2a_lambda.errors import KitError, ParseError, excerpt
+from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.protocol.model import Json, Task
 from a2a_lambda.strictjson import text_in
 
 CLIENT_ANSWER_BYTES = 20 * 1024 * 1024
 """Maximum size of an answer, or of an event, in bytes."""
+
+
+TEMPORARY_STATUSES = (429, 502, 503, 504)
+"""Statuses of servers and gateways that have no time now."""
 
 
 class AgentError(KitError):
@@ -26,6 +31,12 @@ class AgentError(KitError):
         self.code = code
         self.status = status
         self.task = task
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same call may succeed a little later."""
+        is_cut_off = isinstance(self.__cause__, httpx2.TransportError | Unresolved)
+        return is_cut_off or self.status in TEMPORARY_STATUSES
 
 
 def json_of(body: bytes, status: int) -> Json:

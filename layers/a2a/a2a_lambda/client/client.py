@@ -228,8 +228,10 @@ class Client:
             try:
                 answer = await self.get(answer["id"])
             except AgentError as error:
-                error.task = answer
-                raise
+                # The task does not depend on this look, and the next one may succeed.
+                if not error.is_temporary or time.monotonic() >= give_up_at:
+                    error.task = answer
+                    raise
         return answer
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
