@@ -17,8 +17,8 @@ from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS as FOLDER
-from tests.helpers.rest import bare_events, message_1_0
-from tests.helpers.rpc import intent
+from tests.helpers.rest import message_1_0
+from tests.helpers.rpc import bare_events, intent
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
 

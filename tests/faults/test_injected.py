@@ -33,8 +33,8 @@ from a2a_lambda.tasks import head
 from a2a_lambda.turns import lease, recovery
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import AGENTS, BASE_URL, new_key, replace_in
-from tests.helpers.rest import Rest, bare_events, message_1_0
-from tests.helpers.rpc import intent
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import bare_events, intent
 
 pytestmark = [pytest.mark.slow(seconds=60), pytest.mark.usefixtures("no_timed_calls")]
 

@@ -1,7 +1,8 @@
 """What the events of events/ are answered with, by handlers and by built functions alike."""
 
-import json
 from typing import Any
+
+from tests.helpers.rpc import bare_events
 
 Json = Any
 
@@ -11,7 +12,7 @@ STATUSES = {"refused": 401, "rest-get": 404, "rest-cancel": 404}
 
 def last_event(stream: str) -> Json:
     """The last event of a stream."""
-    return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")][-1]
+    return bare_events(stream)[-1]
 
 
 def ended(told: Json) -> bool:

@@ -1,13 +1,12 @@
 """An HTTP+JSON client as small as tests need it."""
 
-import json
 import ssl
 import uuid
 from typing import Any
 
 from starlette.testclient import TestClient
 
-from tests.helpers.rpc import intent
+from tests.helpers.rpc import bare_events, intent
 
 Json = Any
 
@@ -49,10 +48,6 @@ class Rest:
 
     def stream(self, path: str = "message:stream", body: Json = None, verb: str = "POST") -> list[Json]:
         return bare_events(self.ask(verb, path, body).text)
-
-
-def bare_events(stream: str) -> list[Json]:
-    return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
 
 
 def user_texts(task: Json) -> list[str]:

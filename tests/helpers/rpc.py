@@ -91,9 +91,14 @@ class Streaming:
                         self._grown.notify_all()
 
 
+def bare_events(stream: str) -> list[Json]:
+    """The data of a stream's events."""
+    return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
+
+
 def events(stream: str) -> list[Json]:
     """Results in a stream of events."""
-    return [json.loads(line[5:])["result"] for line in stream.splitlines() if line.startswith("data:")]
+    return [data["result"] for data in bare_events(stream)]
 
 
 def texts(task_or_artifacts: Json) -> str:

@@ -26,7 +26,7 @@ from a2a_lambda.wire.interface import Wire
 from tests.conftest import new_key
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest, message_1_0
-from tests.helpers.rpc import intent, message, request
+from tests.helpers.rpc import bare_events, intent, message, request
 from tests.http.mcp.client import Mcp
 from tests.wire import v0_3_http_reader
 
@@ -148,10 +148,9 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
         resumed = client.get(
             f"/a2a/probe/tasks/{task_id}:subscribe", headers={**headers, "Last-Event-ID": identity}
         )
-        rest = [json.loads(line[6:]) for line in resumed.text.splitlines() if line.startswith("data: ")]
         task: Task = json.loads(json.dumps(events[0][1]["task"]))
         apply(task, [event for _, event in events[1 : index + 1]])
-        apply(task, [v1_0.WIRE.decode_event(value) for value in rest])
+        apply(task, [v1_0.WIRE.decode_event(value) for value in bare_events(resumed.text)])
         assert task["artifacts"] == whole["artifacts"]
 
 

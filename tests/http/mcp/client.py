@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, STATELESS, TASKS, VERSION_KEY
 from tests.conftest import ROOT
+from tests.helpers.rpc import bare_events
 
 Json = Any
 
@@ -138,8 +139,7 @@ def messages_of(answer: Json) -> list[Json]:
     """Messages of an answer, which may be a stream."""
     if "text/event-stream" not in answer.headers["content-type"]:
         return [answer.json()]
-    lines = answer.text.splitlines()
-    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    return bare_events(answer.text)
 
 
 def text_of(result: Json) -> str:

@@ -20,8 +20,7 @@ import pytest
 from tests.conftest import replace_in
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.dev_server import DevServer, refusal
-from tests.helpers.rest import bare_events
-from tests.helpers.rpc import Rpc, message, request, texts
+from tests.helpers.rpc import Rpc, bare_events, message, request, texts
 from tests.push.courier import Webhook
 from tools.dev import server as server_module
 from tools.dev.console import ENDING

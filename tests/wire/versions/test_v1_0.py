@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.helpers.rest import Rest, bare_events, message_1_0
-from tests.helpers.rpc import Rpc, events, intent, request
+from tests.helpers.rest import Rest, message_1_0
+from tests.helpers.rpc import Rpc, bare_events, events, intent, request
 
 pytestmark = pytest.mark.slow
 
