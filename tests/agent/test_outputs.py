@@ -2,17 +2,13 @@
 
 import asyncio
 import base64
-import uuid
 from pathlib import Path
 
 import pytest
 
 from a2a_lambda import Agent, Answer, File
-from a2a_lambda.agent.event_builder import EventBuilder
-from a2a_lambda.agent.outputs import Batch
 from a2a_lambda.errors import AgentMistake
 from tests.agent.folders import CARD, run, write
-from tests.helpers.clock import cpu_seconds
 
 
 @pytest.mark.parametrize(
@@ -304,21 +300,6 @@ def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -
     """In the last artifact, or in the message that ends the turn."""
     answer = run(tmp_path, f"@skill\ndef hello(turn): return Command('flash'), {words}")
     assert answer.commands == [{"name": "flash"}]
-
-
-def test_many_chunks_are_composed_in_linear_time() -> None:
-    """The last thousand of 100,000 takes about as long as the first, and not many times as long."""
-    reply = EventBuilder(str(uuid.uuid4()), "c")
-
-    def build_thousand() -> None:
-        for _ in range(1_000):
-            reply.build(Batch(("word ",), last=False))
-
-    first = cpu_seconds(build_thousand)  # which builds three
-    for _ in range(94):
-        build_thousand()
-    assert cpu_seconds(build_thousand) < 3 * first
-    assert reply.parts == [{"text": "word " * 100_000}]
 
 
 @pytest.mark.parametrize(

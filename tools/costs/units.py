@@ -37,7 +37,7 @@ class TableCall:
     due_key: str = ""
 
     def with_units_of(self, other: "TableCall") -> "TableCall":
-        """This call, which does what another one does, too."""
+        """This call with the units of another one added."""
         return replace(
             self,
             writes=self.writes + other.writes,

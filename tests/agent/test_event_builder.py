@@ -1,0 +1,45 @@
+"""The events that outputs become."""
+
+import uuid
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2a_lambda import Artifact, File
+from a2a_lambda.agent.event_builder import EventBuilder
+from a2a_lambda.agent.outputs import Batch, Structured
+from tests.helpers.clock import cpu_seconds
+
+CONTENTS = st.sampled_from(["text", "", File("a.bin", b"bytes"), Structured({"key": 1})])
+
+OUTPUTS = CONTENTS | st.builds(Artifact, st.sampled_from(["first", "second"]), CONTENTS)
+
+
+@given(st.lists(st.lists(OUTPUTS, max_size=3), min_size=1, max_size=5))
+def test_the_last_chunk_of_each_artifact_says_so_and_the_newest_one_ends_last(
+    batches: list[list[Any]],
+) -> None:
+    builder, updates = EventBuilder("t", "c"), list[Any]()
+    for index, outputs in enumerate(batches):
+        events = builder.build(Batch(outputs, last=index == len(batches) - 1))
+        updates += [event["artifactUpdate"] for event in events]
+    ends = {update["artifact"]["artifactId"]: index for index, update in enumerate(updates)}
+    assert [index for index, update in enumerate(updates) if update["lastChunk"]] == sorted(ends.values())
+    if updates:
+        assert updates[-1]["artifact"]["artifactId"] == builder.artifact_ids[-1]
+
+
+def test_many_chunks_are_composed_in_linear_time() -> None:
+    """The last thousand of 100,000 takes about as long as the first, and not many times as long."""
+    reply = EventBuilder(str(uuid.uuid4()), "c")
+
+    def build_thousand() -> None:
+        for _ in range(1_000):
+            reply.build(Batch(("word ",), last=False))
+
+    first = cpu_seconds(build_thousand)  # which builds three
+    for _ in range(94):
+        build_thousand()
+    assert cpu_seconds(build_thousand) < 3 * first
+    assert reply.parts == [{"text": "word " * 100_000}]
