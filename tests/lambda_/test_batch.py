@@ -198,6 +198,20 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
     queue.postpone("arn:aws:sqs:us-east-1:123456789012:nosuch", "handle", 1)
 
 
+def test_turns_of_one_owner_are_one_group(settings: Settings) -> None:
+    """So that SQS can let the others go first. An owner's name may be too long for a group, or have letters
+    that no group has."""
+    client = clients.sqs(settings)
+    queue = Sqs(client, client.create_queue(QueueName=f"fair-{uuid.uuid4().hex[:8]}")["QueueUrl"])
+    groups: list[str] = []
+    client.meta.events.register(
+        "provide-client-params.sqs", lambda params, **_: groups.append(params["MessageGroupId"])
+    )
+    for owner, task_id in (("entra|oid:ä", "t1"), ("entra|oid:ä", "t2"), ("o" * 512, "t3")):
+        queue.send(TurnReference(Scope(owner, "agent"), task_id, "turn"))
+    assert groups[0] == groups[1] != groups[2]
+
+
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
     broken = record("a") | {"body": json.dumps({"owner": "x"})}
     assert worker({"Records": [broken]}, LambdaContext())["batchItemFailures"]

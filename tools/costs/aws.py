@@ -70,8 +70,8 @@ S3_GET = 0.0004 / 1_000
 
 # --- The others. Sources: https://aws.amazon.com/sqs/pricing/, https://aws.amazon.com/cloudwatch/pricing/
 
-QUEUED = 3 * 0.40 / MILLION
-"""A message of a standard queue: sent, received, deleted."""
+QUEUED = 3 * (0.40 + 0.10) / MILLION
+"""A message of a standard queue that is fair: sent, received, deleted."""
 
 LOGGED_BYTE = 0.50 / 1e9
 

@@ -120,8 +120,9 @@ class Redrive:
         def send(letter: Letter) -> bool:
             options: dict[str, str] = {}
             if group := letter.get("Attributes", {}).get("MessageGroupId"):
-                # For five minutes, SQS would drop the letter's own id as a duplicate.
-                options = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())}
+                options["MessageGroupId"] = group
+                if queue == "Notices":  # a FIFO queue: for five minutes, it would drop the letter's own id
+                    options["MessageDeduplicationId"] = str(uuid.uuid4())
             self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **options)
             return True
 

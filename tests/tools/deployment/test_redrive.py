@@ -34,10 +34,13 @@ class Aws:
 
     def __init__(self, pages: list[list[dict[str, Any]]], letters: list[str]) -> None:
         self.pages = pages
-        self.letters = [{"Body": body, "ReceiptHandle": str(at)} for at, body in enumerate(letters)]
+        self.letters: list[dict[str, Any]] = [
+            {"Body": body, "ReceiptHandle": str(at)} for at, body in enumerate(letters)
+        ]
         self.deleted: list[str] = []
         self.shown: list[str] = []
         self.told: list[list[int]] = []
+        self.sent: list[dict[str, str]] = []
         self.fails = self.refuses = False
 
     def create_client(self, _: str) -> "Aws":
@@ -46,6 +49,9 @@ class Aws:
     def receive_message(self, **_: Any) -> dict[str, Any]:
         found, self.letters = self.letters, []
         return {"Messages": found} if found else {}
+
+    def send_message(self, **message: str) -> None:
+        self.sent.append(message)
 
     def delete_message(self, *, ReceiptHandle: str, **_: Any) -> None:  # AWS's name
         self.deleted.append(ReceiptHandle)
@@ -148,3 +154,17 @@ def test_letters_that_another_reader_has_are_named(
     assert ("Hidden messages: 2." in output.err and "--uuid 7f3c --no-enabled" in output.err) is bool(count)
     assert redrive.main({"QUEUE": "notices", "STACK": "s"}) == bool(count)
     assert ("Run this command again in 5 minutes" in capsys.readouterr().err) is bool(count)
+
+
+@pytest.mark.parametrize(("queue", "has_id"), [("turns", False), ("notices", True)])
+def test_a_letter_keeps_its_group(monkeypatch: pytest.MonkeyPatch, queue: str, has_id: bool) -> None:
+    """Only a FIFO queue, which that of the turns is not, takes the id of a message."""
+    aws = Aws([], [])
+    aws.letters = [{"Body": "{}", "ReceiptHandle": "0", "Attributes": {"MessageGroupId": "g"}}]
+    monkeypatch.setattr(clients, "session", lambda: aws)
+    resources = {name: name for name in ("DeadTurns", "Turns", "DeadNotices", "Notices")}
+    _, send_again = redrive.QUEUES[queue]
+    assert send_again(Redrive(resources)) == (1, 0)
+    [message] = aws.sent
+    assert message["MessageGroupId"] == "g"
+    assert ("MessageDeduplicationId" in message) is has_id

@@ -3,6 +3,7 @@
 Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 """
 
+import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,15 +29,20 @@ class Queue(Protocol):
 
 
 class Sqs:
-    """A standard queue. Calls block."""
+    """A fair queue: turns of an owner who takes much of the workers' time wait behind those of the others.
+    Calls block.
+
+    Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
+    """
 
     def __init__(self, client: "SQSClient", url: str) -> None:
         self._client = client
         self._url = url
 
     def send(self, turn: TurnReference) -> None:
+        group = hashlib.sha256(turn.scope.owner.encode()).hexdigest()
         try:
-            self._client.send_message(QueueUrl=self._url, MessageBody=turn.encode())
+            self._client.send_message(QueueUrl=self._url, MessageBody=turn.encode(), MessageGroupId=group)
         except (ClientError, BotoCoreError) as error:
             raise StoreError(f"SQS did not accept a task: {type(error).__name__}") from error
 
