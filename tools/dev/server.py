@@ -30,7 +30,7 @@ from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import HOST, agent_folders, listen, read_port, reports_errors
+from tools.command import HOST, agent_folders, is_loopback, listen, read_port, reports_errors
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
@@ -285,7 +285,10 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_QUEUE"] = queues.turns
     os.environ["A2A_DEAD_LETTERS"] = queues.dead_arn
     os.environ["A2A_NOTICES"] = queues.notices
-    os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
+    if is_loopback(
+        os.environ["A2A_BASE_URL"]
+    ):  # callers who come through a tunnel must not reach this machine
+        os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_WAIT_SECONDS)
 

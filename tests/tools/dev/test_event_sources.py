@@ -1,5 +1,6 @@
 """What `make run` does in the place of Lambda's event sources."""
 
+import os
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
+from a2a_lambda.settings import Settings
+from tools.dev import event_sources, server
 from tools.dev.event_sources import StreamRecords
 
 
@@ -53,3 +56,17 @@ def test_a_closed_shard_is_read_once_in_a_poll(kit: Kit, monkeypatch: pytest.Mon
     reads = stream(monkeypatch, [[record("context")]], is_closed=True)
     assert StreamRecords(kit).next() is None
     assert reads == [0]
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"), [("http://127.0.0.1:8080", True), ("https://tunnel.example.com", False)]
+)
+def test_callers_through_a_tunnel_cannot_name_urls_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, url: str, allowed: bool
+) -> None:
+    environ = {"A2A_BASE_URL": url}
+    queues = event_sources.Queues("turns", "dead-arn", "notices")
+    monkeypatch.setattr(event_sources, "create_queues", lambda *_: queues)
+    monkeypatch.setattr(os, "environ", environ)
+    server._create_queues(Settings(table="t"))
+    assert (environ.get("A2A_LOOPBACK_WEBHOOKS") == "1") is allowed
