@@ -73,6 +73,12 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     )
     check_issuer(issuer, is_local=not stack)
     for other in issuers.list():
+        if other.name == name and other.url != issuer.url:
+            raise ConfigurationError(
+                f"{name} has another ISSUER, {other.url}. Owners of tasks begin with {name}, so callers of"
+                " the new one could get tasks of the old: choose another NAME. If no one has signed in with"
+                f" the old one, or both identify people in the same way, remove {name} first"
+            )
         if other.url == issuer.url and other.name != name:
             raise ConfigurationError(
                 f"{other.name} already has this ISSUER: change it with NAME={other.name}, or remove it first"

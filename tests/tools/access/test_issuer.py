@@ -61,6 +61,8 @@ def test_an_issuer_is_added_changed_and_removed(
     run(NAME="idp", ISSUER=provider.url, AUDIENCE=AUDIENCE, OWNER="oid")
     assert f"audience {AUDIENCE}  owner oid  scopes none  agents all" in run()[1]
     assert "idp already has this ISSUER" in run(NAME="b", ISSUER=provider.url, AUDIENCE="a")[1]
+    other = run(NAME="idp", ISSUER="https://idp.example", AUDIENCE=AUDIENCE)
+    assert f"idp has another ISSUER, {provider.url}." in other[1]
     assert "removed idp" in run(NAME="idp", REMOVE="1")[1]
     assert run(NAME="idp", REMOVE="1") == (1, "error: there is no issuer 'idp'\n")
 
@@ -154,6 +156,7 @@ def test_an_endpoint_that_may_be_another_one_is_doubted(run: Run, provider: Iden
     status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a", INTROSPECTION=url)
     assert (status, "Check that INTROSPECTION is the URL of its introspection endpoint" in shown) == (0, True)
     url = provider.introspect(lambda request: (200, {"active": False}), "other")
+    run(NAME="idp", REMOVE="1")
     status, shown = run(
         NAME="idp", ISSUER=f"{provider.url}/typo", AUDIENCE="a", INTROSPECTION=url, PRIVATE="1"
     )
