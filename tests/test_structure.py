@@ -45,7 +45,7 @@ ALLOWED = {
 }
 """What a folder may import: itself, GROUND, and these."""
 
-FRONT = {"errors", "agent", "durable"}
+FRONT = {"errors", "agent", "durable", "protocol"}
 """What `a2a_lambda` itself imports: every function pays for it."""
 
 PURE = ("protocol", "wire", "tasks")

@@ -7,8 +7,9 @@ from a2a_lambda import Turn, skill
 
 @skill
 async def summary(turn: Turn) -> str:
-    # The time for which the schedule was started. It is the same in every attempt, however late it runs.
-    schedule = turn.metadata.get("schedule")
+    # The time for which the schedule was started. It is the same in every attempt, however late it runs. A
+    # client can send such metadata, too, so only that of a trigger counts.
+    schedule = turn.metadata.get("schedule") if turn.caller.kind == "trigger" else None
     until = datetime.fromisoformat(schedule["time"]) if schedule else datetime.now(UTC)
     return await summarize(until)
 

@@ -4,7 +4,8 @@ import pytest
 
 from a2a_lambda.access.credentials import Grant, is_token
 from a2a_lambda.errors import Forbidden, InsufficientScope
-from a2a_lambda.tasks.identity import Caller, Scope
+from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.tasks.identity import Scope
 
 PERSON = Caller("ann", kind="token", scopes=("read", "write"))
 

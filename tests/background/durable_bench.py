@@ -23,6 +23,7 @@ from a2a_lambda.lambda_.execution_handler import DurableHandler
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.operations.waits import Waits
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.settings import Settings
@@ -118,6 +119,7 @@ class DurableBench:
         identity: str = "",
         *,
         names_tasks: bool = True,
+        caller: Caller | None = None,
         **fields: Any,
     ) -> Task:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text=text)])
@@ -130,7 +132,7 @@ class DurableBench:
         body = (identity or str(uuid.uuid4())).encode()
         same = RequestIdentity.of(self.scope, "send", body)
         url = "https://agents.example.com"
-        call = CallContext(self.scope, same, wire_name="1.0", url=url, names_tasks=names_tasks)
+        call = CallContext(self.scope, same, caller, wire_name="1.0", url=url, names_tasks=names_tasks)
         return asyncio.run(self.messages.send(call, request))["task"]
 
     def get(self, task_id: str) -> Task:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import Recipient, SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
+from a2a_lambda.tasks.replay import replies_in
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from tests.background.durable_bench import (
     DurableBench,
@@ -196,3 +198,14 @@ def test_a_question_is_asked_once_even_if_the_run_that_asked_it_died(durable_set
     assert text_of(question["status"]["message"]) == "Which city?"
     assert [text_of(message) for message in question["history"]] == [""]
     assert texts(question) == {"": "Well. "}
+
+
+def test_a_reply_is_stored_with_its_own_caller(bench: DurableBench) -> None:
+    task = bench.send(skill="ask", caller=Caller(bench.scope.owner, "token", client="console"))
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    caller = Caller(bench.scope.owner, "token", client="chat", scopes=("chat",))
+    bench.send("Oslo", taskId=task["id"], caller=caller)
+    events = [event for _, event in bench.store.get_events(bench.head(task["id"]))]
+    [reply] = replies_in(events, head.turn_id, bench.scope.owner).values()
+    assert (reply.text, reply.caller) == ("Oslo", caller)

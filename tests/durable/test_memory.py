@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda import Agent, Reply, SkillError, StepFailed
+from a2a_lambda import Agent, Caller, Reply, SkillError, StepFailed
 from a2a_lambda.durable.memory import MemoryEngine
 from a2a_lambda.errors import AgentMistake, CodeChanged, ConfigurationError
 from tests.durable.agents import calls, run, written
@@ -46,6 +46,26 @@ def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> N
     assert paid.data[-1] == {"paid": [{"amount": 3}]}
     assert run(traveler, skill="pay", replies={"payment": TimeoutError}).text.endswith("not paid in time.")
     assert run(traveler, skill="pay", after=waiting, replies={"payment": 4}).data[-1] == {"paid": [4]}
+
+
+APPROVAL = """
+@skill
+async def run(turn):
+    [reply] = await turn.parallel(turn.wait_for("inner", Ask("May I?")))
+    other = await turn.wait_for("outer", Ask("Sure?"))
+    by_url = await turn.wait_for("payment")
+    return [turn.caller.subject, reply.caller.subject, [*other.caller.scopes], by_url.caller]
+"""
+
+
+def test_a_reply_says_who_sent_it(tmp_path: Path) -> None:
+    """Another application of the same person may lack the rights of the one that started the turn."""
+    agent = written(tmp_path, APPROVAL)
+    first = run(agent, caller=Caller("o", "token", subject="ann"))
+    second = run(agent, after=first, caller=Caller("o", "token", subject="bob"))
+    chat = Caller("o", "token", scopes=("chat",))
+    third = run(agent, after=second, caller=chat, replies={"payment": 3})
+    assert third.data == [["ann", "bob", ["chat"], None]]
 
 
 def test_a_reply_that_no_wait_takes_is_an_error(traveler: Agent, tmp_path: Path) -> None:

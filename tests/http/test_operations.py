@@ -47,6 +47,12 @@ def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
     assert rpc.error("SendMessages", {})["code"] == -32601
 
 
+def test_no_cache_keeps_what_belongs_to_a_caller(rest: Rest) -> None:
+    task = rest.send()
+    for path in ("tasks", f"tasks/{task['id']}"):
+        assert rest.ask("GET", path).headers["cache-control"] == "no-store"
+
+
 def test_every_operation_over_http(rest: Rest) -> None:
     task = rest.send()
     assert rest.call("GET", f"tasks/{task['id']}") == task

@@ -5,11 +5,12 @@ import uuid
 import pytest
 
 from a2a_lambda.errors import CodeChanged, InvalidParams
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
-from a2a_lambda.tasks.identity import Caller, KnownRequest, RequestIdentity, Scope, config_id_of
+from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope, config_id_of
 from a2a_lambda.tasks.replay import Mark, Replay, last_mark
 from tests.tasks.examples import NOW, SCOPE, chunk, head, status_event
 

@@ -24,6 +24,7 @@ from a2a_lambda.agent.skills.skill import route, skill
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Reply, Retry
 from a2a_lambda.errors import MemoryFull, SkillError, StepFailed
+from a2a_lambda.protocol.caller import Caller
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.trial import Answer
@@ -37,6 +38,7 @@ __all__ = [
     "Artifact",
     "Ask",
     "Authorize",
+    "Caller",
     "Command",
     "File",
     "MemoryFull",

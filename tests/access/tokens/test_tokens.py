@@ -15,7 +15,7 @@ from pytest_httpserver import HTTPServer
 
 from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES
 from a2a_lambda.errors import TokenRefused
-from a2a_lambda.tasks.identity import Caller
+from a2a_lambda.protocol.caller import Caller
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider, part
 from tests.helpers.clock import Clock

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from a2a_lambda.errors import Forbidden, InsufficientScope
-from a2a_lambda.tasks.identity import Caller, Scope
+from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.tasks.identity import Scope
 
 KEY_PREFIX = "a2a_"
 

@@ -26,6 +26,7 @@ from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, OperationNotice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.profile import Profile
@@ -193,6 +194,7 @@ class Agent:
         skill: str | None = None,
         slots: Mapping[str, str] = MappingProxyType({}),
         metadata: Mapping[str, Json] = MappingProxyType({}),
+        caller: Caller = Caller("local"),  # noqa: B008  # immutable
         after: "Answer | None" = None,
         replies: Mapping[str, Any] = MappingProxyType({}),
         secrets: Mapping[str, str] = MappingProxyType({}),
@@ -203,7 +205,7 @@ class Agent:
 
         files: files of the message, in addition to its text: File("sums.csv", b"1,2"), or the path of one.
         skill, slots: the intent that a client names. after: the answer before this message. The conversation,
-            the memory and an open question continue from there.
+            the memory and an open question continue from there. caller: who sends this message.
         replies: by name, what ends each wait of a durable skill: a string, another JSON value, or
             TimeoutError. Without one, the answer is `input-required` or `working`. The next message, with
             `after`, is the reply, if the wait takes messages. The second wait of a name is called `name#2`,
@@ -217,7 +219,7 @@ class Agent:
         _ = self.profile  # `make build` refuses an agent without schemas, so its test fails, too
         message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
         config = configuration.of_environment(configuration.variables_of_test(secrets, settings))
-        return await trial.run(self, message, after, replies, config)
+        return await trial.run(self, message, after, replies, config, caller=caller)
 
     async def _route_turn(
         self, turn: Turn, route: Callable[[Turn], Any]

@@ -171,9 +171,9 @@ class Steps:
                 reply = await engine.wait_for(wait)
             if not reply.is_callback:
                 self._tell(Exchange(wait.question or "", reply.parts))
-            return {"parts": reply.parts, "is_callback": reply.is_callback}
+            return reply.document()
 
-        return self._register("wait", name, run, lambda value: Reply(**value))
+        return self._register("wait", name, run, Reply.of_document)
 
     async def parallel(self, *branches: Callable[[], Awaitable[Any]]) -> list[Any]:
         """Run branches at the same time, and return their results in order.

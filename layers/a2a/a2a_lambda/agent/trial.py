@@ -20,6 +20,7 @@ from a2a_lambda.durable.engine import Reply, Suspended, branch_order
 from a2a_lambda.durable.memory import KeptResults, MemoryEngine
 from a2a_lambda.errors import AgentMistake, ContentTypeNotSupported
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import (
     Artifact,
@@ -55,11 +56,15 @@ class Performer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far."""
+    """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far.
+
+    caller: who sends the replies.
+    """
 
     make_turn: Callable[[], Turn]
     record: KeptResults
     replies: dict[str, Any]
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,8 @@ async def run(
     after: Answer | None,
     replies: Mapping[str, Any],
     configuration: Configuration,
+    *,
+    caller: Caller = Caller("local"),  # noqa: B008  # immutable
 ) -> Answer:
     """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
     and nothing ends one of its waits; TypeError if `after` is no answer."""
@@ -203,14 +210,15 @@ async def run(
         # The question comes first, as in `Head.message_wait`.
         waits = sorted(record.open, key=lambda wait: wait.question is None)
         if wait := next((wait for wait in waits if wait.takes_messages), None):
-            replies.setdefault(wait.key, Reply(message["parts"]))
+            replies.setdefault(wait.key, Reply(message["parts"], caller=caller))
         elif not {wait.key for wait in record.open} & replies.keys():
             key = record.open[0].key
             raise ValueError(
                 f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
                 f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
             )
-        return await _run_until_suspended(agent, Continuation(continuation.make_turn, record, replies))
+        next_run = Continuation(continuation.make_turn, record, replies, caller)
+        return await _run_until_suspended(agent, next_run)
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
         Turn,
@@ -221,9 +229,10 @@ async def run(
         context=after.context if after else Context(),
         pending=after.pending if after else None,
         id=str(uuid.uuid4()),
+        caller=caller,
         configuration=configuration,
     )
-    return await _run_until_suspended(agent, Continuation(make_turn, KeptResults(), dict(replies)))
+    return await _run_until_suspended(agent, Continuation(make_turn, KeptResults(), dict(replies), caller))
 
 
 async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
@@ -232,7 +241,7 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
     replay, record = Replay(), start.record
     while True:
         turn = start.make_turn()
-        engine = turn.engine = MemoryEngine(record, start.replies)
+        engine = turn.engine = MemoryEngine(record, start.replies, caller=start.caller)
         builder = EventBuilder(turn.task_id, turn.context_id)
         events: list[Event] = []
         replay = replay.next()

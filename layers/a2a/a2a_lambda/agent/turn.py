@@ -14,6 +14,7 @@ from a2a_lambda.agent.steps import Steps, running_branch, running_step
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull, ParseError
 from a2a_lambda.protocol import alibaba_metadata
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, text_of
 from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.context import (
@@ -27,7 +28,6 @@ from a2a_lambda.tasks.context import (
     apply_changes,
 )
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.tasks.identity import Caller
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.interface import FileStore

@@ -59,7 +59,7 @@ class EarlierRuns:
     def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":
         waits = execution_of(taken_turn.before).waits
         return cls(
-            replies_in(taken_turn.later, taken_turn.head.turn_id),
+            replies_in(taken_turn.later, taken_turn.head.turn_id, taken_turn.head.scope.owner),
             notices_in(taken_turn.later),
             {wait.key: wait.until for wait in waits if wait.until},
         )

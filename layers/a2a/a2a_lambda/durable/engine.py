@@ -10,13 +10,14 @@ the place where it stopped. That is a replay.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from a2a_lambda.errors import AgentMistake
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Part, text_of
 
 STEP_NAME_CHARACTERS = 100
@@ -65,10 +66,12 @@ class Reply:
     """What ended a wait: a message of the client, or a call of the wait's URL.
 
     parts: the message's parts; the JSON of a call is one data part. is_callback: it came to the URL.
+    caller: who sent the message, who need not be the one who started the turn; None for a call.
     """
 
     parts: list[Part]
     is_callback: bool = False
+    caller: Caller | None = None
 
     @property
     def text(self) -> str:
@@ -79,6 +82,21 @@ class Reply:
     def data(self) -> list[Json]:
         """Values of the data parts."""
         return [part["data"] for part in self.parts if "data" in part]
+
+    def document(self) -> dict[str, Any]:
+        """The reply as JSON."""
+        document = {"parts": self.parts, "is_callback": self.is_callback}
+        if (caller := self.caller) is not None:
+            document["caller"] = {"owner": caller.owner, **caller.document()}
+        return document
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> "Reply":
+        """The reply that `document` described."""
+        caller = document.get("caller")
+        return cls(
+            document["parts"], document["is_callback"], caller and Caller.of_document(caller["owner"], caller)
+        )
 
 
 @dataclass(frozen=True, slots=True)

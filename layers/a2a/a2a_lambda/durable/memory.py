@@ -23,6 +23,7 @@ from a2a_lambda.durable.engine import (
 )
 from a2a_lambda.durable.outcomes import MISTAKES, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Part
 
 PARALLEL = "parallel"
@@ -73,12 +74,21 @@ class KeptResults:
 
 
 class MemoryEngine:
-    """record: results of earlier runs; this run adds to them. replies: those that are known."""
+    """record: results of earlier runs; this run adds to them. replies: those that are known.
+    caller: who sends them.
+    """
 
-    def __init__(self, record: KeptResults, replies: KnownReplies, branch: str = "") -> None:
+    def __init__(
+        self,
+        record: KeptResults,
+        replies: KnownReplies,
+        branch: str = "",
+        caller: Caller = Caller("local"),  # noqa: B008  # immutable
+    ) -> None:
         self.keys = OperationKeys(branch)
         self._record = record
         self._replies = replies
+        self._caller = caller
         self._branch = branch
         self._next = 0
         self.suspension: Suspended | None = None
@@ -114,7 +124,7 @@ class MemoryEngine:
             if wait.key not in self._replies:
                 self._record.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))
-            self._keep("wait", wait.key, _reply(self._replies[wait.key], wait))
+            self._keep("wait", wait.key, _reply(self._replies[wait.key], wait, self._caller))
             self._suspend(Suspended())
         reply: Reply = operation.result()
         return reply
@@ -125,9 +135,13 @@ class MemoryEngine:
         if self._replay(PARALLEL, ", ".join(labels)) is None:
             self._keep(PARALLEL, ", ".join(labels), None)
         prefix = f"{self._branch}{name}/"
+        engines = [
+            MemoryEngine(self._record, self._replies, f"{prefix}{index}/", self._caller)
+            for index in range(len(branches))
+        ]
         runs = [
-            _run(branch, MemoryEngine(self._record, self._replies, f"{prefix}{index}/"), f"{name}/{index}")
-            for index, branch in enumerate(branches)
+            _run(branch, engine, f"{name}/{index}")
+            for index, (branch, engine) in enumerate(zip(branches, engines, strict=True))
         ]
         try:
             return await gather(runs)
@@ -198,7 +212,7 @@ async def _run(branch: Callable[[Engine], Awaitable[bytes]], engine: Engine, nam
         raise StepFailed(name, type(error).__name__, str(shorten_error(error))) from error
 
 
-def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
+def _reply(reply: Any, wait: Wait, caller: Caller) -> Reply | TimeoutError:
     if reply is TimeoutError or isinstance(reply, TimeoutError):
         if wait.seconds is None:
             raise ValueError(f"the wait {wait.key!r} has no timeout, so it never raises TimeoutError")
@@ -207,4 +221,4 @@ def _reply(reply: Any, wait: Wait) -> Reply | TimeoutError:
         return reply
     if not wait.takes_messages:  # it came to the URL, where a string is JSON, too
         return Reply([Part(data=reply)], is_callback=True)
-    return Reply([Part(text=reply) if isinstance(reply, str) else Part(data=reply)])
+    return Reply([Part(text=reply) if isinstance(reply, str) else Part(data=reply)], caller=caller)

@@ -22,8 +22,9 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.http.request import base_url
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.tasks.identity import Caller, Scope
+from a2a_lambda.tasks.identity import Scope
 
 APPBUILDER = "x-appbuilder-authorization"
 """Qianfan's own header."""

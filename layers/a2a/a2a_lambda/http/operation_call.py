@@ -32,11 +32,12 @@ from a2a_lambda.http.request import (
     requested_extensions,
 )
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
 
@@ -182,13 +183,15 @@ async def answer(call: OperationCall) -> Response:
         card, duration = await cards.extended_card(call.request, call.agent, call.wire)
         body = binding.result(call.wire.results["card"].encode(card))
         return Response(body, 200, {**call.headers, "Cache-Control": duration}, binding.media_type)
+    # The URL of a list is the same for all callers, and a cache in front need not know the key's header.
+    headers = {**call.headers, "Cache-Control": "no-store"}
     if call.operation != "send":  # only a send may take long
-        return Response(await _run_operation(call), 200, call.headers, binding.media_type)
+        return Response(await _run_operation(call), 200, headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
         return binding.error(call.wire, to_protocol_error(cause))
 
-    return await respond(_run_operation(call), encode_error, call.headers, binding.media_type)
+    return await respond(_run_operation(call), encode_error, headers, binding.media_type)
 
 
 async def respond(

@@ -29,13 +29,14 @@ from a2a_lambda.errors import (
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol import cron
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import OWNER_PATTERN, Schedule, Trigger
 from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 FIRST_LOOK_SECONDS = 60.0
 """Seconds before the first look in which a time counts: a new schedule does not make up for its past."""

@@ -54,7 +54,8 @@ class Waits:
                 pairs = await threads.run(self._store.get_events, head)
                 events = [event for _, event in pairs]
                 notices = notices_in(events_of_turn(events, head.turn_id))
-                if ("wait", token.key, "ended") in notices or token.key in replies_in(events, head.turn_id):
+                replies = replies_in(events, head.turn_id, head.scope.owner)
+                if ("wait", token.key, "ended") in notices or token.key in replies:
                     raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
                 raise NotWaiting("the turn is not waiting for this reply now: send it again in a minute")

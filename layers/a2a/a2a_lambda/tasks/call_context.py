@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Caller, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
-"""Whose task it is, who calls, and what makes two requests the same one."""
+"""Whose task it is, and what makes two requests the same one."""
 
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json
 
 KEPT_REQUESTS = 8
 """Requests that a context remembers, or a head besides the one that made its task."""
@@ -43,36 +42,6 @@ class TurnReference:
         """The reference that `encode` has written. Raises ValueError, KeyError."""
         ids = json.loads(text)
         return cls(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who sent a message, as an agent sees it.
-
-    owner: whom its tasks belong to. kind: "key", "token", "iam" for an AWS role, or "trigger" for a schedule
-    or an event. issuer: the name that the operator gave a token's issuer. subject: the issuer's id of the
-    person or the program; of a role, its account and name. client: the issuer's id of the application that
-    the token was made for. scopes: scopes, roles and permissions of the token. claims: those claims that the
-    issuer's entry lists.
-    """
-
-    owner: str
-    kind: str = "key"
-    issuer: str = ""
-    subject: str = ""
-    client: str = ""
-    scopes: tuple[str, ...] = ()
-    claims: Mapping[str, Json] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """The caller as JSON, without its owner."""
-        document = {name: value for name, value in asdict(self).items() if value and name != "owner"}
-        return {**document, "scopes": list(self.scopes)} if self.scopes else document
-
-    @classmethod
-    def of_document(cls, owner: str, document: Mapping[str, Any]) -> "Caller":
-        """The caller that `document` described."""
-        return cls(owner, **{**document, "scopes": tuple(document.get("scopes", ()))})
 
 
 @dataclass(frozen=True, slots=True)

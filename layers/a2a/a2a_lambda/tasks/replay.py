@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from a2a_lambda import strictjson
 from a2a_lambda.durable.engine import Reply
 from a2a_lambda.errors import CodeChanged
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import OPERATION, Event, Json, Part
 
 NoticeKey = tuple[str, str, str]
@@ -28,15 +29,16 @@ def events_of_turn(events: Sequence[Event], turn_id: str) -> Sequence[Event]:
     return ()
 
 
-def replies_in(events: Iterable[Event], turn_id: str) -> dict[str, Reply]:
-    """Replies to the waits of a turn, by the key of their wait."""
+def replies_in(events: Iterable[Event], turn_id: str, owner: str) -> dict[str, Reply]:
+    """Replies to the waits of a turn, by the key of their wait. owner: owner of the task."""
     replies: dict[str, Reply] = {}
     for event in events:
         if "callback" in event and event["callback"]["turn"] == turn_id:
             callback = event["callback"]
             replies[callback["key"]] = Reply([Part(data=callback["data"])], is_callback=True)
         elif "options" in event and event["options"]["turn"] == turn_id and "answers" in event["options"]:
-            replies[event["options"]["answers"]] = Reply(event["message"]["parts"])
+            caller = Caller.of_document(owner, event["options"].get("caller", {}))
+            replies[event["options"]["answers"]] = Reply(event["message"]["parts"], caller=caller)
     return replies
 
 

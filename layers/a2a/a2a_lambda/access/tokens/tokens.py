@@ -21,9 +21,9 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer import Issuer, client_of, issuer_of, scopes_of
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import IssuerFails, KeysUnavailable, ParseError, TokenRefused
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
-from a2a_lambda.tasks.identity import Caller
 
 MAX_TOKEN_BYTES = 16_384
 

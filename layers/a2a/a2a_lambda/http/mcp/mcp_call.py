@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError
 from a2a_lambda.http.request import base_url, deadline, idempotency_key
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import Caller, RequestIdentity
+from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.wire import v1_0
 from a2a_lambda.wire.mcp import revisions
 from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
