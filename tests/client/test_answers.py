@@ -3,17 +3,20 @@
 import asyncio
 import gzip
 import json
+from typing import Any
 
 import httpx2
 import pytest
 
 from a2a_lambda.client import AgentError, Client, client
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.wire import v0_3, v1_0
-from tests.client.served import Answering, collect
+from tests.client.served import Answering, Served, collect
 from tests.conftest import BASE_URL
 from tests.helpers.clock import PATIENCE_SECONDS
+from tests.helpers.rpc import intent
 
 
 def test_ids_that_another_agent_leaves_out_are_empty() -> None:
@@ -229,6 +232,19 @@ def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str)
                 return str(error) if error.task == v1_0.WIRE.decode_event(result)["task"] else "no task"
 
     assert asyncio.run(ask()) == text
+
+
+def test_an_answer_may_be_deeper_than_the_request(kit: Kit, key: str) -> None:
+    """What was sent stands some levels deeper in the task's history."""
+    data: Json = {}
+    for _ in range(57):
+        data = [data]
+
+    async def send() -> Any:
+        async with Client(f"{BASE_URL}/a2a/probe", key=key, transport=Served(kit, None)) as agent:
+            return await agent.send([Part(data=data)], metadata=intent("echo"))
+
+    assert asyncio.run(send())["history"][0]["parts"] == [{"data": data}]
 
 
 @pytest.mark.parametrize("how", ["ask", "stream"])

@@ -78,6 +78,15 @@ def test_0_3(rpc: Rpc) -> None:
     assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == []
 
 
+@pytest.mark.parametrize("config_id", ["a/b", ".", ".."])
+def test_an_id_that_no_path_can_have_is_refused(rest: Rest, config_id: str) -> None:
+    """A client of HTTP+JSON could not delete its config."""
+    path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
+    answer = rest.ask("POST", path, {"id": config_id, "url": HOOK})
+    assert (answer.status_code, "may not contain `/`" in answer.text) == (400, True)
+    assert rest.call("GET", path)["configs"] == []
+
+
 def test_a_client_without_ids_reads_the_config_that_it_has_set(rest: Rest, rpc: Rpc) -> None:
     task_id = rest.send()["id"]
     place = f"tasks/{task_id}/pushNotificationConfigs"

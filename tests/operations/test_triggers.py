@@ -324,6 +324,9 @@ def test_an_event_starts_one_turn_however_often_it_comes(deploy: Callable[[str],
         ({"arguments": {"name": "Ann"}}, "name their `skill`"),
         ({"skill": "hello", "arguments": {"nmae": "Ann"}}, "no parameter 'nmae'"),
         ({"skill": "hello", "arguments": {"n": "seven"}}, "argument n of skill hello does not fit: it"),
+        ({"webhook": "http://hooks.example.com/x"}, "must be https"),
+        ({"data": {"title": "cut off \ud83d"}}, "a lone surrogate"),
+        ({"data": 10**400}, "beyond the range"),
     ],
 )
 def test_an_event_that_starts_nothing_says_why(

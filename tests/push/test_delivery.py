@@ -324,3 +324,10 @@ def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, fi
     answer = rest.ask("POST", path, {"url": "https://example.com/", **given})
     assert answer.status_code == 400
     assert "evil" not in answer.text.lower()
+
+
+def test_a_url_that_no_library_can_call_is_not_tried_again(rest: Rest, courier: Courier) -> None:
+    url = "https://256.256.256.256/hook"
+    rest.send(configuration={"taskPushNotificationConfig": {"url": url}})
+    courier.relay()
+    assert all(courier.deliver())

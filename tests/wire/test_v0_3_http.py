@@ -1,5 +1,7 @@
 """HTTP+JSON of A2A 0.3, whose messages have the names of its gRPC definition."""
 
+import re
+
 import pytest
 
 from a2a_lambda.errors import InvalidParams
@@ -88,6 +90,46 @@ def test_a_wrong_send_is_refused_by_its_field(params: Json, field: str) -> None:
 )
 def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:
     assert v0_3_http.decode_config(params) == {"taskId": "t", "id": "c", "url": HOOK}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"parent": "tasks/other", "config": {}}, "params.parent"),
+        ({"config": {"name": "tasks/other/pushNotificationConfigs/c"}}, "params.config.name"),
+        ({"name": 7}, "params.name"),
+        ({"configId": 7}, "params.configId"),
+    ],
+)
+def test_a_config_is_not_of_two_tasks(fields: Json, path: str) -> None:
+    with pytest.raises(InvalidParams) as refusal:
+        v0_3_http.decode_config({"taskId": "t", **fields})
+    assert refusal.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "message.content must not be empty"),
+        ([{}], "message.content[0] must have one of text, file, data"),
+        (
+            [{"text": "x", "file": {"fileWithBytes": "eA=="}}],
+            "message.content[0] must have one of text, file",
+        ),
+        ([{"file": {"text": "x"}}], "message.content[0].file must have one of fileWithUri, fileWithBytes"),
+        ([{"file": {"fileWithBytes": 5}}], "message.content[0].file.fileWithBytes must be a string"),
+        ([{"file": {"fileWithBytes": "!"}}], "message.content[0].file.fileWithBytes must be base64"),
+        ([{"file": {"fileWithUri": 5}}], "message.content[0].file.fileWithUri must be a string"),
+        (
+            [{"file": {"fileWithUri": HOOK, "mimeType": 5}}],
+            "message.content[0].file.mimeType must be a string",
+        ),
+        ([{"file": {"fileWithUri": HOOK, "name": 5}}], "message.content[0].file.name must be a string"),
+    ],
+)
+def test_a_wrong_part_is_named_as_its_client_wrote_it(content: Json, words: str) -> None:
+    with pytest.raises(InvalidParams, match=re.escape(words)):
+        v0_3_http.decode_message({**SAID, "content": content}, "message")
 
 
 @pytest.mark.parametrize("name", ["", "tasks/t", "tasks/t/pushNotificationConfigs/"])

@@ -31,9 +31,10 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError
 from a2a_lambda.client.discovery import DiscoveredAgent
-from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.errors import ConfigurationError, ParseError
 from a2a_lambda.protocol.model import Json, Part
 from tools.callers.names import TITLES, make_caller
 from tools.callers.records import FAILURES, make_http
@@ -221,8 +222,8 @@ class Playground:
         if self._target.operate is None:
             return JSONResponse({"error": self._target.error or "the schedules are not known here"})
         try:
-            selection = await request.json()
-        except (ValueError, ClientDisconnect) as error:
+            selection = strictjson.loads(await request.body())
+        except (ParseError, ClientDisconnect) as error:
             return Response(f"not JSON: {error}", 400)
         return JSONResponse(await run_in_threadpool(self._target.operate, selection))
 

@@ -24,11 +24,11 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 """`json.dumps` with options would make one for every call."""
 
 
-def loads(body: bytes) -> Any:
+def loads(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
     """Value of a UTF-8 JSON text. Integers stay exact. One beyond the range of a double is refused, because
     clients that use Protobuf could not read it.
 
-    Raises ParseError, which says what is wrong.
+    max_depth: levels of objects and arrays. Raises ParseError, which says what is wrong.
     """
     try:
         text = body.decode("utf-8")
@@ -44,11 +44,11 @@ def loads(body: bytes) -> Any:
             parse_float=parse_float,
             parse_int=parse_int,
         )
-        _check(value, surrogates="\\ud" in text or "\\uD" in text)
+        _check(value, max_depth, surrogates="\\ud" in text or "\\uD" in text)
     except json.JSONDecodeError as error:
         raise ParseError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
+        raise ParseError(f"nested deeper than {max_depth} levels") from None
     except ValueError as error:
         raise ParseError(str(error)) from None
     return value
@@ -68,7 +68,7 @@ def dumps_verified(value: Any) -> bytes:
     """JSON text of a value, whose depth and numbers `loads` accepts. Raises ValueError or TypeError."""
     text = dumps(value)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
-        _check(value, surrogates=False)
+        _check(value, MAX_DEPTH, surrogates=False)
     if LARGE_NUMBER.search(text):  # within a string, it is no number
         json.loads(text, parse_int=parse_int)
     return text
@@ -102,9 +102,9 @@ def parse_int(digits: str) -> int:
     return int(digits)
 
 
-def _check(value: Any, *, surrogates: bool) -> None:
+def _check(value: Any, max_depth: int, *, surrogates: bool) -> None:
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(max_depth):
         children: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -121,7 +121,7 @@ def _check(value: Any, *, surrogates: bool) -> None:
         if not children:
             return
         level = children
-    raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    raise ValueError(f"nested deeper than {max_depth} levels")
 
 
 def copy_of(value: Any) -> Any:

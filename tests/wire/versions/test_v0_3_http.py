@@ -1,5 +1,6 @@
 """HTTP+JSON of A2A 0.3: what its real clients send, whatever its text says."""
 
+import json
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def test_canceled_is_spelled_with_two_ls(rest: Rest) -> None:
 def test_push_configs_in_every_form(rest: Rest, client_of: str) -> None:
     task_id = rest.call("POST", "message:send", said())["task"]["id"]
     path = f"tasks/{task_id}/pushNotificationConfigs"
-    made = rest.call("POST", path, BODIES[client_of])
+    made = rest.call("POST", path, json.loads(json.dumps(BODIES[client_of]).replace("ID", task_id)))
     assert made["name"] == f"tasks/{task_id}/pushNotificationConfigs/c"
     assert made["pushNotificationConfig"]["url"] == HOOK
     assert rest.call("GET", f"{path}/c") == made

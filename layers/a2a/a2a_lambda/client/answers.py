@@ -17,6 +17,10 @@ TEMPORARY_STATUSES = (429, 502, 503, 504)
 """Statuses of servers and gateways that have no time now."""
 
 
+ANSWER_DEPTH = strictjson.MAX_DEPTH + 16
+"""Levels of an answer. It has what was sent some levels deeper than the request had it."""
+
+
 class AgentError(KitError):
     """The other agent refused the call, or its answer is not valid.
 
@@ -42,7 +46,7 @@ class AgentError(KitError):
 def json_of(body: bytes, status: int) -> Json:
     """The JSON of an answer. Raises ParseError, and AgentError if the status says more than that would."""
     try:
-        return strictjson.loads(body)
+        return strictjson.loads(body, ANSWER_DEPTH)
     except ParseError:
         if status != 200:
             raise AgentError(f"the agent answered with status {status}", status=status) from None

@@ -228,8 +228,11 @@ class BasePath:
 
 async def refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
-        methods = (error.headers or {}).get("Allow", "POST")
-        refusal = InvalidRequest(f"{request.method} is not allowed here; use {methods}")
+        text = str(error.detail)
+        if error.status_code == 405:
+            methods = (error.headers or {}).get("Allow", "POST")
+            text = f"{request.method} is not allowed here; use {methods}"
+        refusal = InvalidRequest(text)
         return error_response(refusal, status=error.status_code, headers=error.headers)
     if isinstance(error, ProtocolError):
         return error_response(error)

@@ -8,6 +8,7 @@ look at it, and however often.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,11 +17,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from a2a_lambda import telemetry, threads
+from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import (
     ConfigurationError,
     InvalidParams,
+    ParseError,
     RouteNotFound,
     StoreError,
     Unavailable,
@@ -165,8 +167,13 @@ class Triggers:
 
     async def start_event(self, fields: Json) -> str:
         """Start the turn of an event; returns the id of its task. Raises ConfigurationError for fields that
-        do not form a StartEvent, an unknown agent, or arguments that do not fit the skill, and what
-        `Messages.send` raises."""
+        do not form a StartEvent, an unknown agent, arguments that do not fit the skill, or what a message
+        cannot have, and what `Messages.send` raises."""
+        try:
+            # Lambda's JSON may have numbers, depths and halves of characters that no message may have.
+            strictjson.loads(json.dumps(fields).encode())
+        except ParseError as error:
+            raise ConfigurationError(f"the event's `start` cannot be sent: {error}") from None
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:
@@ -188,7 +195,10 @@ class Triggers:
             )
         await self._check_arguments(agent, event)
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
-        return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
+        try:
+            return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
+        except InvalidParams as error:  # which quotes the rule, as it does for the webhook
+            raise ConfigurationError(f"the event's `start`: {error}") from None
 
     async def _check_arguments(self, agent_name: str, event: StartEvent) -> None:
         """Raises ConfigurationError for arguments that the skill does not take: it would not get them, or its

@@ -210,10 +210,10 @@ class PushNotifications:
                 ):
                     status = answer.status_code
                 span.set_status(status)
-        except Refused as error:
+        except (Refused, httpx2.InvalidURL) as error:
             logger.error("a webhook was not called: %s", error)
             return "refused"
-        except (httpx2.HTTPError, httpx2.InvalidURL, Unresolved, TimeoutError) as error:
+        except (httpx2.HTTPError, Unresolved, TimeoutError) as error:
             raise Undelivered(f"a webhook did not answer: {type(error).__name__}") from error
         if status == 410:
             return "gone"

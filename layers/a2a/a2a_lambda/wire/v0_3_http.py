@@ -6,8 +6,9 @@ Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.pr
 
 from dataclasses import replace
 
-from a2a_lambda.errors import ProtocolError
+from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.protocol.model import (
+    PART_CONTENT,
     Artifact,
     Event,
     Json,
@@ -55,7 +56,10 @@ CONFIGURATION_SPELLINGS_0_3 = protojson.spellings(
     ["acceptedOutputModes", "pushNotification", "pushNotificationConfig", "historyLength", "blocking"]
 )
 MESSAGE_SPELLINGS_0_3 = protojson.spellings([*Message.__annotations__, "content"])
-FILE_SPELLINGS_0_3 = protojson.spellings(["fileWithUri", "fileWithBytes", "mimeType", "name"])
+FILE_TEXTS = {"mimeType": "mediaType", "name": "filename"}
+"""Fields of a file, and their names in a part of 1.0."""
+
+FILE_SPELLINGS_0_3 = protojson.spellings(["fileWithUri", "fileWithBytes", *FILE_TEXTS])
 CONFIG_SPELLINGS_0_3 = protojson.spellings(["configId", "config", "parent", "name", "pushNotificationConfig"])
 
 
@@ -64,16 +68,29 @@ def decode_part(value: Json, path: str) -> Part:
     source = {name: member for name, member in fields.mapping(value, path).items() if member is not None}
     if "kind" in source:
         return json_0x.decode_part(source, path)
+    if len(source.keys() & {"file", *PART_CONTENT}) != 1:
+        raise InvalidParams(f"{path} must have one of text, file, data", path=path)
     if "file" in source:
-        file = protojson.canonical_fields(source["file"], f"{path}.file", FILE_SPELLINGS_0_3)
-        names = {"fileWithUri": "url", "fileWithBytes": "raw", "mimeType": "mediaType", "name": "filename"}
-        rest = fields.without(source, ("file",))
-        return protojson.decode_part(
-            {**{names.get(key, key): value for key, value in file.items()}, **rest}, path
-        )
+        file = decode_file(source["file"], f"{path}.file")
+        return protojson.decode_part({**file, **fields.without(source, ("file",))}, path)
     if "data" in source and isinstance(source["data"], dict) and source["data"].keys() == {"data"}:
         source = {**source, "data": source["data"]["data"]}
     return json_0x.unwrap(protojson.decode_part(source, path))
+
+
+def decode_file(value: Json, path: str) -> Object:
+    """The fields that a part of 1.0 has for a file. They are checked here, under the names that the client
+    knows."""
+    source = fields.optional(
+        protojson.canonical_fields(value, path, FILE_SPELLINGS_0_3), path, texts=("fileWithUri", *FILE_TEXTS)
+    )
+    if len(source.keys() & {"fileWithUri", "fileWithBytes"}) != 1:
+        raise InvalidParams(f"{path} must have one of fileWithUri, fileWithBytes", path=path)
+    if "fileWithBytes" in source:
+        content: Object = {"raw": fields.base64_text(source, "fileWithBytes", path)}
+    else:
+        content = {"url": source["fileWithUri"]}
+    return {**content, **{FILE_TEXTS[name]: source[name] for name in FILE_TEXTS if name in source}}
 
 
 def decode_message(value: Json, path: str) -> Message:
@@ -82,6 +99,8 @@ def decode_message(value: Json, path: str) -> Message:
         source["role"] = json_0x.ROLES_BY_NAME[source["role"]]
     name = "parts" if "parts" in source else "content"
     parts = fields.array(source, name, path)
+    if not parts:
+        raise InvalidParams(f"{path}.{name} must not be empty", path=f"{path}.{name}")
     source["parts"] = [decode_part(part, f"{path}.{name}[{index}]") for index, part in enumerate(parts)]
     if source.get("taskId"):
         # The task decides the context. Clients that look for `context_id` do not find it, and make one up.
@@ -195,18 +214,26 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
     name, in `configId`, or in the config."""
     layer = protojson.canonical_fields(params, "params", CONFIG_SPELLINGS_0_3)
     task_id = fields.identifier(layer, "taskId", "params")
-    path, names = "params", [layer.get("configId")]
+    path, layers = "params", {"params": layer}
     for name in ("config", "pushNotificationConfig"):
         if name in layer:
             path = f"{path}.{name}"
-            layer = protojson.canonical_fields(layer[name], path, CONFIG_SPELLINGS_0_3)
-        names.append(str(layer.get("name") or "").partition("/pushNotificationConfigs/")[2])
+            layers[path] = layer = protojson.canonical_fields(layer[name], path, CONFIG_SPELLINGS_0_3)
+    ids = [fields.optional_identifier(layers["params"], "configId", "params")]
+    for place, source in layers.items():
+        for field in ("parent", "name"):
+            resource = fields.text(source, field, place) if source.get(field) is not None else ""
+            task, _, config_id = resource.removeprefix("tasks/").partition("/pushNotificationConfigs/")
+            if resource.startswith("tasks/") and task != task_id:
+                mistake = f"{place}.{field} and the path name different tasks"
+                raise InvalidParams(mistake, path=f"{place}.{field}")
+            ids.append(config_id)
     config_fields: Object = {
         name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer
     }
     config = json_0x.decode_config(config_fields, path)
-    if config_id := next((name for name in names if isinstance(name, str) and name), ""):
-        config["id"] = config_id
+    if given_id := next(filter(None, ids), ""):
+        config["id"] = given_id
     config["taskId"] = task_id
     return config
 
