@@ -47,6 +47,18 @@ def test_a_step_that_begins_late_in_a_branch_moves_once(
     assert (moves, bench.calls["retry"]) == (1, 2)
 
 
+def test_a_step_that_begins_late_in_every_run_fails(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The code before it takes half of each run, and would run, and cost, until the execution ends."""
+    monkeypatch.setattr(sdk_engine, "MOST_MOVES", 0)
+    monkeypatch.setattr(RunState, "time_left", property(lambda state: 0.1 * state.seconds))
+    task = bench.send(skill="count")
+    bench.wait_for(task["id"], TaskState.FAILED)
+    assert bench.calls["a"] == 0
+    assert "step 'a' begins too late in each run" in caplog.text
+
+
 def test_a_question_is_the_same_message_after_another_systems_call(bench: DurableBench) -> None:
     """A client that shows it in a form answers it by its id, as MCP's clients do."""
     task = bench.send("a book", skill="checkout")

@@ -68,6 +68,9 @@ STEP_PART = 0.5
 """A step starts in a new run if less than this part of the function's time is left. So each step has at least
 that much."""
 
+MOST_MOVES = 4
+"""Runs to which a step may be moved. It moves once, unless the code before it takes so long in each run."""
+
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
@@ -149,8 +152,7 @@ class OperationThread:
     def run_operations(self, start: Callable[[], "Future[Result]"]) -> Result:
         """Run operations until the work that `start` begins has ended; returns its result.
 
-        Raises what ended the work. If it was suspended, that is the exception with which an operation left:
-        the SDK reads it.
+        Raises what ended the work; after a suspension, the SDK's exception with which an operation left.
         """
         # The SDK's calls block, and it ends a run by raising through them. So they run in this thread, one
         # after another, while the agent's coroutine waits on its own loop.
@@ -210,7 +212,7 @@ class OperationThread:
                 # As long as a step of another branch runs, the SDK would continue this branch in this run. No
                 # step begins in it any more.
                 wait_for_futures(list(self._run.steps), max(0.0, self._run.time_left))
-                raise OutOfTime
+                raise OutOfTime(f"step {name!r} begins too late in each run: make slow code before it a step")
             future = _submit(call_and_report, loop, context)
             self._run.steps.add(future)
             self._run.watch(future)
@@ -359,7 +361,9 @@ def _submit(
 
 def decide_retry(retry: Retry, at_most_once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
-        return RetryDecision.retry(Duration(seconds=1))
+        if attempt < retry.attempts + MOST_MOVES:
+            return RetryDecision.retry(Duration(seconds=1))
+        logger.error("a durable turn cannot continue: %s", error)
     pause = None if at_most_once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
     if pause is None:
         return RetryDecision.no_retry()

@@ -55,7 +55,10 @@ class Waits:
                 events = [event for _, event in pairs]
                 notices = notices_in(events_of_turn(events, head.turn_id))
                 replies = replies_in(events, head.turn_id, head.scope.owner)
-                if ("wait", token.key, "ended") in notices or token.key in replies:
+                taken_reply = replies.get(token.key)
+                if taken_reply is not None and taken_reply.is_callback and taken_reply.data == [data]:
+                    return  # the caller repeats a call whose answer was lost
+                if ("wait", token.key, "ended") in notices or taken_reply is not None:
                     raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
                 raise NotWaiting("the turn is not waiting for this reply now: send it again in a minute")
