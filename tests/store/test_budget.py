@@ -1,23 +1,31 @@
-"""Calls to DynamoDB that each operation makes, against the design's budget."""
+"""What DynamoDB charges for: calls that each operation makes, against the design's budget, and bytes."""
 
 import asyncio
+import base64
 import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
 
+from a2a_lambda import strictjson
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import Event
+from a2a_lambda.protocol.model import Event, Json
 from a2a_lambda.settings import Settings
+from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import journal
 from a2a_lambda.turns.journal import FLUSH_SECONDS, SILENT_FLUSH_SECONDS
+from tests.conftest import ROOT
 from tests.store.calls import Counted
+from tests.wire.objects import values
+
+DOCUMENT: Json = {"status": {"state": "TASK_STATE_WORKING"}, "inline": [[1, {"text": "äöü"}]]}
 
 WRITES = "put_item"
 
@@ -118,3 +126,21 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
     listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
     moved = sum(later != earlier for earlier, later in pairwise(listed))
     assert 1 + 2 * moved == 3
+
+
+@given(values)
+def test_a_document_comes_back(value: Json) -> None:
+    attribute = pack(value)
+    assert unpack(attribute) == strictjson.dumps(value)
+    assert unpack({"B": base64.b64encode(attribute["B"]).decode()}) == strictjson.dumps(value), "in an event"
+
+
+def test_a_document_that_was_not_compressed_is_read() -> None:
+    """As versions of the kit before this one have stored it."""
+    assert unpack({"B": strictjson.dumps(DOCUMENT)}) == strictjson.dumps(DOCUMENT)
+
+
+def test_text_takes_a_fraction_of_its_size() -> None:
+    """A conversation of prose is written whole with each turn."""
+    text = (ROOT / "docs" / "long-running.md").read_text()[:20_000]
+    assert len(pack({"conversation": [text]})["B"]) < len(text) / 1.8

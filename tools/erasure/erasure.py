@@ -13,6 +13,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.keys import folder_key, key_of, owner_prefix
 from a2a_lambda.protocol.stored_file import SCHEME, output_folder
 from a2a_lambda.store import items
+from a2a_lambda.store.documents import unpack
 from a2a_lambda.store.items import Item
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
@@ -255,7 +256,7 @@ def _contents_without_context(rows: Iterable[Item]) -> Iterator[bytes]:
     names files of other tasks."""
     is_context = False
     for item in rows:
-        content = bytes(item["body" if "body" in item else "document"]["B"])
+        content = bytes(item["body"]["B"]) if "body" in item else unpack(item["document"])
         if item.get("piece", {"N": "0"})["N"] == "0":  # else it continues the event before it
             is_context = content.startswith(CONTEXT_EVENT)
         if not is_context:

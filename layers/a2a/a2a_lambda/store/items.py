@@ -17,11 +17,11 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. From 0.3 on,
-names in the table do not change, because tables outlive releases.
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. That of heads and
+contexts is compressed (`documents`). From 0.3 on, names in the table do not change, because tables outlive
+releases.
 """
 
-import base64
 import json
 import math
 import zlib
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
+from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.tasks.context import Context, conversation_of
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.execution import Execution
@@ -169,9 +170,7 @@ def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, 
     change_time = unix_time(new["changed"]["S"].partition("#")[0])
     if old is None and write_time - change_time > RESTORED_AGE_SECONDS:
         return None
-    # A binary attribute is base64 in Lambda's events.
-    document = new["document"]["B"]
-    names = json.loads(base64.b64decode(document) if isinstance(document, str) else bytes(document))["push"]
+    names = json.loads(unpack(new["document"]))["push"]
     return int(new["version"]["N"]), tuple(names)
 
 
@@ -219,7 +218,7 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
         "successor": {"S": head.successor},
         "wire": {"S": head.wire_name},
         "changed": {"S": f"{head.status['timestamp']}#{head.task_id}"},
-        "document": {"B": strictjson.dumps(head.document())},
+        "document": pack(head.document()),
     }
     if not head.message_only:
         item["listing"] = listing_partition(head.scope, digest % list_shards)
@@ -232,7 +231,7 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
 
 
 def to_head(scope: Scope, item: Item) -> Head:
-    document = json.loads(item["document"]["B"])
+    document = json.loads(unpack(item["document"]))
     status = document["status"]
     status["state"] = TaskState(status["state"])
     return Head(
@@ -327,12 +326,12 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         **context_key(scope, context_id),
         "revision": number(context.revision),
         "expires": number(expires),
-        "document": {"B": strictjson.dumps(document)},
+        "document": pack(document),
     }
 
 
 def to_context(item: Item) -> Context:
-    document = json.loads(item["document"]["B"])
+    document = json.loads(unpack(item["document"]))
     return Context(
         revision=int(item["revision"]["N"]),
         memory=document["memory"],

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from a2a_lambda import strictjson
 from a2a_lambda.store import items
+from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.store.items import number
 from a2a_lambda.store.table import HELD_CONDITION, ConditionFailed, Table
 
@@ -143,7 +143,7 @@ class KeyCopies:
             "loaded": {"N": str(copy.loaded_at)},
             "issuers_loaded": {"N": str(copy.issuers_loaded_at)},
             "pages": number(copy.pages),
-            "rows": {"B": zlib.compress(strictjson.dumps(copy.rows))},
+            "rows": pack(copy.rows),
             "card": {"BOOL": copy.is_of_card},
             "version": number(ROWS_VERSION),
             "expires": number(int(now + COPY_KEPT_SECONDS)),
@@ -164,7 +164,7 @@ class KeyCopies:
                 "pages": number(load.pages),
                 "token": {"S": load.token},
                 "part": number(load.part),
-                "rows": {"B": zlib.compress(strictjson.dumps(load.rows))},
+                "rows": pack(load.rows),
                 "version": number(ROWS_VERSION),
             }
         self._end(load, fields)
@@ -185,7 +185,7 @@ def _rows_of(item: Mapping[str, Any]) -> Rows:
     version = int(item["version"]["N"])
     if version != ROWS_VERSION:
         raise ValueError(f"it has version {version}")
-    rows: Rows = json.loads(zlib.decompress(bytes(item["rows"]["B"])))
+    rows: Rows = json.loads(unpack(item["rows"]))
     return rows
 
 

@@ -43,7 +43,7 @@ REPLYING = "reply"
 
 DOCUMENT_BYTES = 3_300
 """JSON bytes of a head up to which it has events inline. With the other attributes the item is then within
-4 KB: four write units."""
+4 KB, and within two to three KB if it is text, which the store compresses."""
 
 CALL_BYTES = 300_000
 """JSON bytes that a task keeps of a call that lacks an argument: its message, and the arguments it has."""
