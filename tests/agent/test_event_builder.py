@@ -26,6 +26,12 @@ def test_the_last_chunk_of_each_artifact_says_so_and_the_newest_one_ends_last(
         updates += [event["artifactUpdate"] for event in events]
     ends = {update["artifact"]["artifactId"]: index for index, update in enumerate(updates)}
     assert [index for index, update in enumerate(updates) if update["lastChunk"]] == sorted(ends.values())
+    last_parts: dict[str, Any] = {}
+    for update in updates:
+        identity, parts = update["artifact"]["artifactId"], update["artifact"]["parts"]
+        if update["append"] and not parts:
+            assert "text" not in last_parts[identity], "a text is ended by a text"
+        last_parts[identity] = parts[-1] if parts else {}
     if updates:
         assert updates[-1]["artifact"]["artifactId"] == builder.artifact_ids[-1]
 

@@ -5,11 +5,13 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from a2a_lambda import telemetry
+from a2a_lambda.background import sweep
 from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
@@ -104,6 +106,18 @@ def test_a_sweep_ends_in_time(bench: WorkerBench, caplog: pytest.LogCaptureFixtu
     assert asyncio.run(bench.sweep.run(time.monotonic() - 1)) == 0
     assert bench.queue.waiting.count(bench.ticket(task["id"])) == 1
     assert "left for the next sweep" in caplog.text
+
+
+def test_a_sweep_says_how_many_tasks_it_leaves(
+    bench: WorkerBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        bench.send("echo")
+    bench.clock.now += 120
+    due_count = len(bench.store.indexes.list_due(int(bench.clock()) // 60))
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=iter([0.0, 2.0]).__next__))
+    assert asyncio.run(bench.sweep.run(deadline=1.0)) == 1
+    assert f"{due_count - 1} due tasks are left for the next sweep" in caplog.text
 
 
 def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,13 @@ def test_a_data_part_may_be_the_answer(tmp_path: Path, value: Any, text: str) ->
     assert answer.text.startswith(text)
 
 
+@pytest.mark.parametrize("value", ["[1, 2]", " [1, 2]", [1, 2], ["1", "2"]])
+def test_a_list_may_be_written_as_a_string(tmp_path: Path, value: Any) -> None:
+    """As models do."""
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(items: list[int]): return repr(items)"))
+    assert asyncio.run(agent.run(parts=[{"data": {"items": value}}])).text == "[1, 2]"
+
+
 @pytest.mark.parametrize(("hint", "text"), [("str", "Please tell me: n."), ("int", "Please tell me: n.")])
 def test_an_object_is_no_answer_for_a_text_or_a_number(tmp_path: Path, hint: str, text: str) -> None:
     """It may be about something else, such as the client's locale."""
