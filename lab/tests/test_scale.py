@@ -42,7 +42,7 @@ def units(made: list[TableCall]) -> tuple[int, int, int]:
 
 def test_a_send_is_measured(calls: Calls) -> None:
     assert len(calls["send"]) == 3
-    assert units(calls["send"]) == (5, 3, 2)
+    assert units(calls["send"]) == (3, 3, 2)
     assert {call.listing_key for call in calls["send"] if call.listing} == {"owner#model"}
 
 

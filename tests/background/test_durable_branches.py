@@ -1,15 +1,20 @@
 """Branches of durable turns: what happens in one does not disturb the others, nor the turn."""
 
+import asyncio
+import time
 from collections import Counter
+from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from aws_durable_execution_sdk_python.config import Duration
 from aws_durable_execution_sdk_python.retries import RetryDecision
 
+from a2a_lambda.durable.engine import Retry
 from a2a_lambda.errors import WriteRefused
 from a2a_lambda.lambda_ import sdk_engine
-from a2a_lambda.lambda_.sdk_engine import OutOfTime, RunState
+from a2a_lambda.lambda_.sdk_engine import OperationThread, OutOfTime, RunState
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns import run
@@ -57,6 +62,37 @@ def test_a_step_that_begins_late_in_every_run_fails(
     bench.wait_for(task["id"], TaskState.FAILED)
     assert bench.calls["a"] == 0
     assert "step 'a' begins too late in each run" in caplog.text
+
+
+@pytest.mark.parametrize("is_one_run", [True, False])
+def test_tries_of_a_late_step_in_one_run_are_one_move(is_one_run: bool) -> None:
+    """While code of another branch runs, the SDK tries it again every second."""
+    decisions: list[bool] = []
+
+    class LateRun:
+        """The SDK's context of a run in which too little time is left."""
+
+        def __init__(self, attempts: range) -> None:
+            self.attempts = attempts
+
+        def step(self, body: Any, *, name: str, config: Any) -> str:
+            for attempt in self.attempts:
+                with pytest.raises(OutOfTime) as late:
+                    body(None)
+                decisions.append(config.retry_strategy(late.value, attempt).should_retry)
+            return "the end"
+
+    async def run_once(attempts: range) -> None:
+        context: Any = LateRun(attempts)
+        engine = OperationThread(context, RunState(deadline=time.monotonic(), seconds=10.0))
+        step = engine.step("a", AsyncMock(), Retry(attempts=1), at_most_once=False)
+        loop = asyncio.get_running_loop()
+        start = partial(asyncio.run_coroutine_threadsafe, step, loop)
+        assert await asyncio.to_thread(engine.run_operations, start) == b"the end"
+
+    for attempts in [range(1, 21)] if is_one_run else [range(count, count + 1) for count in range(1, 7)]:
+        asyncio.run(run_once(attempts))
+    assert decisions == ([True] * 20 if is_one_run else [True, True, True, True, False, False])
 
 
 def test_a_question_is_the_same_message_after_another_systems_call(bench: DurableBench) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from a2a_lambda.client import AgentError, Client, client
 from a2a_lambda.kit import Kit
+from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.wire import v0_3, v1_0
@@ -252,10 +253,10 @@ def test_an_answer_may_be_deeper_than_the_request(kit: Kit, key: str) -> None:
     "states",
     [
         ["SUBMITTED", "WORKING", "COMPLETED"],
-        ["SUBMITTED", "429", "COMPLETED"],
-        ["SUBMITTED", "cut off", "COMPLETED"],
+        *(["SUBMITTED", lost, "COMPLETED"] for lost in ("429", "502", "503", "504", "cut off", "no name")),
         ["SUBMITTED"],
         ["WORKING", "500"],
+        ["WORKING", "429"],
     ],
 )
 def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
@@ -269,15 +270,15 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
             return httpx2.Response(200, json=CARD)
         bodies.append(json.loads(request.content))
         state = states[min(len(bodies), len(states)) - 1]
-        if state == "cut off":
-            raise httpx2.ReadError("cut off")
+        if state in ("cut off", "no name"):
+            raise httpx2.ReadError("cut off") if state == "cut off" else Unresolved("no name")
         if state.isdecimal():
             return httpx2.Response(int(state))
         outcome = task_of(f"TASK_STATE_{state}", "done")
         return httpx2.Response(200, json={"result": outcome if len(bodies) == 1 else outcome["task"]})
 
     async def call() -> str:
-        timeout = 0.1 if len(states) == 1 else PATIENCE_SECONDS
+        timeout = 0.1 if states[-1] in ("SUBMITTED", "429") else PATIENCE_SECONDS
         async with Client(BASE_URL, transport=Answering(respond), timeout=timeout) as agent:
             options = SendMessageConfiguration(acceptedOutputModes=["text/plain"])
             if how == "ask":
@@ -288,10 +289,9 @@ def test_an_agent_that_answers_at_once_is_asked_until_its_task_stops(
     if states[-1] == "COMPLETED":
         assert asyncio.run(call()) == ("done" if how == "ask" else "COMPLETED")
         assert [body["method"] for body in bodies] == ["SendMessage", "GetTask", "GetTask"]
-    elif states[-1] == "500" or how == "ask":
-        with pytest.raises(
-            AgentError, match="500" if states[-1] == "500" else "the agent's task is submitted"
-        ) as refusal:
+    elif states[-1].isdecimal() or how == "ask":
+        words = states[-1] if states[-1].isdecimal() else "the agent's task is submitted"
+        with pytest.raises(AgentError, match=words) as refusal:
             asyncio.run(call())
         assert refusal.value.task is not None
         assert refusal.value.task["id"] == "t"

@@ -49,8 +49,10 @@ def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
 
 def test_no_cache_keeps_what_belongs_to_a_caller(rest: Rest) -> None:
     task = rest.send()
-    for path in ("tasks", f"tasks/{task['id']}"):
+    for path in ("tasks", f"tasks/{task['id']}", "tasks/unknown"):
         assert rest.ask("GET", path).headers["cache-control"] == "no-store"
+    answer = rest.ask("POST", "message:send", {"message": message_1_0(metadata=intent("echo"))})
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_every_operation_over_http(rest: Rest) -> None:

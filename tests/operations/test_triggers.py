@@ -336,3 +336,13 @@ def test_an_event_that_starts_nothing_says_why(
     with pytest.raises(ConfigurationError, match=words):
         asyncio.run(kit.triggers().start_event({"agent": "hello", "id": "e", **change}))
     assert kit.queue.waiting == []
+
+
+def test_an_event_with_a_webhook_for_an_agent_without_notifications_says_so(
+    settings: Settings, tmp_path: Path, scope: Scope
+) -> None:
+    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner), scope.owner)
+    object.__setattr__(kit.agents["hello"].card.capabilities, "pushNotifications", False)
+    event = {"agent": "hello", "id": "e", "webhook": "https://hooks.example.com/x"}
+    with pytest.raises(ConfigurationError, match="Push Notification is not supported"):
+        asyncio.run(kit.triggers().start_event(event))

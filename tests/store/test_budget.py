@@ -15,9 +15,11 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, Json
 from a2a_lambda.settings import Settings
+from a2a_lambda.store import items
 from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
+from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns import journal
 from a2a_lambda.turns.journal import FLUSH_SECONDS, SILENT_FLUSH_SECONDS
@@ -140,7 +142,8 @@ def test_a_document_that_was_not_compressed_is_read() -> None:
     assert unpack({"B": strictjson.dumps(DOCUMENT)}) == strictjson.dumps(DOCUMENT)
 
 
-def test_text_takes_a_fraction_of_its_size() -> None:
-    """A conversation of prose is written whole with each turn."""
+def test_a_context_takes_a_fraction_of_its_text() -> None:
+    """It is written whole with each turn."""
     text = (ROOT / "docs" / "long-running.md").read_text()[:20_000]
-    assert len(pack({"conversation": [text]})["B"]) < len(text) / 1.8
+    item = items.from_context(Scope("owner", "agent"), "c", Context(memory={"text": text}), 0)
+    assert len(item["document"]["B"]) < len(text) / 1.8

@@ -293,6 +293,7 @@ def test_a_number_is_written_as_dynamodb_returns_it(value: float, digits: str) -
 def test_a_change_of_status_is_told_and_no_other() -> None:
     """From a record of the table's stream, whose binary values are base64 in Lambda's events."""
     new = items.from_head(head_with_configs("a"), 1)
+    assert not new["document"]["B"].startswith(b"{"), "it is compressed"
     now = unix_time(head_with_configs("a").status["timestamp"])
     encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
     for record in (new, encoded):

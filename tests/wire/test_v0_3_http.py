@@ -86,6 +86,7 @@ def test_a_wrong_send_is_refused_by_its_field(params: Json, field: str) -> None:
             "config": {"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": {"url": HOOK}},
         },
         {"taskId": "t", "name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": {"url": HOOK}},
+        {"taskId": "t", "parent": "tasks/t/pushNotificationConfigs", "id": "c", "url": HOOK},
     ],
 )
 def test_a_config_has_its_id_in_one_of_four_places(params: Json) -> None:

@@ -21,6 +21,7 @@ from typing import IO
 
 from a2a_lambda.errors import ConfigurationError
 from tools.builds import LAMBDA_PYTHON, find_python
+from tools.command import HOST
 
 MACHINE_ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""
@@ -104,7 +105,7 @@ class Built:
         self, function: str, rie: Path, *, output: "IO[bytes] | int" = subprocess.DEVNULL
     ) -> Iterator[str]:
         """URL at which the emulator takes events for a function."""
-        runtime_api, front_address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        runtime_api, front_address = f"{HOST}:{free_port()}", f"{HOST}:{free_port()}"
         prefix = (
             *(str(rie.absolute()), "--log-level", "error", "--runtime-api-address", runtime_api),
             *("--runtime-interface-emulator-address", front_address),
@@ -165,7 +166,7 @@ def find_rie(environment: Path) -> Path:
 def free_port() -> int:
     """A loopback port that is free."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
 

@@ -16,7 +16,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, sse
-from a2a_lambda.client.answers import read_whole
+from a2a_lambda.client.answers import ANSWER_DEPTH, read_whole
 from a2a_lambda.client.client import EVENT_STREAM
 from a2a_lambda.client.keys import bearer_header
 from a2a_lambda.errors import ParseError
@@ -241,7 +241,7 @@ class McpCaller(RecordingClient):
     def _keep(self, content: bytes, status: int) -> dict[str, Json]:
         """A message of the server; its result is kept, unless it is a notification. Raises AgentError."""
         try:
-            value = strictjson.loads(content)
+            value = strictjson.loads(content, ANSWER_DEPTH)
         except ParseError:
             value = None
         if not isinstance(value, dict) or "error" in value or status >= 400:

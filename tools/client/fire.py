@@ -21,7 +21,7 @@ from rich.table import Table
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from tools.command import reports_errors
+from tools.command import HOST, reports_errors
 from tools.deployment.stack import ask_worker
 from tools.state import server_port
 
@@ -32,7 +32,7 @@ def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
     """The answer of make run. Raises ConfigurationError."""
     try:
         answer = httpx2.post(
-            f"http://127.0.0.1:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
+            f"http://{HOST}:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
         )
         answer.raise_for_status()
         content = answer.json()

@@ -38,6 +38,8 @@ from aws_durable_execution_sdk_python_testing.web.routes import BytesPayloadRout
 from aws_durable_execution_sdk_python_testing.web.server import WebServer, WebServiceConfig
 from aws_durable_execution_sdk_python_testing.worker.registry import ExecutionRegistry
 
+from tools.command import HOST
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
@@ -105,7 +107,7 @@ class RunInvoker:
             with self._changed:
                 self._changed.wait_for(lambda: self._port, deadline - time.monotonic())
                 port = self._port
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FUNCTION_SECONDS + 60)
+            connection = http.client.HTTPConnection(HOST, port, timeout=FUNCTION_SECONDS + 60)
             try:
                 connection.connect()
             except ConnectionRefusedError:  # the server has ended: wait for the next one

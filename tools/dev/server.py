@@ -285,9 +285,8 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_QUEUE"] = queues.turns
     os.environ["A2A_DEAD_LETTERS"] = queues.dead_arn
     os.environ["A2A_NOTICES"] = queues.notices
-    if is_loopback(
-        os.environ["A2A_BASE_URL"]
-    ):  # callers who come through a tunnel must not reach this machine
+    # Callers who come through a tunnel must not reach this machine.
+    if is_loopback(os.environ["A2A_BASE_URL"]):
         os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_WAIT_SECONDS)

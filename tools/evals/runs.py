@@ -21,6 +21,7 @@ from a2a_lambda.agent.trial import Answer
 from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError, SkillError
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
+from a2a_lambda.protocol.caller import LOCAL_CALLER
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     Artifact,
@@ -72,7 +73,9 @@ class Here:
                 request = trial.make_message(
                     self._agent, message, None, (), skill=skill_id, slots=slots, metadata={}
                 )
-                answer = await trial.run(self._agent, request, answer, {}, self._configuration)
+                answer = await trial.run(
+                    self._agent, request, answer, {}, self._configuration, caller=LOCAL_CALLER
+                )
             except Exception as error:
                 if case.expect.state != state_word(TaskState.FAILED) or index < len(case.messages) - 1:
                     raise

@@ -46,7 +46,8 @@ class Aws:
     def create_client(self, _: str) -> "Aws":
         return self
 
-    def receive_message(self, **_: Any) -> dict[str, Any]:
+    def receive_message(self, *, MessageSystemAttributeNames: list[str], **_: Any) -> dict[str, Any]:
+        assert MessageSystemAttributeNames == ["MessageGroupId"], "without it, SQS does not name the group"
         found, self.letters = self.letters, []
         return {"Messages": found} if found else {}
 

@@ -26,7 +26,7 @@ from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, OperationNotice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from a2a_lambda.protocol.alibaba_metadata import intents, slot_text
-from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.protocol.caller import LOCAL_CALLER, Caller
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.protocol.profile import Profile
@@ -194,7 +194,7 @@ class Agent:
         skill: str | None = None,
         slots: Mapping[str, str] = MappingProxyType({}),
         metadata: Mapping[str, Json] = MappingProxyType({}),
-        caller: Caller = Caller("local"),  # noqa: B008  # immutable
+        caller: Caller = LOCAL_CALLER,
         after: "Answer | None" = None,
         replies: Mapping[str, Any] = MappingProxyType({}),
         secrets: Mapping[str, str] = MappingProxyType({}),

@@ -198,7 +198,7 @@ async def run(
     replies: Mapping[str, Any],
     configuration: Configuration,
     *,
-    caller: Caller = Caller("local"),  # noqa: B008  # immutable
+    caller: Caller,
 ) -> Answer:
     """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
     and nothing ends one of its waits; TypeError if `after` is no answer."""

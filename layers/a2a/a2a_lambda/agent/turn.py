@@ -14,7 +14,7 @@ from a2a_lambda.agent.steps import Steps, running_branch, running_step
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import ConfigurationError, MemoryFull, ParseError
 from a2a_lambda.protocol import alibaba_metadata
-from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.protocol.caller import LOCAL_CALLER, Caller
 from a2a_lambda.protocol.model import Json, Message, Part, RequestOptions, text_of
 from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.context import (
@@ -139,7 +139,7 @@ class Turn(Steps):
     accepted_output_modes: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     request_metadata: dict[str, Json] = field(default_factory=dict)
-    caller: Caller = field(default_factory=lambda: Caller("local"))
+    caller: Caller = LOCAL_CALLER
     clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
     engine: Engine | None = field(default=None, repr=False)

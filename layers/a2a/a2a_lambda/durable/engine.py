@@ -86,17 +86,17 @@ class Reply:
     def document(self) -> dict[str, Any]:
         """The reply as JSON."""
         document = {"parts": self.parts, "is_callback": self.is_callback}
-        if (caller := self.caller) is not None:
-            document["caller"] = {"owner": caller.owner, **caller.document()}
+        if self.caller is not None:
+            document |= {"owner": self.caller.owner, "caller": self.caller.document()}
         return document
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> "Reply":
         """The reply that `document` described."""
-        caller = document.get("caller")
-        return cls(
-            document["parts"], document["is_callback"], caller and Caller.of_document(caller["owner"], caller)
-        )
+        caller = None
+        if "caller" in document:
+            caller = Caller.of_document(document["owner"], document["caller"])
+        return cls(document["parts"], document["is_callback"], caller)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from a2a_lambda.durable.engine import (
 )
 from a2a_lambda.durable.outcomes import MISTAKES, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
-from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.protocol.caller import LOCAL_CALLER, Caller
 from a2a_lambda.protocol.model import Part
 
 PARALLEL = "parallel"
@@ -83,7 +83,7 @@ class MemoryEngine:
         record: KeptResults,
         replies: KnownReplies,
         branch: str = "",
-        caller: Caller = Caller("local"),  # noqa: B008  # immutable
+        caller: Caller = LOCAL_CALLER,
     ) -> None:
         self.keys = OperationKeys(branch)
         self._record = record

@@ -17,6 +17,10 @@ logger = logging.getLogger(__name__)
 JSON = "application/json"
 
 
+NO_STORE = {"Cache-Control": "no-store"}
+"""For answers that belong to a caller: a cache in front need not know the header of the key."""
+
+
 def to_protocol_error(error: Exception) -> ProtocolError:
     """The error that the client gets. The cause goes to the log, unless it is the client's mistake. A server
     fault is counted: JSON-RPC may send it with status 200, which no metric of AWS counts."""

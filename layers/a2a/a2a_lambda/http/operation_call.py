@@ -22,7 +22,7 @@ from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.discovery import cards
-from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, NO_STORE, is_fault_on_lambda, to_protocol_error
 from a2a_lambda.http.request import (
     base_url,
     deadline,
@@ -183,8 +183,7 @@ async def answer(call: OperationCall) -> Response:
         card, duration = await cards.extended_card(call.request, call.agent, call.wire)
         body = binding.result(call.wire.results["card"].encode(card))
         return Response(body, 200, {**call.headers, "Cache-Control": duration}, binding.media_type)
-    # The URL of a list is the same for all callers, and a cache in front need not know the key's header.
-    headers = {**call.headers, "Cache-Control": "no-store"}
+    headers = {**call.headers, **NO_STORE}
     if call.operation != "send":  # only a send may take long
         return Response(await _run_operation(call), 200, headers, binding.media_type)
 

@@ -22,7 +22,7 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.http import sse
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, NO_STORE, to_protocol_error
 from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
 from a2a_lambda.protocol.model import Json, plain_media_type
@@ -63,7 +63,7 @@ class Rest:
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
             )
-        return Response(strictjson.dumps(body), status, error.headers, self.media_type)
+        return Response(strictjson.dumps(body), status, {**error.headers, **NO_STORE}, self.media_type)
 
 
 async def handle(request: Request, path: str) -> Response:

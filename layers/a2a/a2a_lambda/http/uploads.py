@@ -16,7 +16,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, telemetry
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.http.auth import scope_of
-from a2a_lambda.http.error_responses import JSON, failure_response
+from a2a_lambda.http.error_responses import JSON, NO_STORE, failure_response
 from a2a_lambda.http.operation_call import accept
 from a2a_lambda.http.request import check_media_type
 from a2a_lambda.protocol.model import timestamp
@@ -45,4 +45,4 @@ async def handle(request: Request, name: str | None) -> Response:
         "form": {"url": upload.form.url, "fields": upload.form.fields},
         "expires": timestamp(time.time() + upload.seconds),
     }
-    return Response(strictjson.dumps(body), headers={"Cache-Control": "no-store"}, media_type=JSON)
+    return Response(strictjson.dumps(body), headers=NO_STORE, media_type=JSON)

@@ -16,6 +16,7 @@ import hashlib
 import logging
 import queue
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -65,11 +66,10 @@ STEP_END_MARGIN_SECONDS = 5.0
 """Seconds before the end of a run at which a step must end. Then its failure can be stored."""
 
 STEP_PART = 0.5
-"""A step starts in a new run if less than this part of the function's time is left. So each step has at least
-that much."""
+"""A step starts in a new run if less than this part of a run's time is left. So it always has that much."""
 
 MOST_MOVES = 4
-"""Runs to which a step may be moved. It moves once, unless the code before it takes so long in each run."""
+"""Moves of a step to a later run, in addition to its tries. It moves again only if code before it is slow."""
 
 Result = TypeVar("Result")
 
@@ -90,7 +90,7 @@ class RunState:
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
     times: what suspended operations wait for, by their key. observer: takes the notices of the operations.
     sent_notices: those that it took. work: steps and branches that run. steps: the steps among them.
-    is_canceled: the turn has ended, or was canceled.
+    moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
@@ -103,6 +103,7 @@ class RunState:
     sent_notices: set[NoticeKey] = field(default_factory=set)
     work: "set[Future[Any]]" = field(default_factory=set)
     steps: "set[Future[Any]]" = field(default_factory=set)
+    moves: Counter[str] = field(default_factory=Counter)
     is_canceled: bool = False
 
     def cancel(self) -> None:
@@ -187,11 +188,13 @@ class OperationThread:
         semantics = (
             StepSemantics.AT_MOST_ONCE_PER_RETRY if at_most_once else StepSemantics.AT_LEAST_ONCE_PER_RETRY
         )
-        config = StepConfig(
-            retry_strategy=partial(decide_retry, retry, at_most_once),
-            step_semantics=semantics,
-            serdes=PassThroughSerDes(),
-        )
+        key = self.keys.prefix + name
+
+        def decide(error: Exception, attempt: int) -> RetryDecision:
+            # While code of another branch runs, the SDK tries a late step again in this run, every second.
+            return decide_retry(retry, at_most_once, error, attempt - max(0, self._run.moves[key] - 1))
+
+        config = StepConfig(retry_strategy=decide, step_semantics=semantics, serdes=PassThroughSerDes())
 
         async def call_and_report() -> bytes:
             self._run.observer(OperationNotice("step", name, "started"))
@@ -201,9 +204,8 @@ class OperationThread:
                 logger.exception("step %s failed", name)
                 self._run.observer(OperationNotice("step", name, "failed"))
                 raise shorten_error(error) from None
-            self._run.observer(
-                OperationNotice("step", name, "failed" if StepOutcome.is_refusal(result) else "ended")
-            )
+            state = "failed" if StepOutcome.is_refusal(result) else "ended"
+            self._run.observer(OperationNotice("step", name, state))
             return result
 
         def body(_: Any) -> str:
@@ -212,6 +214,7 @@ class OperationThread:
                 # As long as a step of another branch runs, the SDK would continue this branch in this run. No
                 # step begins in it any more.
                 wait_for_futures(list(self._run.steps), max(0.0, self._run.time_left))
+                self._run.moves[key] += 1
                 raise OutOfTime(f"step {name!r} begins too late in each run: make slow code before it a step")
             future = _submit(call_and_report, loop, context)
             self._run.steps.add(future)
@@ -220,7 +223,7 @@ class OperationThread:
                 return future.result(self._run.time_left).decode()
             except CancelledError:
                 if self._run.is_canceled and not at_most_once:
-                    raise OutOfTime from None
+                    raise OutOfTime("the run has ended") from None
                 raise InterruptedError(f"step {name!r} was canceled") from None
             except FutureTimeout:
                 if future.done():  # the step raised it
@@ -286,7 +289,8 @@ class OperationThread:
                 ParallelBranch(func=partial(branch, index), name=f"{name}-{index}")
                 for index in range(len(branches))
             ]
-            config = ParallelConfig(completion_config=ALL, nesting_type=NestingType.FLAT)
+            # No branch raises: what it raised is in its outcome.
+            config = ParallelConfig(completion_config=CompletionConfig(), nesting_type=NestingType.FLAT)
             return self._context.parallel(functions, name=f"{name}-{digest}", config=config).get_results()
 
         return [BranchOutcome.read(text) for text in await self._do(f"branches {name}", operation)]
@@ -342,10 +346,6 @@ class OperationThread:
             raise
         tell_end()
         return result
-
-
-ALL = CompletionConfig()
-"""Every branch ends: none of them raises. What it raised is in its outcome."""
 
 
 def _submit(

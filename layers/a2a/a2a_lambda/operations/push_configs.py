@@ -39,9 +39,10 @@ def with_ids(
     config_id = config.get("id") or default_id
     if len(config_id.encode()) > CONFIG_ID_BYTES:
         raise InvalidParams(f"the id of a push notification config may have at most {CONFIG_ID_BYTES} bytes")
-    if "/" in config_id or config_id in (".", ".."):  # HTTP+JSON has it in its paths
-        raise InvalidParams("the id of a push notification config may not contain `/`, nor be `.` or `..`")
     ids = head.push_config_ids
+    # HTTP+JSON has it in its paths.
+    if config_id not in ids and ("/" in config_id or config_id in (".", "..")):
+        raise InvalidParams("the id of a push notification config may not contain `/`, nor be `.` or `..`")
     if config_id not in ids and len(ids) >= MAX_CONFIGS:
         raise InvalidParams(f"a task may have at most {MAX_CONFIGS} push notification configs: delete one")
     full_config = cast(TaskPushNotificationConfig, {**config, "taskId": head.task_id, "id": config_id})

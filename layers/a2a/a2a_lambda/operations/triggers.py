@@ -23,6 +23,7 @@ from a2a_lambda.errors import (
     ConfigurationError,
     InvalidParams,
     ParseError,
+    PushNotificationNotSupported,
     RouteNotFound,
     StoreError,
     Unavailable,
@@ -197,7 +198,7 @@ class Triggers:
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
         try:
             return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
-        except InvalidParams as error:  # which quotes the rule, as it does for the webhook
+        except (InvalidParams, PushNotificationNotSupported) as error:  # of what the rule says
             raise ConfigurationError(f"the event's `start`: {error}") from None
 
     async def _check_arguments(self, agent_name: str, event: StartEvent) -> None:

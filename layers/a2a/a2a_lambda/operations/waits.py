@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from a2a_lambda import telemetry, threads
+from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import NotWaiting, RouteNotFound, WaitIsOver
@@ -56,7 +56,8 @@ class Waits:
                 notices = notices_in(events_of_turn(events, head.turn_id))
                 replies = replies_in(events, head.turn_id, head.scope.owner)
                 taken_reply = replies.get(token.key)
-                if taken_reply is not None and taken_reply.is_callback and taken_reply.data == [data]:
+                taken_data = taken_reply.data if taken_reply is not None and taken_reply.is_callback else []
+                if strictjson.dumps(taken_data) == strictjson.dumps([data]):  # as values, 1 equals True
                     return  # the caller repeats a call whose answer was lost
                 if ("wait", token.key, "ended") in notices or taken_reply is not None:
                     raise WaitIsOver("the turn is no longer waiting for this reply")

@@ -34,4 +34,8 @@ class Caller:
     @classmethod
     def of_document(cls, owner: str, document: Mapping[str, Any]) -> "Caller":
         """The caller that `document` described."""
-        return cls(**{**document, "owner": owner, "scopes": tuple(document.get("scopes", ()))})
+        return cls(owner, **{**document, "scopes": tuple(document.get("scopes", ()))})
+
+
+LOCAL_CALLER = Caller("local")
+"""Who sends the messages of a test that names no caller."""

@@ -17,9 +17,9 @@
 Index (listing, changed): tasks of an owner and agent by status time. A task that was answered with a
 message only is not in it. Index (shard, due): tasks that should be running, for the sweep.
 
-JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. That of heads and
-contexts is compressed (`documents`). From 0.3 on, names in the table do not change, because tables outlive
-releases.
+JSON is stored in binary attributes: as DynamoDB numbers, large integers would lose digits. That of heads,
+contexts and key copies is compressed (`documents`). From 0.3 on, names in the table do not change, because
+tables outlive releases.
 """
 
 import json

@@ -29,7 +29,7 @@ END_RETRY_SECONDS = 0.5
 """Seconds between tries to store the end of a turn."""
 
 MANY_WAITS = (
-    "The agent has too many open waits: a task holds about a thousand. It must wait for fewer at once."
+    "The agent has too many open waits: a task holds more than a thousand. It must wait for fewer at once."
 )
 
 logger = logging.getLogger(__name__)

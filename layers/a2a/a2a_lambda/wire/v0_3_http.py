@@ -224,7 +224,7 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
         for field in ("parent", "name"):
             resource = fields.text(source, field, place) if source.get(field) is not None else ""
             task, _, config_id = resource.removeprefix("tasks/").partition("/pushNotificationConfigs/")
-            if resource.startswith("tasks/") and task != task_id:
+            if resource.startswith("tasks/") and task.partition("/")[0] != task_id:
                 mistake = f"{place}.{field} and the path name different tasks"
                 raise InvalidParams(mistake, path=f"{place}.{field}")
             ids.append(config_id)
