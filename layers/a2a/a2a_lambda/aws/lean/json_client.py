@@ -1,6 +1,6 @@
 """A client for the services of AWS that speak JSON: DynamoDB, Parameter Store, SQS.
 
-A write takes about an eighth of the CPU time that it takes in botocore, and no service model is
+A write takes about a sixth of the CPU time that it takes in botocore, and no service model is
 loaded. Methods, arguments, answers and errors are botocore's. So are retries: those of its standard mode.
 
 Sources: https://smithy.io/2.0/aws/protocols/aws-json-1_0-protocol.html
