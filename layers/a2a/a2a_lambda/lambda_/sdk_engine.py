@@ -69,7 +69,7 @@ STEP_PART = 0.5
 """A step starts in a new run if less than this part of a run's time is left. So it always has that much."""
 
 MOST_MOVES = 4
-"""Moves of a step to a later run, in addition to its tries. It moves again only if code before it is slow."""
+"""Tries that a step may have in addition to its attempts, because each move to a later run counts as one."""
 
 Result = TypeVar("Result")
 

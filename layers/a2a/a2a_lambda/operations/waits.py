@@ -1,9 +1,10 @@
 """Waits of durable turns, as other systems end them: at the URLs that the turns gave to them."""
 
 import asyncio
+import json
 import time
 
-from a2a_lambda import strictjson, telemetry, threads
+from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import NotWaiting, RouteNotFound, WaitIsOver
@@ -57,7 +58,8 @@ class Waits:
                 replies = replies_in(events, head.turn_id, head.scope.owner)
                 taken_reply = replies.get(token.key)
                 taken_data = taken_reply.data if taken_reply is not None and taken_reply.is_callback else []
-                if strictjson.dumps(taken_data) == strictjson.dumps([data]):  # as values, 1 equals True
+                # As values, 1 equals True.
+                if json.dumps(taken_data, sort_keys=True) == json.dumps([data], sort_keys=True):
                     return  # the caller repeats a call whose answer was lost
                 if ("wait", token.key, "ended") in notices or taken_reply is not None:
                     raise WaitIsOver("the turn is no longer waiting for this reply")
