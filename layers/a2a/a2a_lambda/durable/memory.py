@@ -135,13 +135,13 @@ class MemoryEngine:
         if self._replay(PARALLEL, ", ".join(labels)) is None:
             self._keep(PARALLEL, ", ".join(labels), None)
         prefix = f"{self._branch}{name}/"
-        engines = [
-            MemoryEngine(self._record, self._replies, f"{prefix}{index}/", self._caller)
-            for index in range(len(branches))
-        ]
         runs = [
-            _run(branch, engine, f"{name}/{index}")
-            for index, (branch, engine) in enumerate(zip(branches, engines, strict=True))
+            _run(
+                branch,
+                MemoryEngine(self._record, self._replies, f"{prefix}{index}/", self._caller),
+                f"{name}/{index}",
+            )
+            for index, branch in enumerate(branches)
         ]
         try:
             return await gather(runs)

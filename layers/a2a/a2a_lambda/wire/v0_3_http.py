@@ -5,6 +5,7 @@ Source: https://github.com/a2aproject/A2A, tag v0.3.0, specification/grpc/a2a.pr
 """
 
 from dataclasses import replace
+from typing import cast
 
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.protocol.model import (
@@ -71,8 +72,10 @@ def decode_part(value: Json, path: str) -> Part:
     if len(source.keys() & {"file", *PART_CONTENT}) != 1:
         raise InvalidParams(f"{path} must have one of text, file, data", path=path)
     if "file" in source:
-        file = decode_file(source["file"], f"{path}.file")
-        return protojson.decode_part({**file, **fields.without(source, ("file",))}, path)
+        # Not by `protojson.decode_part`, which would read the base64 text of the file once more.
+        rest = protojson.canonical_fields(fields.without(source, ("file",)), path, protojson.PART_SPELLINGS)
+        rest = fields.optional(rest, path, texts=("filename", "mediaType"), objects=("metadata",))
+        return cast(Part, {**decode_file(source["file"], f"{path}.file"), **rest})
     if "data" in source and isinstance(source["data"], dict) and source["data"].keys() == {"data"}:
         source = {**source, "data": source["data"]["data"]}
     return json_0x.unwrap(protojson.decode_part(source, path))
@@ -223,17 +226,17 @@ def decode_config(params: Json) -> TaskPushNotificationConfig:
     for place, source in layers.items():
         for field in ("parent", "name"):
             resource = fields.text(source, field, place) if source.get(field) is not None else ""
-            task, _, config_id = resource.removeprefix("tasks/").partition("/pushNotificationConfigs/")
+            task, _, name_id = resource.removeprefix("tasks/").partition("/pushNotificationConfigs/")
             if resource.startswith("tasks/") and task.partition("/")[0] != task_id:
                 mistake = f"{place}.{field} and the path name different tasks"
                 raise InvalidParams(mistake, path=f"{place}.{field}")
-            ids.append(config_id)
+            ids.append(name_id)
     config_fields: Object = {
         name: layer[name] for name in ("id", "url", "token", "authentication") if name in layer
     }
     config = json_0x.decode_config(config_fields, path)
-    if given_id := next(filter(None, ids), ""):
-        config["id"] = given_id
+    if config_id := next(filter(None, ids), ""):
+        config["id"] = config_id
     config["taskId"] = task_id
     return config
 
