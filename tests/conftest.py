@@ -40,6 +40,7 @@ from tools.dev import emulator
 pytest_plugins = ["tests.background.durable_bench", "tests.processes.servers"]
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
 AGENTS = ROOT / "tests" / "agents"
 UV = str(Path(os.environ.get("UV") or shutil.which("uv") or ROOT / ".uv" / "bin" / "uv").absolute())
 BASE_URL = "https://agents.example.com"

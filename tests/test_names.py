@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT
-
-PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
+from tests.conftest import PACKAGE, ROOT
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -25,7 +23,7 @@ def constants(path: Path) -> Iterator[tuple[str, ast.expr | None]]:
                 yield target.id, getattr(node, "value", None)
 
 
-def shared(values_by_name: Mapping[str, set[Any]]) -> dict[str, set[Any]]:
+def duplicates(values_by_name: Mapping[str, set[Any]]) -> dict[str, set[Any]]:
     return {name: values for name, values in values_by_name.items() if len(values) > 1}
 
 
@@ -36,7 +34,7 @@ def test_no_two_constants_have_one_name() -> None:
         if path.parent.name != "wire" or path.stem in ("interface", "negotiation"):
             for name, _ in constants(path):
                 paths_by_name[name].add(path.relative_to(PACKAGE))
-    assert shared(paths_by_name) == {}
+    assert duplicates(paths_by_name) == {}
 
 
 def test_a_number_of_one_name_has_one_value() -> None:
@@ -46,7 +44,7 @@ def test_a_number_of_one_name_has_one_value() -> None:
         for name, value in constants(path):
             if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
                 numbers_by_name[name].add(value.value)
-    assert shared(numbers_by_name) == {}
+    assert duplicates(numbers_by_name) == {}
 
 
 def test_docstrings_describe_parameters_that_exist() -> None:

@@ -15,9 +15,7 @@ import pytest
 from a2a_lambda.catalog.agents import check_all
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.kit import MANIFEST
-from tests.conftest import AGENTS, ROOT
-
-PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
+from tests.conftest import AGENTS, PACKAGE, ROOT
 
 GROUND = {"agent_threads", "errors", "mistakes", "settings", "strictjson", "telemetry", "threads", "tracing"}
 """Modules of the root that every folder may import."""

@@ -236,7 +236,7 @@ def test_what_an_agent_is_asked_has_a_text_or_its_words(result: Json, text: str)
 
 
 def test_an_answer_may_be_deeper_than_the_request(kit: Kit, key: str) -> None:
-    """What was sent stands some levels deeper in the task's history."""
+    """What was sent is some levels deeper in the task's history."""
     data: Json = {}
     for _ in range(57):
         data = [data]

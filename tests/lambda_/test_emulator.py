@@ -16,7 +16,7 @@ from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient
 from botocore.loaders import Loader
 
 from a2a_lambda.lambda_ import runtime, streaming
-from tests.conftest import ROOT
+from tests.conftest import PACKAGE, ROOT
 from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tools.build.built_functions import Built, find_rie
@@ -30,8 +30,6 @@ pytestmark = pytest.mark.slow
 Json = Any
 
 EVENTS = sorted((ROOT / "events").glob("*.json"))
-
-PACKAGE = ROOT / "layers" / "a2a" / "a2a_lambda"
 
 MACHINE = {"arm64": 183, "x86_64": 62}
 """e_machine of an ELF header."""

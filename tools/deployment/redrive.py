@@ -121,7 +121,7 @@ class Redrive:
             options: dict[str, str] = {}
             if group := letter.get("Attributes", {}).get("MessageGroupId"):
                 options["MessageGroupId"] = group
-                if queue == "Notices":  # a FIFO queue: for five minutes, it would drop the letter's own id
+                if queue == "Notices":  # it is FIFO, and drops an id that it had in the last five minutes
                     options["MessageDeduplicationId"] = str(uuid.uuid4())
             self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **options)
             return True

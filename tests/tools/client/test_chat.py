@@ -47,8 +47,8 @@ def start(server: DevServer, **variables: str) -> "subprocess.Popen[str]":
 def chat(server: DevServer, *lines: str, **variables: str) -> tuple[int, str]:
     """Exit status, and what was printed."""
     process = start(server, **variables)
-    said, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE_SECONDS)
-    return process.returncode, said
+    output, _ = process.communicate("".join(f"{line}\n" for line in lines), timeout=PATIENCE_SECONDS)
+    return process.returncode, output
 
 
 def test_one_message_ends_with_its_status(server: DevServer) -> None:
@@ -150,10 +150,10 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
     while "waiting" not in seen:
         seen += os.read(process.stdout.fileno(), 1000).decode()
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE_SECONDS)
-    assert "canceled" in said
-    assert "echo" in said.partition("canceled")[2], "the conversation continues"
-    assert "Traceback" not in said
+    output, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE_SECONDS)
+    assert "canceled" in output
+    assert "echo" in output.partition("canceled")[2], "the conversation continues"
+    assert "Traceback" not in output
 
 
 def test_mistakes_are_explained(server: DevServer) -> None:

@@ -29,7 +29,7 @@ class Queue(Protocol):
 
 
 class Sqs:
-    """A fair queue: turns of an owner who takes much of the workers' time wait behind those of the others.
+    """A fair queue: turns of an owner who takes much of the workers' time come after those of other owners.
     Calls block.
 
     Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
