@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda import Agent, Answer, Turn, agent_threads
+from a2a_lambda import Agent, Answer, Caller, Turn, agent_threads
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, run, write
 from tests.conftest import ROOT
@@ -357,3 +357,9 @@ def test_an_answer_with_other_arguments_is_not_the_argument(tmp_path: Path, text
 def test_what_a_turn_continues_is_an_answer(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"after must be the answer of an earlier agent\.run, not a str"):
         run(tmp_path, "@skill\ndef hello(turn): ...", after="hi")
+
+
+@pytest.mark.parametrize("caller", ["ann", Caller("ann", scopes="chat")])  # type: ignore[arg-type]
+def test_the_scopes_of_a_caller_are_a_tuple(tmp_path: Path, caller: Any) -> None:
+    with pytest.raises(TypeError, match=r'Caller\("ann", scopes=\("chat",\)\)'):
+        run(tmp_path, "@skill\ndef hello(turn): ...", caller=caller)

@@ -28,11 +28,11 @@ from tools.state import server_port
 SECONDS = 30.0
 
 
-def ask_server(port: int, wanted: Mapping[str, str]) -> Any:
+def ask_server(port: int, selection: Mapping[str, str]) -> Any:
     """The answer of make run. Raises ConfigurationError."""
     try:
         answer = httpx2.post(
-            f"http://{HOST}:{port}/playground/schedules", json=wanted, timeout=SECONDS, trust_env=False
+            f"http://{HOST}:{port}/playground/schedules", json=selection, timeout=SECONDS, trust_env=False
         )
         answer.raise_for_status()
         content = answer.json()
@@ -86,7 +86,11 @@ def main() -> int:
     if not selection:
         show(answer["schedules"])
         return 0
-    print(f"started: task {answer['task']}")
+    task = answer["task"]
+    print(f"started: task {task}")
+    print(
+        f"Next: make logs STACK={stack} TASK={task}" if stack else "Its log is in the terminal of make run."
+    )
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.errors import ConfigurationError
-from tools.client.fire import ask_server
+from tools.client.fire import ask_server, main
 from tools.state import server_port, state_file
 
 
@@ -29,3 +29,20 @@ def test_the_running_server_is_found_without_its_port(
         state_file(port).write_text(json.dumps({"port": port, "emulator": ""}))
         assert server_port({}) == port
         assert server_port({"PORT": "9000"}) == 9000
+
+
+def test_a_started_task_is_followed_in_the_logs_of_its_stack(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selections: list[Any] = []
+
+    def answer(stack: str, event: dict[str, Any]) -> dict[str, Any]:
+        selections.append((stack, event["schedules"]["agent"], event["schedules"]["id"]))
+        return {"task": "t-1"}
+
+    monkeypatch.setattr("tools.client.fire.ask_worker", answer)
+    for name, value in {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "kit"}.items():
+        monkeypatch.setenv(name, value)
+    assert main() == 0
+    assert selections == [("kit", "reports", "nightly")]
+    assert "make logs STACK=kit TASK=t-1" in capsys.readouterr().out

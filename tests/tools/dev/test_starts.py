@@ -162,7 +162,9 @@ def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
     card.write_text(card.read_text().replace('"0 22 * * 1-5"', '"* * * * *"'))
     server.until(lambda: "* * * * *" in fire())
     assert re.search(r"nightly +nightly +\* \* \* \* \* +Asia/Shanghai +20\S+ \S+ +reports", fire())
-    assert "started: task" in fire(AGENT="nightly", SCHEDULE="nightly")
+    answer = fire(AGENT="nightly", SCHEDULE="nightly")
+    assert "started: task" in answer
+    assert "terminal of make run" in answer
     assert "Schedules: nightly/nightly" in fire(AGENT="nightly", SCHEDULE="daily")
     assert "give both" in fire(AGENT="nightly")
     secret = server.key(NAME="reports").split()[0]

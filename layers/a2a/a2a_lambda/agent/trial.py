@@ -201,9 +201,11 @@ async def run(
     caller: Caller,
 ) -> Answer:
     """Run one turn, or continue it. `Agent.run` explains the arguments. Raises ValueError if the turn waits,
-    and nothing ends one of its waits; TypeError if `after` is no answer."""
+    and nothing ends one of its waits; TypeError if `after` is no answer, or `caller` no caller."""
     if not isinstance(after, Answer | None):
         raise TypeError(f"after must be the answer of an earlier agent.run, not a {type(after).__name__}")
+    if not isinstance(caller, Caller) or isinstance(caller.scopes, str):
+        raise TypeError('caller must be a Caller with a tuple of scopes: Caller("ann", scopes=("chat",))')
     if after is not None and (continuation := after.continuation) is not None:
         record = continuation.record.copy()  # a test may continue from the same answer in several ways
         replies = {**continuation.replies, **replies}
