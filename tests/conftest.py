@@ -49,6 +49,9 @@ DAY = 86_400
 SLOW_SECONDS = 10
 """What a file takes, about, that is marked slow and does not say how long."""
 
+BROWSER_SECONDS = 30
+"""What a file takes, about, whose tests click in a browser."""
+
 SHARED: list[Settings] = []
 """The settings of this test run, if a test has asked for them."""
 
@@ -86,8 +89,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest begin first: one that begins last keeps one process busy alone."""
 
     def seconds(item: pytest.Item) -> float:
-        mark = item.get_closest_marker("slow")
-        return 0.0 if mark is None else float(mark.kwargs.get("seconds", SLOW_SECONDS))
+        if mark := item.get_closest_marker("slow"):
+            return float(mark.kwargs.get("seconds", SLOW_SECONDS))
+        return BROWSER_SECONDS if "browser" in getattr(item, "fixturenames", ()) else 0.0
 
     items.sort(key=seconds, reverse=True)
     # A table is asked for by a fixture, never by a test's own code.
