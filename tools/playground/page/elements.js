@@ -11,6 +11,16 @@ export function make(tag, options = {}, ...children) {
   return element;
 }
 
+/** Show elements in a place. One that looks like what is there stays, with its focus and what is selected in it. */
+export function showElements(place, elements) {
+  const shown = [...place.childNodes];
+  for (const [index, element] of elements.entries()) {
+    if (!shown[index]) place.append(element);
+    else if (!shown[index].isEqualNode(element)) shown[index].replaceWith(element);
+  }
+  for (const node of shown.slice(elements.length)) node.remove();
+}
+
 /** A button that does something. */
 export function makeButton(options, act) {
   const button = make("button", { type: "button", ...options });

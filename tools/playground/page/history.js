@@ -1,6 +1,6 @@
 // Conversations of before: the tasks that the deployment keeps for the key, by context.
 
-import { make, makeButton } from "./elements.js";
+import { make, makeButton, showElements } from "./elements.js";
 import { stateOf } from "./protocol.js";
 import { run } from "./server.js";
 import { words } from "./words.js";
@@ -71,8 +71,9 @@ export class History {
     const rows = [...this.contexts].map(([contextId, tasks]) => this.rowOf(contextId, tasks));
     const more = this.token ? makeButton({ textContent: words("olderOnes") }, () => this.readPage()) : null;
     const empty = rows.length || problem ? null : make("p", { className: "hint", textContent: words("noHistory") });
-    this.place.replaceChildren(
-      ...[
+    showElements(
+      this.place,
+      [
         make("div", { className: "row" }, makeButton({ textContent: words("refresh") }, () => this.refresh())),
         problem ? make("p", { className: "error", textContent: problem }) : null,
         make("ul", { className: "history" }, ...rows),

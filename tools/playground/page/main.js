@@ -4,7 +4,7 @@ import { showCard } from "./card.js";
 import { choicesOf, Conversation, commandsOf, endWaits, waits } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
-import { readSlots, schemasOf, showParameters } from "./parameters.js";
+import { formSlots, readSlots, schemasOf, showParameters } from "./parameters.js";
 import { objectsIn, STOPPED, textOf, textOfValue, WAITING } from "./protocol.js";
 import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
 import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
@@ -28,6 +28,7 @@ let composing = false; // files of the next message are read and uploaded
 let reads = 0; // of cards: an answer that a later read overtakes is not shown
 let polled = null; // turn whose task is asked for again and again
 let attached = []; // files of the next message
+let unspoken = null; // turn whose answer a screen reader has not read yet
 let isLeaving = false; // the browser leaves the page, and ends its calls
 const history = new History($("history"), () => target(), openContext);
 
@@ -94,6 +95,11 @@ async function openAgent() {
   if (last?.taskId && !STOPPED.includes(last.state) && !running) await resume();
 }
 
+/** Show the chat, on a narrow page instead of another view. */
+function openChat() {
+  if ($("chat").hidden) openView("chat");
+}
+
 async function readCard() {
   const read = ++reads;
   [card, findings] = [null, []];
@@ -116,7 +122,7 @@ async function readCard() {
   const skills = objectsIn(card?.skills).map(({ id, name }) => [id, name || id]);
   $("skill").replaceChildren(new Option(words("anySkill"), ""), ...skills.map(([id, name]) => new Option(name, id)));
   if (skills.some(([id]) => id === chosen)) $("skill").value = chosen;
-  openSkill();
+  openSkill(formSlots($("parameters")));
   const own = schedules.filter((schedule) => schedule.agent === $("agent").value);
   showCard($("card"), card, findings, $("version").selectedOptions[0]?.textContent ?? "", own);
   if (!$("history").hidden) history.refresh();
@@ -141,15 +147,17 @@ async function openContext(contextId) {
   }
   $("messages").replaceChildren();
   isAtEnd = true;
-  openView("chat");
+  openChat();
+  moveFocus();
   show();
   const last = conversation.last;
   if (last && !STOPPED.includes(last.state)) await resume();
 }
 
-function openSkill() {
+/** Show the form of the chosen skill. slots: what is in it. */
+function openSkill(slots = []) {
   const id = $("skill").value;
-  showParameters($("parameters"), schemasOf(card ?? {})[id]);
+  showParameters($("parameters"), schemasOf(card ?? {})[id], slots);
   const skills = objectsIn(card?.skills).filter((skill) => !id || skill.id === id);
   const examples = skills.flatMap(({ examples }) => (Array.isArray(examples) ? examples.map(textOfValue) : [])).slice(0, 12);
   $("examples").replaceChildren(
@@ -161,6 +169,12 @@ function openSkill() {
 function write(text) {
   $("text").value = text;
   $("text").focus();
+}
+
+/** Move the focus to where the next message is written; on a touch screen, whose keyboard would cover them, to the
+ * messages. */
+function moveFocus() {
+  $(matchMedia("(hover: none)").matches ? "messages" : "text").focus({ preventScroll: true });
 }
 
 function target(turn) {
@@ -197,11 +211,11 @@ async function send() {
 }
 
 /** Begin or end an upload of files, during which the page takes no input: it would be lost, or change the conversation
- * that the message is for. */
+ * that the message is for. What it reports can be read all the while. */
 function compose(isBegun) {
   composing = isBegun;
-  document.body.inert = isBegun;
-  if (!isBegun) $("text").focus();
+  for (const element of document.querySelectorAll("header, main")) element.inert = isBegun;
+  if (!isBegun) moveFocus();
   show();
 }
 
@@ -210,6 +224,7 @@ async function deliver(message) {
   report("");
   const turn = conversation.add(message, $("version").value);
   running?.abort(); // it followed the wait that this message ends
+  $("spoken").textContent = "";
   show();
   isAtEnd = true;
   const streams = !card || card.capabilities?.streaming === true;
@@ -226,6 +241,13 @@ async function deliver(message) {
     for (const each of conversation.turns) if (each.taskId === message.taskId) endWaits(each);
     await lookAgain(message.taskId);
   }
+  speak(turn);
+}
+
+/** Let a screen reader read the answer of a turn, which is complete, or waits for a reply. */
+function speak(turn) {
+  unspoken = turn;
+  show();
 }
 
 /** See what became of a question, or of a wait, whose answer was refused. If it is over, the next message is no
@@ -285,9 +307,10 @@ function attach(files) {
   attached = files;
   $("attached").replaceChildren(
     ...attached.map((file) =>
-      makeButton({ textContent: `${file.name} ×`, title: words("detach") }, () =>
-        attach(attached.filter((other) => other !== file)),
-      ),
+      makeButton({ textContent: `${file.name} ×`, title: words("detach") }, () => {
+        attach(attached.filter((other) => other !== file));
+        moveFocus();
+      }),
     ),
   );
   $("attached").hidden = !attached.length;
@@ -298,6 +321,10 @@ function actOn(action, id) {
   const message = conversation.turns.find((turn) => turn.message.messageId === id)?.message;
   if (!message || !isReady()) return;
   if (action === "edit") {
+    const [intent] = objectsIn(message.metadata?.intentInfos);
+    const isKnown = [...$("skill").options].some(({ value }) => value === intent?.intent);
+    $("skill").value = isKnown ? intent.intent : "";
+    openSkill(objectsIn(intent?.slots));
     write(textOf(message, "\n"));
     return;
   }
@@ -369,7 +396,7 @@ async function poll(turn) {
   show();
   while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    if (conversation.last !== turn || running) break;
+    if (conversation.last !== turn || running || polled !== turn) break;
     await call(turn, "get", { id: turn.taskId });
   }
   if (polled === turn) polled = null;
@@ -393,6 +420,15 @@ async function resume() {
   const turn = conversation.last;
   await follow(turn);
   await attend(turn);
+  speak(turn);
+}
+
+/** Stop following the task of the last turn, which continues. */
+function drop() {
+  if (running) running.abort();
+  else if (polled) polled.dropped = true;
+  polled = null;
+  show();
 }
 
 async function follow(turn) {
@@ -447,22 +483,32 @@ for (const name of ["load", "loadedmetadata"])
   $("messages").addEventListener(name, ({ target }) => target.tagName === "IFRAME" || stayAtEnd(), true);
 
 function paint() {
+  const focused = document.activeElement;
   const turn = conversation.last;
   const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
   showMessages($("messages"), conversation, $("source").checked, card);
   stayAtEnd();
   showTask($("task"), turn);
   markLines($("log"), turn?.taskId);
-  const isPolled = Boolean(turn) && polled === turn;
-  $("state").textContent = turn?.dropped ? words("dropped") : running || isPolled ? `${words("running")}…` : "";
-  $("messages").setAttribute("aria-busy", Boolean(running));
+  const isFollowing = Boolean(running) || (Boolean(turn) && polled === turn);
+  const dropped = turn?.dropped ? words(turn.taskId ? "dropped" : "lost") : "";
+  setText($("state"), dropped || (isFollowing ? `${words("running")}…` : ""));
+  if (unspoken && unspoken === turn) setText($("spoken"), $("messages").lastElementChild.innerText);
+  unspoken = null;
   $("cancel").hidden = !isOpen;
-  $("drop").hidden = !running || !turn?.taskId;
-  $("resume").hidden = Boolean(running) || isPolled || !isOpen;
+  $("drop").hidden = !isFollowing || !turn?.taskId;
+  $("resume").hidden = isFollowing || !isOpen;
   showChoices(running || composing ? [] : choicesOf(turn));
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");
-  document.querySelector("#composer .primary").disabled = !isReady();
+  // Not `disabled`, which would take the focus from it.
+  document.querySelector("#composer .primary").setAttribute("aria-disabled", !isReady());
   if (!$("requests").children.length) showHint($("requests"), "noRequests");
+  if (focused && !(focused.isConnected && focused.checkVisibility())) moveFocus(); // its button is gone
+}
+
+/** Change a text, if it is another one: a screen reader reads what is set. */
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** Buttons that answer the question. */
@@ -544,17 +590,19 @@ $("key").addEventListener("change", () => {
   sessionStorage.setItem(`key:${config.url}`, $("key").value);
   readCard();
 });
-$("skill").addEventListener("change", openSkill);
+$("skill").addEventListener("change", () => openSkill());
 $("begin").addEventListener("click", () => {
   running?.abort();
   conversation.begin();
   $("messages").replaceChildren();
   $("requests").replaceChildren();
   show();
+  openChat();
   $("text").focus();
 });
+document.querySelector(".skip").addEventListener("click", openChat);
 $("cancel").addEventListener("click", () => call(conversation.last, "cancel", { id: conversation.last.taskId }));
-$("drop").addEventListener("click", () => running?.abort());
+$("drop").addEventListener("click", drop);
 $("resume").addEventListener("click", () => resume());
 $("own").addEventListener("change", () => $("log").classList.toggle("only", $("own").checked));
 $("language").addEventListener("change", () => {

@@ -83,6 +83,7 @@ export function render(text) {
   });
   for (const element of fragment.querySelectorAll("a")) showTarget(element);
   for (const element of fragment.querySelectorAll("pre")) wrapCode(element);
+  for (const box of fragment.querySelectorAll("input")) box.ariaLabel = box.parentElement.textContent.trim(); // of a list of tasks
   for (const element of fragment.querySelectorAll("table")) wrapTable(element);
   return make("div", { className: "markdown" }, fragment);
 }

@@ -1,5 +1,6 @@
 // A form for a skill's parameters, from their JSON Schema.
 
+import { make } from "./elements.js";
 import { isObject, objectsIn, textOfValue } from "./protocol.js";
 import { words } from "./words.js";
 
@@ -17,9 +18,10 @@ export function schemasOf(card) {
   return found;
 }
 
-/** Fill a fieldset with an input for each parameter. */
-export function showParameters(fieldset, schema) {
-  for (const label of fieldset.querySelectorAll("label")) label.remove();
+/** Fill a fieldset with an input for each parameter. slots: what is in them, as slots of an intent. */
+export function showParameters(fieldset, schema, slots = []) {
+  const focused = fieldset.contains(document.activeElement) ? document.activeElement.name : "";
+  for (const field of fieldset.querySelectorAll(".field")) field.remove();
   const properties = Object.entries(schema?.properties ?? {}).filter(([, property]) => isObject(property));
   fieldset.hidden = !properties.length;
   for (const [name, plain] of properties) {
@@ -29,36 +31,36 @@ export function showParameters(fieldset, schema) {
     input.name = name;
     input.dataset.type = typeOf(property);
     if (property.default !== undefined && input.tagName !== "SELECT") input.placeholder = textOfValue(property.default);
-    const title = document.createElement("span");
-    title.textContent = name + (required ? ` (${words("required")})` : "");
-    const label = document.createElement("label");
-    label.append(title, input);
+    const title = make("span", { textContent: name + (required ? ` (${words("required")})` : "") });
+    const field = make("div", { className: "field" }, make("label", {}, title, input));
     if (property.description) {
-      input.title = property.description;
-      const help = document.createElement("small");
-      help.id = `about-${name}`;
-      help.textContent = property.description;
+      const help = make("small", { id: `about-${name}`, textContent: property.description });
       input.setAttribute("aria-describedby", help.id);
-      label.append(help);
+      field.append(help);
     }
-    fieldset.append(label);
+    const value = slots.find((slot) => slot.name === name)?.value;
+    if (value !== undefined) input.value = textOfValue(value);
+    fieldset.append(field);
+    if (name === focused) input.focus();
   }
 }
 
-/** Arguments as slots of an intent; throws with a sentence if one is not valid. Empty ones are left out. */
+/** What is in a form, as slots of an intent. Empty inputs are left out. */
+export function formSlots(fieldset) {
+  const inputs = [...fieldset.querySelectorAll("[name]")];
+  return inputs.map(({ name, value }) => ({ name, value: value.trim() })).filter(({ value }) => value);
+}
+
+/** The arguments of a form, as slots of an intent; throws with a sentence if one is not valid. */
 export function readSlots(fieldset) {
-  const slots = [];
-  for (const input of fieldset.querySelectorAll("[name]")) {
-    const text = input.value.trim();
-    if (!text) continue;
-    if (input.dataset.type === "json") {
-      try {
-        JSON.parse(text);
-      } catch {
-        throw new Error(`${input.name} ${words("badJson")} ["a", "b"]`);
-      }
+  const slots = formSlots(fieldset);
+  for (const { name, value } of slots) {
+    if (fieldset.querySelector(`[name="${CSS.escape(name)}"]`).dataset.type !== "json") continue;
+    try {
+      JSON.parse(value);
+    } catch {
+      throw new Error(`${name} ${words("badJson")} ["a", "b"]`);
     }
-    slots.push({ name: input.name, value: text });
   }
   return slots;
 }

@@ -1,5 +1,7 @@
 // Calls to the local server, which calls the agent.
 
+import { words } from "./words.js";
+
 /** What can be called; throws if the server does not answer. */
 export async function readConfig() {
   const answer = await fetch("/playground/config");
@@ -24,6 +26,8 @@ export async function upload(call, file) {
     method: "POST",
     headers: { "Content-Type": "application/octet-stream", "X-API-Key": call.key },
     body: file,
+  }).catch(() => {
+    throw new Error(`${file.name}: ${words("noAnswer")}`);
   });
   const part = answer.ok ? await answer.json() : { error: `status ${answer.status}` };
   if (part.error) throw new Error(`${file.name}: ${part.error}`);

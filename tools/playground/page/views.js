@@ -1,12 +1,14 @@
 // What the page shows. Text of agents is Markdown or text, never HTML.
 
 import { commandsOf } from "./conversation.js";
-import { make, makeCopyButton } from "./elements.js";
+import { make, makeCopyButton, showElements } from "./elements.js";
 import { render } from "./markdown.js";
 import { objectsIn, textOfValue, WAITING } from "./protocol.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
+const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g; // characters that turn a text around: a file's name could seem to end otherwise
+const CHANGING_TURNS = 3; // the last ones: one that was asked may end while another is answered
 const MAX_LINES = 2000; // of the log
 const MAX_FRAMES = 1000; // of a request: the last ones
 const MAX_EXCHANGES = 200; // while a task runs elsewhere, the page asks for it every second
@@ -16,8 +18,8 @@ export function showHint(place, name) {
   place.replaceChildren(make("p", { className: "hint", textContent: words(name) }));
 }
 
-// Elements of the last turn's texts, by text: those of the paint before, and of this one. What has not changed is not
-// rendered again while the turn grows.
+// Elements of a reply's texts, by text: those of the reply as it was, and as it becomes. What has not changed is not
+// rendered again while the reply grows.
 let former = new Map();
 let current = new Map();
 
@@ -48,31 +50,37 @@ export function showMessages(place, conversation, isSource, card) {
     showWelcome(place, card);
     return;
   }
-  if (place.querySelector(".hint")) place.replaceChildren();
-  // Only the last turn changes, so the others are shown once.
-  const shown = [...place.children];
-  const state = stateText(conversation.turns, isSource);
-  // What is selected, has the focus or plays stays so while nothing comes.
-  if (shown.length === 2 * conversation.turns.length && place.state === state) return;
-  place.state = state;
-  const settled = Math.min(shown.length / 2, conversation.turns.length - 1);
-  const first = conversation.turns[0].message.messageId === shown[0]?.dataset.id ? Math.max(0, settled - 1) : 0;
-  for (const element of shown.slice(2 * first)) element.remove();
-  for (const turn of conversation.turns.slice(first)) {
-    const parts = turn.message.parts.filter((part) => part.text !== ""); // a call of a skill may have no words
-    const own = make("article", { className: "message own" }, ...parts.map((part) => showPart(part, true)), intentOf(turn));
-    own.dataset.id = turn.message.messageId;
-    own.append(make("div", { className: "actions" }, actionOf("edit"), actionOf("retry")));
-    [former, current] = [current, new Map()];
-    place.append(own, replyOf(turn, isSource));
+  const { turns } = conversation;
+  if (place.firstElementChild?.dataset.id !== turns[0].message.messageId) place.replaceChildren();
+  const shown = [...place.children]; // of each turn its message and its reply
+  for (const element of shown.slice(2 * turns.length)) element.remove();
+  const first = Math.max(0, Math.min(shown.length / 2, turns.length - CHANGING_TURNS));
+  for (const [index, turn] of [...turns.entries()].slice(first)) {
+    if (!shown[2 * index]) place.append(ownOf(turn));
+    // What has not changed stays, because the reader may have selected some of it, or have the focus in it.
+    const state = stateText(turn, isSource);
+    const shownReply = shown[2 * index + 1];
+    if (shownReply?.state === state) continue;
+    [former, current] = [shownReply?.texts ?? new Map(), new Map()];
+    const reply = Object.assign(replyOf(turn, isSource), { state, texts: current });
+    if (shownReply) shownReply.replaceWith(reply);
+    else place.append(reply);
   }
 }
 
-/** A text that changes when anything that is shown of the last turns does. Of files it has only the ends. */
-function stateText(turns, isSource) {
+/** What the user has sent. */
+function ownOf(turn) {
+  const parts = turn.message.parts.filter((part) => part.text !== ""); // a call of a skill may have no words
+  const own = make("article", { className: "message own" }, ...parts.map((part) => showPart(part, true)), intentOf(turn));
+  own.dataset.id = turn.message.messageId;
+  own.append(make("div", { className: "actions" }, actionOf("edit"), actionOf("retry")));
+  return own;
+}
+
+/** A text that changes when anything that is shown of a reply does. Of files it has only the ends. */
+function stateText({ steps, artifacts, reply, metadata, error, state }, isSource) {
   const shorten = (name, value) => (name === "raw" && typeof value === "string" ? [value.length, value.slice(-200)] : value);
-  const own = turns.slice(-2).map(({ message, steps, artifacts, reply, metadata, error, state }) => [message, steps, artifacts, reply, metadata, error, state]);
-  return JSON.stringify([isSource, own], shorten);
+  return JSON.stringify([isSource, steps, artifacts, reply, metadata, error, state], shorten);
 }
 
 /** Whether the end of what scrolls in a place is in view. */
@@ -108,8 +116,12 @@ function replyOf(turn, isSource) {
     return make("span", { className: "chip", textContent: `${words("command")}: ${textOfValue(command.name)}(${values})` });
   });
   const error = turn.error ? make("p", { className: "error", textContent: turn.error }) : null;
-  const state = make("div", { className: `name state ${turn.state}`, textContent: turn.state || (error ? "" : "…") });
+  const state = make("div", { className: `name state ${turn.state}`, textContent: stateWords(turn) || (error ? "" : "…") });
   return make("article", { className: "message" }, steps, ...artifacts, reply, ...commands, error, state);
+}
+
+function stateWords({ state }) {
+  return words(state) ?? state;
 }
 
 const MARKS = { started: "▷", ended: "✓", failed: "✗" };
@@ -166,7 +178,7 @@ function sizeText(bytes) {
 function showPart(part, isSource) {
   if (part.text !== undefined) return showText(part.text, isSource);
   if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
-  const name = part.filename ?? part.url ?? "file";
+  const name = (part.filename ?? part.url ?? "file").replace(BIDI_CONTROLS, "");
   if (part.raw !== undefined) {
     const type = part.mediaType ?? "application/octet-stream";
     const { url, size } = urlOf(part, type);
@@ -198,7 +210,7 @@ export function showTask(place, turn) {
     return;
   }
   const rows = [
-    [words("state"), make("span", { className: `state ${turn.state}`, textContent: turn.state })],
+    [words("state"), make("span", { className: `state ${turn.state}`, textContent: stateWords(turn) })],
     [words("id"), turn.taskId],
     [words("context"), turn.contextId],
     [words("version"), turn.version],
@@ -206,7 +218,7 @@ export function showTask(place, turn) {
   ];
   const list = make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", { textContent: name }), make("dd", {}, value)]));
   const steps = turn.steps.map((step) => make("li", { textContent: stepText(step) }));
-  place.replaceChildren(
+  showElements(place, [
     list,
     ...[showTimeline(turn)].filter(Boolean),
     ...(turn.spans ? [make("h2", { textContent: words("spans") }), make("pre", { className: "spans", textContent: turn.spans.join("\n\n") })] : []),
@@ -216,7 +228,7 @@ export function showTask(place, turn) {
       make("div", { className: "name", textContent: `${artifact.artifactId} ${artifact.name ?? ""}` }),
       make("pre", { textContent: JSON.stringify(withoutBytes(artifact), null, 2) }),
     ]),
-  );
+  ]);
 }
 
 function withoutBytes(artifact) {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.helpers.dev_server import DevServer
-from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+from tests.tools.playground.page.clicks import choose, expect, open_agent, send, state
 from tools.callers.a2a import VERSIONS
 
 pytestmark = pytest.mark.slow(seconds=40)

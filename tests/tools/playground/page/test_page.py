@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from tests.helpers.dev_server import DevServer
-from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+from tests.tools.playground.page.clicks import choose, expect, open_agent, send, state
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -305,7 +305,7 @@ def test_it_speaks_chinese(page: "Page") -> None:
 
 
 def test_both_languages_have_the_same_words() -> None:
-    text = (Path(__file__).parents[3] / "tools/playground/page/words.js").read_text()
+    text = (Path(__file__).parents[4] / "tools/playground/page/words.js").read_text()
     english, chinese = (text.split(f"  {name}: {{")[1].split("\n  },")[0] for name in ("en", "zh"))
     names = re.compile(r"(?:^|[{,])\s*(\w+): \"")
     assert names.findall(english) == names.findall(chinese)
@@ -331,7 +331,7 @@ def test_a_conversation_of_before_is_opened_and_continued(page: "Page") -> None:
     page.get_by_role("tab", name="History").click()
     rows = page.locator(".history button")
     expect(rows.first).to_contain_text("What is 1 plus 2?")
-    expect(rows.first).to_contain_text("input required")
+    expect(rows.first).to_contain_text("input-required")
     expect(rows.first).to_contain_text("2 tasks")
     rows.first.click()
     expect(page.locator("article")).to_have_count(4)

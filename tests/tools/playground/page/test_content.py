@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+from tests.tools.playground.page.clicks import choose, expect, open_agent, send, state
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

@@ -4,7 +4,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.tools.playground.clicks import choose, expect, open_agent, send, state
+from tests.tools.playground.page.clicks import choose, expect, open_agent, send, state
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
