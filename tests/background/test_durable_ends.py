@@ -125,13 +125,37 @@ def test_a_turn_whose_function_was_removed_fails(bench: DurableBench, skill: str
     """ExecutionTimeout became 0, or its function was deleted by hand: the task does not work for ever."""
     task = bench.send(skill=skill)
     bench.wait_until_open(task["id"])
-    head = bench.store.update_head(replace(bench.head(task["id"]), due=0))
+    head = bench.head(task["id"])
+    late = replace(execution_of(head), until=bench.store.clock() - 1)
+    head = bench.store.update_head(replace(head, due=0, execution=late))
     without = Sweep(bench.store, Dispatcher(FakeQueue()))
     asyncio.run(without.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
     assert head.execution is not None
     assert bench.head(task["id"]).execution is None
     bench.executions.stop(head.execution.arn)
+
+
+def test_a_rollback_to_a_release_without_durable_skills_harms_no_turn(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function is still there, and ends pauses. A reply is refused, because nothing could wake it."""
+    task = bench.send(skill="ask")
+    bench.wait_until_open(task["id"])
+    head = bench.head(task["id"])
+    pause = replace(execution_of(head), until=bench.store.clock() + 3_600)
+    head = bench.store.update_head(replace(head, due=0, execution=pause))
+    without = Dispatcher(FakeQueue())
+    sweep = Sweep(bench.store, without)
+    asyncio.run(sweep.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
+    assert bench.head(task["id"]).execution == pause
+    old_release = Messages(bench.store, bench.agents, dispatcher=without, repeat_seconds=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "messages", old_release)
+        with pytest.raises(Unavailable):
+            bench.send("Oslo", taskId=task["id"])
+    bench.send("Oslo", taskId=task["id"])
+    assert bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
 
 
 def test_a_turn_whose_execution_is_gone_fails(bench: DurableBench) -> None:

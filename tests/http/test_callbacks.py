@@ -94,6 +94,13 @@ def test_what_is_no_reply(
 
 def test_a_url_that_no_turn_made(caller: TestClient, client: TestClient) -> None:
     assert caller.post("/callbacks/other", json={}).status_code == 404
-    assert client.post(f"/callbacks/{TOKEN}", json={}).status_code == 404, "there are no durable turns"
+    assert client.post("/callbacks/other", json={}).status_code == 404
     refusal = caller.get(f"/callbacks/{TOKEN}")
     assert (refusal.status_code, refusal.headers["allow"]) == (405, "POST")
+
+
+def test_a_release_without_durable_turns_asks_for_the_reply_later(client: TestClient) -> None:
+    """It may be live for a while only, after a rollback."""
+    answer = client.post(f"/callbacks/{TOKEN}", json={})
+    assert answer.status_code == 503
+    assert "retry-after" in answer.headers

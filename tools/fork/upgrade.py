@@ -33,9 +33,10 @@ RELEASE_TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
 
 UNRELATED = """this repository and the kit's have no common history, as after GitHub's "Use this template",
 or after sam init. Join them once: find the release that your repository was made from, or the commit if you
-copied a branch, run this, and then make upgrade again:
+copied a branch, run this with its commit, and then make upgrade again. With a later commit than that, git
+would take the changes up to it as undone in your repository, and never merge them:
 
-  git merge --allow-unrelated-histories -s ours {commit}{releases}"""
+  git merge --allow-unrelated-histories -s ours <commit>{releases}"""
 
 FINISH = "Next: resolve its conflicts, if there are any, and git add them; then make lock, and git commit -a."
 
@@ -73,11 +74,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if not base and git("rev-parse", "--is-shallow-repository") == "true":
         raise ConfigurationError(SHALLOW)
     if not base:
-        if not RELEASE_TAG.fullmatch(target):
-            raise ConfigurationError(UNRELATED.format(commit=commit, releases=""))
-        commits = "".join(f"\n  {name}  {commit}" for name, commit in sorted(_releases().items()))
-        listing = f"\n\nwith the commit of one of\n{commits}"
-        raise ConfigurationError(UNRELATED.format(commit="<commit>", releases=listing))
+        lines = [f"\n  {name}  {commit}" for name, commit in sorted(_releases().items())]
+        listing = f"\n\nThe releases:\n{''.join(lines)}" if lines else ""
+        raise ConfigurationError(UNRELATED.format(releases=listing))
     if base == commit:
         print(f"this fork already contains {target}")
         return 0

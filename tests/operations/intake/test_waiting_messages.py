@@ -139,6 +139,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
 
     monkeypatch.setattr(store, "update_head", update_later)
     monkeypatch.setattr(intake, "wait_until_stopped", suspend)
+    monkeypatch.setattr(once.messages.placement, "check_executions", lambda _: None)
     call, request = once.asked("echo", taskId=head.task_id)
     refusal = pytest.raises(UnsupportedOperation, match="the question is closed: it was answered")
     with refusal if is_answered else nullcontext():

@@ -130,6 +130,8 @@ def test_a_copy_without_history_is_told_how_to_join(fork: Repository, upstream: 
     assert "no common history" in error
     match = re.search(r"v0\.0\.1  (\w{40})", error)
     assert match is not None, error
+    # Joined with the commit of the branch, it would never get what the branch has changed.
+    assert "-s ours <commit>\n" in fork.run("make", "upgrade", "TO=main", fails=True)
     fork.run("git", "merge", "--quiet", "--allow-unrelated-histories", "-s", "ours", match[1])
     assert "merged v0.0.2" in fork.run("make", "upgrade")
 

@@ -49,9 +49,7 @@ class Placement:
             skill_id = next(iter(chosen_ids), asker or profile.default_skill)
             # Without an id the agent's code chooses the skill, and it may choose a durable one.
             if not skill_id or skill_id in durable_skills:
-                if not self._dispatcher.has_executions:
-                    logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", profile.name)
-                    raise Unavailable("this deployment does not run this agent's long tasks")
+                self.check_executions(profile.name)
                 return Place.EXECUTION
         # A stream shows its turn as it runs, whether or not the client would wait for a send.
         wants_no_wait = request.get("configuration", {}).get("returnImmediately", False)
@@ -64,6 +62,12 @@ class Placement:
         if loading.done():
             agent_of(loading)
         return Place.REQUEST
+
+    def check_executions(self, agent: str) -> None:
+        """Raises Unavailable if there is no durable function for an agent's turns."""
+        if not self._dispatcher.has_executions:
+            logger.error("agent %s is durable: set ExecutionTimeout in samconfig.toml", agent)
+            raise Unavailable("this deployment does not run this agent's long tasks")
 
     def is_long(self, agent: str, skill_id: str) -> bool:
         """Whether a turn of a skill may outlast its request, whether or not its client waits."""

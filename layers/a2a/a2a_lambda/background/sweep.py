@@ -87,11 +87,13 @@ class Sweep:
                 await load_live_head(self._store, scope, task_id)  # ends it
 
     async def _look_at_execution(self, head: Head) -> None:
-        """Wake a turn that is late. Without its execution, or its function, no one would continue it."""
+        """Wake a turn that is late. Without its execution no one would continue it, and without the durable
+        function only the end of a pause."""
         execution, now = execution_of(head), self._store.clock()
         # Wake first, then ask: the usual reason is a lost wake, and a second one does no harm.
         arn = await self._dispatcher.dispatch(head)
-        if not self._dispatcher.has_executions:
+        # A release without durable skills, after a rollback: its function is there, and ends the pause.
+        if not self._dispatcher.has_executions and execution.until <= now:
             await give_up(self._store, head, "this deployment has no durable function")
             return
         if arn and not await self._dispatcher.is_running(arn):

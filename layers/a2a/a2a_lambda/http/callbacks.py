@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson
-from a2a_lambda.errors import RouteNotFound
+from a2a_lambda.errors import Unavailable
 from a2a_lambda.http.error_responses import JSON, failure_response
 from a2a_lambda.http.request import check_media_type, read_body
 from a2a_lambda.kit import Kit
@@ -26,9 +26,9 @@ MAX_REPLY_BYTES = 256_000
 async def handle(request: Request, token_text: str) -> Response:
     kit: Kit = request.app.state.kit
     try:
-        if kit.waits is None:
-            raise RouteNotFound("this deployment has no durable turns")
         token = CallbackToken.read(token_text)
+        if kit.waits is None:  # rolled back to a release without durable skills, which may be for a while
+            raise Unavailable("this deployment does not continue durable turns at the moment")
         check_media_type(request)
         body = await read_body(request, MAX_REPLY_BYTES)
         data = strictjson.loads(body) if body.strip() else None

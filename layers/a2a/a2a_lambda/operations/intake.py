@@ -275,7 +275,9 @@ class Intake:
     async def _reply(
         self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
     ) -> Handover:
-        """Store the reply to a wait of a durable turn. Raises Conflict."""
+        """Store the reply to a wait of a durable turn. Raises Conflict, and Unavailable if nothing could wake
+        the turn."""
+        self._placement.check_executions(call.scope.agent)
         reply = call.message_event(request, head, head.turn_id, head.place)
         reply["options"]["answers"] = wait.key
 
