@@ -36,7 +36,7 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 
 NAME_PYTHON := make PYTHON=/usr/bin/python3.13
 
-REFUSE_PYTHON = echo "error: $(1) is older than Python 3.11, or does not start. Name another by its path: $(NAME_PYTHON)" >&2; \
+REFUSE_PYTHON = echo "error: $(1) is none of Python 3.11 to 3.14, or does not start. Name another by its path: $(NAME_PYTHON)" >&2; \
   exit 1
 
 # `make help` and an unknown command need no package, and any Python that is new enough.
@@ -44,9 +44,10 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 
 # As uv finds it, which looks in more places than PATH, and may download one. uv itself may fail, with another
 # status than 1, and says why.
-CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11}" python -c \
-  'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-  test $$? = 1 || { echo "error: uv could not run Python. If it found none, name one by its path: $(NAME_PYTHON)" >&2; exit 1; }; \
+CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11,<3.15}" python -c \
+  'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
+  test $$? = 1 || { echo "error: uv could not run Python: see above. If it found none, name one by its path: $(NAME_PYTHON)." \
+  "If it cannot write its cache, set UV_CACHE_DIR" >&2; exit 1; }; \
   $(call REFUSE_PYTHON,$(or $(UV_PYTHON),python3)); }
 
 help:
@@ -70,7 +71,7 @@ $(COMMANDS): .venv/synced
 	@$(CHECK_UV_PYTHON)
 	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml or your package index: locking"; \
-	  UV_PYTHON="$${UV_PYTHON:->=3.11}" "$(UV)" run --quiet --no-project python -m tools.environments relock; }
+	  UV_PYTHON="$${UV_PYTHON:->=3.11,<3.15}" "$(UV)" run --quiet --no-project python -m tools.environments relock; }
 	@"$(UV)" sync --locked --quiet
 	@touch $@
 

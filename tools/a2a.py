@@ -122,6 +122,11 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     values |= vars(parser.parse_args(options))
     for variable, example in command.variables.items():
         value = {**environ, **values}.get(variable, "")
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # Python's stand-ins for bytes that it could not read
+            print(f"error: {variable} is not UTF-8: use a terminal whose encoding is UTF-8", file=sys.stderr)
+            sys.exit(2)
         if example == "1" and value not in ("", "1"):  # YES=0 would count as yes
             print(f"error: {variable}={value!r}: write {variable}=1, or leave it out", file=sys.stderr)
             sys.exit(2)

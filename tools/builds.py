@@ -78,7 +78,10 @@ def find_python(version: str) -> str:
     """An interpreter of this machine, such as for 3.13, or ""."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     name = f"python{version}"
-    for python in (name, *map(str, versions.glob(f"{version}*/bin/{name}"))):
+    of_pyenv: list[Path] = []
+    with suppress(OSError):  # another user's
+        of_pyenv = sorted(versions.glob(f"{version}*/bin/{name}"))
+    for python in (name, *map(str, of_pyenv)):
         with suppress(OSError):  # pyenv's shim is there, and may have no such version
             if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
                 return python

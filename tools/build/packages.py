@@ -176,7 +176,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
         # The lock holds for the lowest version of Python that may run the kit, and for all later ones.
-        lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)"', read_text(PYPROJECT))
+        lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
         if lowest is None:
             raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
         command = (

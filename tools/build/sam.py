@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,9 @@ MARK = ".a2a-build"
 """Empty file in the folder of a build: another build may delete what is there."""
 
 MANIFEST = Path("functions/.manifest.json")
+
+VARIANT_DAYS = 14
+"""Days without a build after which what was built of a variant is deleted."""
 
 
 @reports_errors
@@ -52,11 +56,13 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status
     if command == "build":
-        print("Next: make e2e" if agents else f"Next: make e2e, then {deploy_command()}")
+        of_stage = "Next: make e2e STAGE=…, a stage whose AgentNames are these agents"
+        print(of_stage if agents else f"Next: make e2e, then {deploy_command()}")
     if not is_image:
         return 0
     image.write(folder, version)
     if command == "image":
+        print(f"Next: {deploy_command()} IMAGE=1")
         return 0
     status = build_image(folder, architecture)
     if folder.is_dir():
@@ -99,6 +105,8 @@ def build(
     name = "-".join([architecture, version, *(["pyc"] if python else []), *part])
     variant = environments.BUILDS / "variants" / name
     variant.mkdir(parents=True, exist_ok=True)
+    os.utime(variant)
+    _delete_unused(variant.parent)
     packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
     if agents:
         lock = lock_for(agents, LOCK.read_text("utf-8"))
@@ -124,7 +132,7 @@ def build(
     if "AWS_ENDPOINT_URL" not in os.environ:
         template = variant / "build" / "template.yaml"
         template.write_text(for_python(template.read_text("utf-8"), version), "utf-8")
-    line, status = size.report(variant / "build", for_image=is_image, has_tracing=has_tracing)
+    line, status = size.report(variant / "build", len(agents), for_image=is_image, has_tracing=has_tracing)
     print(line, file=sys.stderr if status else sys.stdout)
     if status:
         return status
@@ -135,6 +143,13 @@ def build(
     _open_to_all_users(folder)
     print(f"built: {folder}")
     return 0
+
+
+def _delete_unused(variants: Path) -> None:
+    """Delete the variants that have not been built for VARIANT_DAYS: each has its packages twice."""
+    for variant in variants.iterdir():
+        if variant.stat().st_mtime < time.time() - VARIANT_DAYS * 86_400:
+            shutil.rmtree(variant, ignore_errors=True)
 
 
 def _open_to_all_users(folder: Path) -> None:

@@ -33,11 +33,13 @@ def zipped_size_of(folder: Path) -> int:
         return file.tell()
 
 
-def report(build: Path, *, for_image: bool = False, has_tracing: bool = False) -> tuple[str, int]:
+def report(
+    build: Path, agent_count: int = 0, *, for_image: bool = False, has_tracing: bool = False
+) -> tuple[str, int]:
     """A line about a build, and the exit status of the process.
 
-    for_image: it becomes a container image, which has all layers. has_tracing: the functions have the layer
-    of tracing.
+    agent_count: number of the agents that were named; 0 = it has all. for_image: it becomes a container
+    image, which has all layers. has_tracing: the functions have the layer of tracing.
     """
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
     names = [name for name in LAYERS if for_image or has_tracing or name != TRACING_LAYER]
@@ -61,8 +63,13 @@ def report(build: Path, *, for_image: bool = False, has_tracing: bool = False) -
     listing = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
     if total <= LIMIT_MB * MB:
         return f"warning: {line}. Largest packages: {listing}", 0
+    fewer = (
+        ""
+        if agent_count == 1
+        else " let each stage serve fewer agents (AgentNames in samconfig.toml) and build those (make build"
+        " AGENTS=…),"
+    )
     return (
-        f"error: {line}. Lambda refuses that. Remove a package, let the stage serve fewer agents (AgentNames"
-        " in samconfig.toml), or use a container image: make image."
+        f"error: {line}. Lambda refuses that. Remove a package,{fewer} or use a container image: make image."
         f" Largest packages: {listing}"
     ), 1

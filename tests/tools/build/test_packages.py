@@ -303,7 +303,10 @@ def test_the_lock_is_for_lambda_and_for_developers_machines_only() -> None:
     for place in ("linux aarch64", "linux x86_64", "darwin arm64", "win32 AMD64"):
         system, machine = place.split()
         assert marker.evaluate({"sys_platform": system, "platform_machine": machine})
-    assert not marker.evaluate({"sys_platform": "emscripten", "platform_machine": "x86_64"})
+    linux = {"sys_platform": "linux", "platform_machine": "x86_64"}
+    assert not marker.evaluate({**linux, "sys_platform": "emscripten"})
+    assert not marker.evaluate({**linux, "platform_python_implementation": "PyPy"})
+    assert not marker.evaluate({**linux, "python_full_version": "3.15.0"})
 
 
 def test_packages_are_locked_for_the_python_that_the_fork_names(

@@ -1,10 +1,12 @@
 """make build: what it refuses before it builds."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tools import environments
 from tools.build import sam
 from tools.builds import LAMBDA_PYTHON, for_python
 
@@ -60,8 +62,12 @@ def test_a_build_marks_its_folder_and_opens_it_to_lambdas_user(
     monkeypatch.setattr("tools.environments.run_sam_quietly", build)
     monkeypatch.setattr(sam, "_export_requirements", lambda: 0)
     monkeypatch.setattr("tools.build.size.report", lambda *_, **__: ("small", 0))
+    old = environments.BUILDS / "variants" / "of-agents-that-were-renamed"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
     for _ in range(2):
         assert sam.main(["sam", "build"], {"BUILD_DIR": "built"}) == 0
+    assert not old.exists(), "each variant has its packages twice"
     assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml", "layer"}
     modes = {path.name: path.stat().st_mode & 0o777 for path in Path("built").rglob("*")}
     assert (modes["layer"], modes["prompt.txt"], modes["tool"]) == (0o755, 0o644, 0o755)

@@ -45,11 +45,17 @@ def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
         (100, 0, ["104.0 of 250 MB"]),
         (200, 0, ["warning", "204.0 of 250 MB", "heavy 200 MB"]),
         (246, 0, ["warning", "250.0 of 250 MB"]),
-        (247, 1, ["error", "Lambda refuses", "heavy 247 MB"]),
+        (247, 1, ["error", "Lambda refuses", "fewer agents", "make build AGENTS=…", "heavy 247 MB"]),
     ],
 )
 def test_sizes(tmp_path: Path, package: int, status: int, said: list[str]) -> None:
-    report, found = size.report(built(tmp_path, package=package))
+    report, found = size.report(built(tmp_path, package=package), 2)
     assert found == status
     assert all(words in report for words in said), report
     assert report.startswith("warning") is (package in (200, 246))
+
+
+def test_a_single_agent_cannot_be_fewer(tmp_path: Path) -> None:
+    report, status = size.report(built(tmp_path, package=247), 1)
+    assert status == 1
+    assert "fewer agents" not in report

@@ -28,7 +28,9 @@ Examine = Callable[..., int]
 def examine(kit: Kit, key: str) -> Examine:
     """Runs it against the application, whose answers may be changed on their way."""
 
-    def examine(change: Callable[[httpx2.Request], httpx2.Response | None] = lambda _: None) -> int:
+    def examine(
+        change: Callable[[httpx2.Request], httpx2.Response | None] = lambda _: None, text: str = "hello"
+    ) -> int:
         class Changed(httpx2.AsyncBaseTransport):
             def __init__(self) -> None:
                 self._inner = httpx2.ASGITransport(create_app(kit))
@@ -36,7 +38,7 @@ def examine(kit: Kit, key: str) -> Examine:
             async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
                 return change(request) or await self._inner.handle_async_request(request)
 
-        return asyncio.run(doctor.examine(BASE_URL, key, "hello", Changed()))
+        return asyncio.run(doctor.examine(BASE_URL, key, text, Changed())).count(verdict=False)
 
     return examine
 
@@ -95,9 +97,19 @@ def test_one_whose_streams_stay_open(
 
     visit = doctor.Visit(httpx2.AsyncClient(transport=Durable()), key, "hello")
     asyncio.run(visit.v0_3(BASE_URL))
-    assert visit.report.failed == 0, visit.report.table()
+    assert visit.report.count(verdict=False) == 0, visit.report.table()
     for text in texts:
         assert text in visit.report.table()
+
+
+def test_one_that_fails_each_call(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+    """As one whose model refuses its credentials does: it answers, but is not well."""
+    agent = kit.agents.load("assistant")
+    agent._route = lambda turn: 1 / 0
+    assert examine() == 0
+    output = capsys.readouterr().out
+    assert output.count("note  a plain call") == output.count("note  a stream") == 3
+    assert "failed: The agent could not finish this request. The agent's log says more" in output
 
 
 def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +179,7 @@ def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HTTP_PROXY", httpserver.url_for(""))
     card = {"name": "x", "url": url, "protocolVersion": "0.2.5"}
     httpserver.expect_request("/.well-known/agent-card.json").respond_with_json(card)
-    assert asyncio.run(doctor.examine(url, "", "hello")) > 0
+    assert asyncio.run(doctor.examine(url, "", "hello")).count(verdict=False)
     assert {request.host for request, _ in httpserver.log} == {"agents.example.com"}
     assert ("POST", "/") in {(request.method, request.path) for request, _ in httpserver.log}
 
@@ -209,9 +221,9 @@ def test_one_whose_card_names_another_host(
 def test_the_one_of_make_run_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
-    async def examine(url: str, key: str, text: str) -> int:
+    async def examine(url: str, key: str, text: str) -> doctor.Report:
         calls.append((url, key))
-        return 0
+        return doctor.Report()
 
     monkeypatch.setattr(doctor, "examine", examine)
     monkeypatch.chdir(tmp_path)
