@@ -14,11 +14,14 @@ class Default(str):
 
 
 class MakeCommand(NamedTuple):
-    """steps: modules that have a function `main`, each with its arguments; each runs if the one before it
+    """A command of make and of a2a.
+
+    steps: modules that have a function `main`, each with its arguments; each runs if the one before it
     succeeded.
     variables: an example of each variable; one whose only value is 1 is a flag, and one without an example is
     not listed.
-    folder: the command is listed only if this folder exists. builds: no other build may run meanwhile."""
+    folder: the command is listed only if this folder exists. builds: no other build may run meanwhile.
+    """
 
     summary: str
     steps: Sequence[str]

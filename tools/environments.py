@@ -181,7 +181,8 @@ def find_browser() -> str:
 
 
 def install_browser() -> bool:
-    """Install what clicks in the playground. Returns whether there is a browser. Exits as `install`."""
+    """Install Playwright, which clicks in the playground's tests. Returns whether there is a browser. Exits
+    as `install`."""
     os.environ["BROWSER"] = find_browser()
     if not os.environ["BROWSER"]:
         return False

@@ -4,8 +4,11 @@ from typing import NotRequired, TypedDict
 
 
 class LogEntry(TypedDict):
-    """at: Unix time, milliseconds. level: level of Python's logging. trace: traceback of an exception. spans:
-    a turn's spans, a line each. agent, task: what the line is about, or ""."""
+    """A line of the log.
+
+    at: Unix time, milliseconds. level: level of Python's logging. trace: traceback of an exception. spans:
+    a turn's spans, a line each. agent, task: what the line is about, or "".
+    """
 
     at: int
     level: str

@@ -10,10 +10,10 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.follow import follow
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
-from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.store import Store
@@ -109,13 +109,13 @@ class Bench:
         self.client, self.line = Metered(), Line()
         self.store = Store(Table(self.client, "scale"), ttl=86_400)  # type: ignore[arg-type]
         agents = Agents.of(Agent.load(AGENT))
-        self._limit = StreamLimit(self.store, 20)
+        self._slots = CallSlots(self.store, 20)
         self.messages = Messages(
             self.store,
             agents,
             dispatcher=Dispatcher(self.line),
             repeat_seconds=60,
-            stream_limit=self._limit,
+            call_slots=self._slots,
         )
         self.service = Service(self.store)
         self._worker = Worker(self.store, agents)
@@ -128,7 +128,7 @@ class Bench:
         return self.client.taken()
 
     async def stream(self) -> list[TableCall]:
-        async with self._limit.hold_slot(SCOPE.owner):
+        async with self._slots.hold(SCOPE.owner):
             async for _ in await self.messages.stream(*_request("write", str(STREAM_SECONDS))):
                 pass
         return self.client.taken()

@@ -11,7 +11,7 @@ import pytest
 from a2a_lambda import Agent, File, SkillError, Turn
 from a2a_lambda.agent.event_builder import part_of
 from a2a_lambda.agent.files import model_blocks
-from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.errors import AgentMistake, FileAbsent
 from a2a_lambda.net import fetch
 from a2a_lambda.protocol.model import Message, Part, Role

@@ -86,7 +86,7 @@ def test_a_turn_whose_code_was_changed_fails_clearly(bench: DurableBench, tmp_pa
     (place / "agent.py").write_text(code.replace(wait, 'await turn.step("go", int)'))
     changed: Future[Agent | str] = Future()
     changed.set_result(Agent.load(place))
-    bench.agents._loading["traveler"] = changed
+    bench.agents._imports["traveler"] = changed
     bench.send("go on", taskId=task["id"])
     failed = bench.wait_for(task["id"], TaskState.FAILED)
     assert "Its agent was changed" in text_of(failed["status"]["message"])

@@ -279,8 +279,8 @@ def test_an_agent_is_imported_once_by_many_callers(tmp_path: Path) -> None:
     write(tmp_path, "import threading\nthreading.imports = getattr(threading, 'imports', 0) + 1\n" + GOOD)
     catalog = build_agents(tmp_path)
     before = vars(threading)["imports"]
-    loading = [catalog.start("hello") for _ in range(20)]
-    assert len({id(each.result()) for each in loading}) == 1
+    agent_import = [catalog.start("hello") for _ in range(20)]
+    assert len({id(each.result()) for each in agent_import}) == 1
     assert vars(threading)["imports"] == before + 1
 
 
@@ -311,4 +311,4 @@ def test_the_warm_up_leaves_late_imports_to_their_turns(
     code.write_text(f"import time\ntime.sleep(0.3)\n{code.read_text()}")
     monkeypatch.setattr(agents, "WARM_UP_START_SECONDS", 0.25)
     catalog.warm_up()
-    assert set(catalog._loading) == {"one"}
+    assert set(catalog._imports) == {"one"}

@@ -24,7 +24,7 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import intake, stream_limit
+from a2a_lambda.operations import call_slots, intake
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -93,7 +93,7 @@ def take_new_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream tries a slot that no other has tried. A slot whose release failed stays taken, and meeting
     it would cost one more call."""
     numbers = itertools.count()
-    replace_in(stream_limit, random, monkeypatch, randrange=lambda limit: next(numbers) % limit)
+    replace_in(call_slots, random, monkeypatch, randrange=lambda limit: next(numbers) % limit)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.agent.files import sent
-from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.agent.files import output_files
+from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.memory import KeptResults, MemoryEngine
@@ -91,7 +91,7 @@ async def async_pieces(total: int, size: int = MB) -> AsyncIterator[bytes]:
 )
 def test_a_file_is_written_once_in_few_calls(s3: FakeS3, size: int, calls: dict[str, int]) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
-    [file] = sent.store(turn_on(s3), (File("a.bin", content[:size]),))
+    [file] = output_files.store(turn_on(s3), (File("a.bin", content[:size]),))
     assert s3.calls == calls
     if calls:
         assert s3.objects == {next(iter(s3.objects)): content[:size]}
@@ -105,7 +105,9 @@ def test_a_gigabyte_takes_little_memory() -> None:
     s3 = FakeS3(keeps=False)
     tracemalloc.start()
     try:
-        [file] = asyncio.run(sent.store_async(turn_on(s3), (File("film.mp4", async_pieces(1024 * MB)),)))
+        [file] = asyncio.run(
+            output_files.store_async(turn_on(s3), (File("film.mp4", async_pieces(1024 * MB)),))
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -120,11 +122,11 @@ def test_what_fails_leaves_nothing(s3: FakeS3) -> None:
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        sent.store(turn_on(s3), (File("a.bin", broken()),))
+        output_files.store(turn_on(s3), (File("a.bin", broken()),))
     assert (s3.parts, s3.objects) == ({}, {})
     s3.failing = {"upload_part"}
     with pytest.raises(FilesUnavailable, match="S3 did not answer UploadPart"):
-        sent.store(turn_on(s3), (File("a.bin", pieces(3 * PART_BYTES)),))
+        output_files.store(turn_on(s3), (File("a.bin", pieces(3 * PART_BYTES)),))
     assert (s3.parts, s3.objects) == ({}, {})
 
 
@@ -138,7 +140,7 @@ def test_a_canceled_turn_stops_writing(s3: FakeS3) -> None:
             yield piece
 
     with pytest.raises(SkillError):
-        sent.store(turn, (File("a.bin", endless()),))
+        output_files.store(turn, (File("a.bin", endless()),))
     assert (s3.parts, s3.objects) == ({}, {})
     assert s3.calls["upload_part"] == 2
 
@@ -153,7 +155,7 @@ def test_an_asynchronous_turn_that_is_canceled_leaves_nothing(s3: FakeS3) -> Non
             reached.set()
             await asyncio.Event().wait()
 
-        work = asyncio.create_task(sent.store_async(turn_on(s3), (File("a.bin", stuck()),)))
+        work = asyncio.create_task(output_files.store_async(turn_on(s3), (File("a.bin", stuck()),)))
         await reached.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -200,21 +202,21 @@ def test_a_file_that_is_aborted_is_not_finished(s3: FakeS3) -> None:
 
 def test_a_received_file_is_a_content(s3: FakeS3) -> None:
     received = ReceivedFile(Part(raw="eHl6", filename="a.txt"))
-    assert sent.store(turn_on(s3), (File("copy.txt", received),)) == (File("copy.txt", b"xyz"),)  # type: ignore[arg-type]
+    assert output_files.store(turn_on(s3), (File("copy.txt", received),)) == (File("copy.txt", b"xyz"),)  # type: ignore[arg-type]
 
 
 def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FILE_BYTES", 10 * MB)
     with pytest.raises(LimitExceeded, match="at most 10,485,760 bytes"):
-        sent.store(turn_on(s3), (File("a.bin", pieces(11 * MB)),))
+        output_files.store(turn_on(s3), (File("a.bin", pieces(11 * MB)),))
     assert s3.parts == {}
 
 
 def test_another_attempt_writes_to_the_same_keys(s3: FakeS3) -> None:
     for letter in (b"a", b"b"):
-        sent.store(turn_on(s3), (File("a.bin", letter * MB), File("b.bin", letter * MB)))
+        output_files.store(turn_on(s3), (File("a.bin", letter * MB), File("b.bin", letter * MB)))
     assert list(s3.objects.values()) == [b"b" * MB] * 2
-    sent.store(turn_on(s3, turn_id="other"), (File("a.bin", b"c" * MB),))
+    output_files.store(turn_on(s3, turn_id="other"), (File("a.bin", b"c" * MB),))
     assert len(s3.objects) == 3
 
 
@@ -223,17 +225,17 @@ def test_a_replay_writes_nothing_again(s3: FakeS3) -> None:
     turns = [turn_on(s3, Place.EXECUTION) for _ in range(3)]
     for turn in turns[:2]:
         turn.engine = MemoryEngine(KeptResults(), {})
-    first, second = (sent.store(turn, outputs) for turn in turns[:2])
+    first, second = (output_files.store(turn, outputs) for turn in turns[:2])
     assert first == second
     assert s3.calls["put_object"] == 2
-    sent.store(turns[2], outputs)
+    output_files.store(turns[2], outputs)
     assert s3.calls["put_object"] == 4, "a plain skill, which a router chose, may output another content"
 
 
 def test_files_within_other_outputs(s3: FakeS3) -> None:
     file = File("a.bin", b"a" * MB)
     turn = turn_on(s3)
-    artifact, message, again = sent.store(
+    artifact, message, again = output_files.store(
         turn, (NamedArtifact("report", "text", file, description="d"), FinalMessage(file, "end"), file)
     )
     assert artifact.contents[1].url == message.contents[0].url == again.url
@@ -259,12 +261,12 @@ def closed_file() -> io.BytesIO:
 )
 def test_what_no_file_can_have(s3: FakeS3, content: Any, message: str) -> None:
     with pytest.raises(AgentMistake, match=message) as raised:
-        sent.store(turn_on(s3), (File("a.bin", content),))
+        output_files.store(turn_on(s3), (File("a.bin", content),))
     assert "a.bin" not in str(raised.value), "it is logged, and may be the user's words"
 
 
 def test_without_a_bucket_a_file_stays_in_its_task() -> None:
     turn = turn_on(FakeS3())
     turn.file_store = TurnFiles(head_of(), None, allow_loopback=False)
-    [file] = sent.store(turn, (File("a.bin", pieces(2 * MB)),))
+    [file] = output_files.store(turn, (File("a.bin", pieces(2 * MB)),))
     assert file.content == b"x" * (2 * MB)

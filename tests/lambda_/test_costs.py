@@ -16,8 +16,8 @@ import pytest
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.kit import Kit
+from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope
 from tests.background.fake_queue import FakeQueue
@@ -159,7 +159,7 @@ def table(taken: tuple[int, int]) -> float:
 
 
 async def drained(counted: Counted) -> None:
-    async with StreamLimit(counted.messages.store, 100).hold_slot(counted.scope.owner):
+    async with CallSlots(counted.messages.store, 100).hold(counted.scope.owner):
         async for _ in await counted.messages.stream(*counted.message("Teach me basketball")):
             pass
 

@@ -6,7 +6,6 @@ import os
 import struct
 import warnings
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,7 +14,6 @@ from awslambdaric import bootstrap
 from awslambdaric.lambda_runtime_client import BaseLambdaRuntimeClient
 from botocore.loaders import Loader
 
-from a2a_lambda.lambda_ import runtime, streaming
 from tests.conftest import PACKAGE, ROOT
 from tests.helpers.builds import build
 from tests.helpers.lambda_events import STATUSES, ended, last_event
@@ -154,8 +152,3 @@ def test_awslambdaric_is_what_the_runtime_leans_on() -> None:
     assert "override" in (inspect.getdoc(BaseLambdaRuntimeClient) or "") + inspect.getsource(
         BaseLambdaRuntimeClient
     )
-
-
-def test_the_adapter_and_the_runtime_stay_small() -> None:
-    files = [Path(str(module.__file__)) for module in (runtime, streaming)]
-    assert sum(len(path.read_text().splitlines()) for path in files) < 400

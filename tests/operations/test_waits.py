@@ -166,10 +166,6 @@ def test_a_reply_that_came_early_costs_few_reads(
     assert len(reads) <= 4, "there is a pause between two looks"
 
 
-def test_a_deployment_without_durable_turns_knows_no_such_url(client: TestClient, head: Head) -> None:
-    assert post(client, head, json={}).status_code == 404
-
-
 def test_what_lambda_does_not_take_now_the_sweep_delivers(
     http: TestClient, durable_kit: Kit, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def test_a_context_outlives_its_longest_turn(
     settings: Settings, scope: Scope, calls: Calls, clock: Clock
 ) -> None:
     """And a count of requests its window, by less than two seconds."""
-    store = Store(Table(calls, settings.table, clock=clock), ttl=1000, longest_turn_seconds=500)  # type: ignore[arg-type]
+    store = Store(Table(calls, settings.table, clock=clock), ttl=1000, execution_seconds=500)  # type: ignore[arg-type]
     expiries: list[int] = []
 
     def note(operation: str, arguments: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from a2a_lambda.tasks.suspension import (
     LATE_SECONDS,
     REPLY_SECONDS,
     answered_head,
-    asking_head,
     execution_of,
     new_execution,
     question_of,
@@ -24,6 +23,7 @@ from a2a_lambda.tasks.suspension import (
     replying_head,
     resumed_head,
     suspended_head,
+    with_old_question,
 )
 from tests.tasks.examples import NOW, head
 
@@ -96,7 +96,7 @@ def test_a_sign_in_is_a_state_of_its_own() -> None:
 def test_a_question_that_is_asked_again_is_one_question() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
-    question = asking_head(again, first, has_new_events=False)
+    question = with_old_question(again, first, has_new_events=False)
     assert (question.status, question.sequence, question.committed) == (
         first.status,
         first.sequence,
@@ -104,14 +104,14 @@ def test_a_question_that_is_asked_again_is_one_question() -> None:
     )
     assert question.execution == again.execution
     other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
-    assert asking_head(other, first, has_new_events=False) is other
-    assert asking_head(durable(), first, has_new_events=False).state == TaskState.WORKING
+    assert with_old_question(other, first, has_new_events=False) is other
+    assert with_old_question(durable(), first, has_new_events=False).state == TaskState.WORKING
 
 
 def test_a_question_that_is_asked_again_after_other_events_is_the_same_message() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 9, NOW + 5, durable())
-    question = asking_head(again, first, has_new_events=True)
+    question = with_old_question(again, first, has_new_events=True)
     assert question is again
     assert question.status["message"] == first.status["message"]
 
@@ -121,7 +121,7 @@ def test_another_question_with_the_same_words_is_another_message() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
     other = replace(QUESTION, key="q#2")
     second = suspended_head(Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5, durable())
-    assert asking_head(second, first, has_new_events=False) is second
+    assert with_old_question(second, first, has_new_events=False) is second
     assert second.status["message"]["messageId"] != first.status["message"]["messageId"]
 
 

@@ -49,8 +49,8 @@ def test_a_command_too_large_for_a_failed_turn_is_left_out() -> None:
     reply = EventBuilder("task", "context")
     reply.build(Batch((_command(),), last=False))
     reply.fail("No.")
-    assert reply.closing is not None
-    assert "metadata" not in reply.closing["message"]
+    assert reply.closing_status is not None
+    assert "metadata" not in reply.closing_status["message"]
 
 
 def _command() -> Any:

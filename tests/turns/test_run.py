@@ -14,7 +14,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
 from a2a_lambda.agent.outputs import Batch, Command, File, Structured
-from a2a_lambda.catalog.agents import Loading
+from a2a_lambda.catalog.agents import AgentImport
 from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, make_status
@@ -33,8 +33,8 @@ def test_a_status_that_comes_back_has_no_command_of_the_turn() -> None:
     builder.build(Batch((Command("beep"),), last=False))
     question = Message(messageId="q", role=Role.AGENT, parts=[Part(text="Which?")])
     builder.restore(make_status(TaskState.INPUT_REQUIRED, 0, question))
-    assert builder.closing is not None
-    assert "metadata" not in builder.closing["message"]
+    assert builder.closing_status is not None
+    assert "metadata" not in builder.closing_status["message"]
 
 
 @pytest.mark.parametrize("read", [0, 1, 2])
@@ -134,8 +134,8 @@ def test_a_reason_no_status_can_carry_is_a_neutral_one() -> None:
     for text in ("\ud800", "x" * 100_000):
         reply = EventBuilder("task", "context")
         reply.fail(text)
-        assert reply.closing is not None
-        assert reply.closing["message"]["parts"] == [{"text": FAILED}]
+        assert reply.closing_status is not None
+        assert reply.closing_status["message"]["parts"] == [{"text": FAILED}]
 
 
 def test_a_question_too_long_for_a_status_fails_in_words(bench: RunBench) -> None:
@@ -180,14 +180,16 @@ def test_a_turn_waits_for_the_import_of_its_agent(
         call, request = bench.sent("echo", text="hello")
         claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
-        loading: Loading = Future()
-        run_ = run.Run(bench.store, loading, claim)
+        agent_import: AgentImport = Future()
+        run_ = run.Run(bench.store, agent_import, claim)
         run_.start()
         first = asyncio.ensure_future(anext(run_.audience.events()))
         done, _ = await asyncio.wait({first}, timeout=0.3)
         assert not done, "nothing has happened yet"
         assert bench.head(claim.head.task_id).state == TaskState.WORKING
-        loading.set_result("the agent is broken" if breaks else bench.messages.agents.start("probe").result())
+        agent_import.set_result(
+            "the agent is broken" if breaks else bench.messages.agents.start("probe").result()
+        )
         await first
         await until(lambda: bench.head(claim.head.task_id).is_stopped)
         return await bench.get(claim.head.task_id)
@@ -253,7 +255,7 @@ def test_what_failed_is_told_as_far_as_a_client_may_know_it(
         def fail(*_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr("a2a_lambda.agent.files.sent.store", fail)
+        monkeypatch.setattr("a2a_lambda.agent.files.output_files.store", fail)
         task = within(bench.send("echo"))
         assert task["status"]["state"] == TaskState.FAILED
         assert task["status"]["message"]["parts"] == [{"text": text}]

@@ -44,7 +44,7 @@ FAILURES = [
     (errors.RouteNotFound("x"), 404, "NOT_FOUND", ""),
     (NOT_ALLOWED, 405, "UNIMPLEMENTED", ""),
     (errors.RequestTooLarge("x"), 413, "INVALID_ARGUMENT", ""),
-    (errors.TooManyStreams("x"), 429, "RESOURCE_EXHAUSTED", ""),
+    (errors.TooManyCalls("x"), 429, "RESOURCE_EXHAUSTED", ""),
     (errors.TooManyRequests("x", after=3), 429, "RESOURCE_EXHAUSTED", ""),
     (errors.Unavailable("x"), 503, "UNAVAILABLE", ""),
 ]

@@ -29,14 +29,14 @@ def check_card(version: str, card: Mapping[str, Json]) -> Iterator[Finding]:
     version: a name of `a2a.VERSIONS`.
     """
     gaps = [name for name in CARD_FIELDS.get(version, ("url", *COMMON)) if not card.get(name)]
-    yield "the card's required fields", not gaps, _missing(gaps)
+    yield "the card's required fields", not gaps, _list_missing(gaps)
     skill_gaps = [
         f"{skill.get('id', '?')}.{name}"
         for skill in objects_in(card, "skills")
         for name in ("id", "name", "description", "tags")
         if not skill.get(name)  # a required array has an element (1.0 section 5.7)
     ]
-    yield "every skill is described", not skill_gaps, _missing(skill_gaps)
+    yield "every skill is described", not skill_gaps, _list_missing(skill_gaps)
     if version == "alibaba":
         yield from _check_alibaba(card)
 
@@ -53,5 +53,5 @@ def _check_alibaba(card: Mapping[str, Json]) -> Iterator[Finding]:
     yield "defaultInputModes has text/plain", "text/plain" in names, ", ".join(names)
 
 
-def _missing(names: Sequence[str]) -> str:
+def _list_missing(names: Sequence[str]) -> str:
     return f"missing: {', '.join(names)}" if names else ""

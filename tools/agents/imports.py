@@ -91,7 +91,7 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, OSError):
         return  # its import says so
-    for node in _running(tree):
+    for node in _imports_on_lambda(tree):
         for module in _modules(agents, file, node):
             steps = module.split(".")
             if steps[0] != "agents":
@@ -124,7 +124,7 @@ def _modules(agents: Path, file: Path, node: Import) -> list[str]:
     return [base, *members]
 
 
-def _running(module: ast.Module) -> Iterator[Import]:
+def _imports_on_lambda(module: ast.Module) -> Iterator[Import]:
     """The imports of a module that run on Lambda, and must not fail."""
     nodes: list[ast.AST] = [module]  # recursion would fail on deeply nested code
     while nodes:
@@ -166,8 +166,8 @@ def _missing_distribution(package: str, folder: Path) -> str:
     if package not in _distributions():  # its import fails here, too
         return "" if has_module(folder, package) else f"<the package with {package!r}>"
     distributions = _distributions()[package]
-    shipped_names = _shipped(folder.name)
-    if any(_normalized(name) in shipped_names for name in distributions):
+    shipped_names = _shipped_names(folder.name)
+    if any(_normalize(name) in shipped_names for name in distributions):
         return ""
     # No one knows which one is meant of those that share a namespace, such as `google`.
     return distributions[0] if len(distributions) == 1 else f"<the package with {package!r}>"
@@ -178,13 +178,13 @@ def _distributions() -> dict[str, list[str]]:
     return dict(packages_distributions())
 
 
-def _shipped(agent: str) -> set[str]:
+def _shipped_names(agent: str) -> set[str]:
     """Normalized names of the distributions that an agent has: the kit's, all agents', and its own."""
     text = DEPENDENCIES.read_text("utf-8") if DEPENDENCIES.exists() else ""
     text += lock_for([agent], LOCK.read_text("utf-8")) if LOCK.exists() else ""
     names = (re.match(r"[A-Za-z0-9._-]+", line) for line in text.splitlines())
-    return {_normalized(match[0]) for match in names if match}
+    return {_normalize(match[0]) for match in names if match}
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -75,14 +75,14 @@ class McpCaller(RecordingClient):
 
     async def card(self) -> AsyncGenerator[Record, None]:
         """Read the tools. Ends with a record `result`, which looks like a card, or `error`."""
-        async for record in self._safely(_checked(self._discover())):
+        async for record in self._safely(_check_records(self._discover())):
             yield record
 
     async def call(
         self, operation: Operation, request: Json, *, after: str = ""
     ) -> AsyncGenerator[Record, None]:
         """Run an operation; its request is of A2A 1.0. after: MCP has no such ids."""
-        async for record in self._safely(_checked(self._call(operation, request))):
+        async for record in self._safely(_check_records(self._call(operation, request))):
             yield record
 
     async def _discover(self) -> AsyncGenerator[Record, None]:
@@ -251,7 +251,7 @@ class McpCaller(RecordingClient):
         return value
 
 
-async def _checked(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+async def _check_records(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
     """The records of a call. Raises AgentError if an answer is not of MCP's form."""
     try:
         async with aclosing(records):

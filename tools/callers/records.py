@@ -80,7 +80,7 @@ class RecordingClient:
                 check_key(self._key)
             async with aclosing(records):
                 async for record in records:
-                    yield self._timed(record)
+                    yield self._add_time(record)
         except FAILURES as error:
             text = str(error) or type(error).__name__
             if isinstance(error, httpx2.RemoteProtocolError):
@@ -94,9 +94,9 @@ class RecordingClient:
             for name in ("code", "status"):
                 if (value := getattr(error, name, None)) is not None:
                     failure[name] = value
-            yield self._timed(failure)
+            yield self._add_time(failure)
 
-    def _timed(self, record: Record) -> Record:
+    def _add_time(self, record: Record) -> Record:
         return {**record, "at": round((time.monotonic() - self._began) * 1000)}
 
     def _request_record(self, request: httpx2.Request, body: str) -> Record:

@@ -21,7 +21,9 @@ DUE = ("shard", "due")
 
 @dataclass(frozen=True, slots=True)
 class TableCall:
-    """at: seconds after the operation began. partition: key of the table's partition.
+    """A call of DynamoDB within an operation.
+
+    at: seconds after the operation began. partition: key of the table's partition.
 
     writes, reads: units of the table. listing, due: write units of its indexes.
     listing_key, due_key: keys of their partitions, "" if they have no entry.

@@ -36,7 +36,10 @@ COUNT = "ApproximateNumberOfMessages"
 
 @dataclass(slots=True)
 class Checkup:
-    """resources, outputs: the stack's, by name."""
+    """Checks a deployed stack, as its operator would.
+
+    resources, outputs: the stack's, by name.
+    """
 
     stack: str
     resources: Mapping[str, str]

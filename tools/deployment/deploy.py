@@ -48,17 +48,19 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.h
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
-    of_stage = stages.overrides_of(stages.stage_of(environ)[1])
+    stage_parameters = stages.overrides_of(stages.stage_of(environ)[1])
     declarations = template.parameters(TEMPLATE)
     try:
-        of_call = shlex.split(environ.get("PARAMETERS", ""))
+        call_parameters = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
         raise ConfigurationError(f"PARAMETERS: {error}") from None
-    return stack.parse_parameters(declarations, *of_stage), stack.parse_parameters(declarations, *of_call)
+    return stack.parse_parameters(declarations, *stage_parameters), stack.parse_parameters(
+        declarations, *call_parameters
+    )
 
 
 def parameters_for(
-    account: Account, of_stage: Mapping[str, str], of_call: Mapping[str, str]
+    account: Account, stage_parameters: Mapping[str, str], call_parameters: Mapping[str, str]
 ) -> dict[str, str]:
     """Every parameter except the release.
 
@@ -77,13 +79,13 @@ def parameters_for(
             "NotifierConcurrency": "2",
             "StreamsPerOwner": str(max(1, (account_limit - 4) // 2)),
         }
-    parameters = {**template.defaults(TEMPLATE), **facts, **of_stage}
+    parameters = {**template.defaults(TEMPLATE), **facts, **stage_parameters}
     # A stage may have less than there is room for; 0 is no limit.
     fitting = {
         name: min(value, parameters[name], key=lambda text: int(text) or math.inf)
         for name, value in room.items()
     }
-    parameters |= {**fitting, **of_call}
+    parameters |= {**fitting, **call_parameters}
     if parameters["FileDays"] == "0":
         parameters["FileDays"] = str(_longest_task_days(parameters))
     _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})

@@ -41,7 +41,10 @@ Letter = Mapping[str, Any]
 
 
 class Redrive:
-    """resources: physical ids of a stack's resources."""
+    """Sends the dead letters of a stack again.
+
+    resources: physical ids of a stack's resources.
+    """
 
     def __init__(self, resources: Mapping[str, str]) -> None:
         self._resources = resources

@@ -153,9 +153,9 @@ def versions_before(releases: Mapping[int, str], version: int) -> list[int]:
     """The versions that can have been live before another one, in order: those of the release that the
     version's own release names, or else all earlier ones, because the named one was deleted, or the version
     was deployed by hand."""
-    earlier = [number for number in releases if number < version]
+    earlier_versions = [number for number in releases if number < version]
     head = releases[version][-PREDECESSOR_CHARACTERS:]
-    return [number for number in earlier if releases[number].startswith(head)] or earlier
+    return [number for number in earlier_versions if releases[number].startswith(head)] or earlier_versions
 
 
 def stack_versions(resources: Mapping[str, str], name: str) -> set[int]:
@@ -175,29 +175,33 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     release: the first characters of its digest; "" = the one that was live before the live one. If an earlier
     rollback was cut off, so that the functions differ, "" = the older one of theirs.
     """
-    history = {name: versions.all() for name, versions in functions.items()}
-    live = {name: versions.live() for name, versions in functions.items()}
-    sets = [set(releases.values()) for name, releases in history.items() if name != DURABLE]
+    histories = {name: versions.all() for name, versions in functions.items()}
+    live_versions = {name: versions.live() for name, versions in functions.items()}
+    sets = [set(releases.values()) for name, releases in histories.items() if name != DURABLE]
     common_releases = set.intersection(*sets) - {""}
     [lead, *_] = functions
     live_releases = {
-        history[name].get(live[name], "")
+        histories[name].get(live_versions[name], "")
         for name in functions
-        if name != DURABLE or history[lead].get(live[lead]) in history[name].values()
+        if name != DURABLE or histories[lead].get(live_versions[lead]) in histories[name].values()
     }
-    releases = [digest for digest in history[lead].values() if digest in common_releases]
-    order = [digest for digest in releases if {digest} != live_releases]
+    releases = [digest for digest in histories[lead].values() if digest in common_releases]
+    other_releases = [digest for digest in releases if {digest} != live_releases]
     if len(live_releases) > 1:
-        older = [digest for digest in releases if digest in live_releases][:1]
+        previous_releases = [digest for digest in releases if digest in live_releases][:1]
     else:
-        earlier = [history[lead][version] for version in versions_before(history[lead], live[lead])]
-        older = [digest for digest in earlier if digest in common_releases]
-    candidates = [digest for digest in order if digest.startswith(release)] if release else older
+        earlier_releases = [
+            histories[lead][version] for version in versions_before(histories[lead], live_versions[lead])
+        ]
+        previous_releases = [digest for digest in earlier_releases if digest in common_releases]
+    candidates = (
+        [digest for digest in other_releases if digest.startswith(release)] if release else previous_releases
+    )
     if not candidates:
-        newest_version = {digest: version for version, digest in history[lead].items()}
+        newest_version = {digest: version for version, digest in histories[lead].items()}
         choices = ", ".join(
             f"{digest[:12]} ({lead}: version {newest_version[digest]})"
-            for digest in dict.fromkeys(reversed(order))
+            for digest in dict.fromkeys(reversed(other_releases))
         )
         advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
         problem = (
@@ -211,22 +215,23 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         )
     targets = {
         name: max(
-            (version for version, digest in history[name].items() if digest == candidates[-1]), default=0
+            (version for version, digest in histories[name].items() if digest == candidates[-1]), default=0
         )
         for name in functions
     }
     # Turns of the durable function are started by asynchronous events, which Lambda tries again until the
     # version is ready. It refuses a synchronous call.
-    called = [name for name, target in targets.items() if target and name != DURABLE]
-    for name in [name for name in called if functions[name].wake(targets[name])]:
+    callable_names = [name for name, target in targets.items() if target and name != DURABLE]
+    for name in [name for name in callable_names if functions[name].wake(targets[name])]:
         yield f"{name}: version {targets[name]} is not active: waiting until Lambda has prepared it"
         functions[name].wait_until_active(targets[name])
     for name, target in targets.items():
         if not target:
-            yield f"{name}: stays at version {live[name]}: it has no version of release {candidates[-1][:12]}"
+            reason = f"it has no version of release {candidates[-1][:12]}"
+            yield f"{name}: stays at version {live_versions[name]}: {reason}"
             continue
         functions[name].make_live(target)
-        yield f"{name}: version {live[name]} → {target}, release {candidates[-1][:12]}"
+        yield f"{name}: version {live_versions[name]} → {target}, release {candidates[-1][:12]}"
 
 
 def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str, str]) -> Iterator[str]:

@@ -42,7 +42,10 @@ requests = logging.getLogger("a2a_lambda.requests")
 
 
 class ConsoleFormatter(logging.Formatter):
-    """colored: whether the lines are for a terminal."""
+    """Formats a line of the log for a terminal.
+
+    colored: whether the lines are for a terminal.
+    """
 
     def __init__(self, *, colored: bool) -> None:
         super().__init__()

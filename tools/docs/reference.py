@@ -74,7 +74,7 @@ def outputs_page() -> str:
     for name in OUTPUTS:
         output = getattr(a2a_lambda, name)
         parts += [f"## {name}", _code(_signature(output, name)), _text(output)]
-    return _joined(parts)
+    return _join(parts)
 
 
 def turn_page() -> str:
@@ -99,7 +99,7 @@ def turn_page() -> str:
             parts += [f"## {name}.{member}", _code(signature), _text(value)]
     for kind in (a2a_lambda.Retry, a2a_lambda.Reply):
         parts += [f"## {kind.__name__}", _code(_signature(kind, kind.__name__)), _text(kind)]
-    return _joined(parts)
+    return _join(parts)
 
 
 def card_page(schema: Mapping[str, Any]) -> str:
@@ -110,7 +110,7 @@ def card_page(schema: Mapping[str, Any]) -> str:
     for name in ("CardSkill", "Capabilities", "Extension", "Extended", "Provider", "Schedule"):
         level = plurals.get(name, name.lower())
         parts += [f"## {level}", _fields(schema["$defs"][name])]
-    return _joined(parts)
+    return _join(parts)
 
 
 def parameters_page(path: Path) -> str:
@@ -136,7 +136,7 @@ def parameters_page(path: Path) -> str:
             rows.append((f"`{match[1]}`", f"`{default}`" if default != "" else "", parameter["Description"]))
         elif line and not line.startswith(" "):
             break
-    return _joined([*parts, table(("parameter", "default", ""), rows)])
+    return _join([*parts, table(("parameter", "default", ""), rows)])
 
 
 def commands_page() -> str:
@@ -153,7 +153,7 @@ def commands_page() -> str:
             for name, command in commands.items()
         ]
         parts += [f"## {title}", table(("command", "", "variables"), rows)]
-    return _joined(parts)
+    return _join(parts)
 
 
 def protocols_page() -> str:
@@ -168,7 +168,7 @@ def protocols_page() -> str:
         table(
             ("", *RPC_PROTOCOLS),
             [
-                (title, *(_listed(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
+                (title, *(_code_list(wire.method_of(name)) for wire in RPC_PROTOCOLS.values()))
                 for name, title in OPERATIONS.items()
             ],
         ),
@@ -176,12 +176,12 @@ def protocols_page() -> str:
         table(
             ("", *HTTP_PROTOCOLS),
             [
-                (title, *(_listed(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
+                (title, *(_code_list(*http_paths(wire, name)) for wire in HTTP_PROTOCOLS.values()))
                 for name, title in OPERATIONS.items()
             ],
         ),
     ]
-    return _joined(parts)
+    return _join(parts)
 
 
 def http_paths(wire: Wire, operation: Operation) -> list[str]:
@@ -190,7 +190,7 @@ def http_paths(wire: Wire, operation: Operation) -> list[str]:
     return [f"{route.verb} {prefix}{route.path}" for route in wire.routes if route.operation == operation]
 
 
-def _listed(*names: str) -> str:
+def _code_list(*names: str) -> str:
     return "<br>".join(f"`{name}`" for name in names if name) or "–"
 
 
@@ -251,5 +251,5 @@ def _code(text: str, language: str = "python") -> str:
     return f"```{language}\n{text}\n```"
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _join(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -60,7 +60,10 @@ class Selection:
 
 @dataclass(slots=True)
 class Counts:
-    """running: tasks that a run still held, which may write once more."""
+    """How much was deleted.
+
+    running: tasks that a run still held, which may write once more.
+    """
 
     tasks: int = 0
     conversations: int = 0

@@ -66,15 +66,21 @@ class Expectation(Model):
 
 
 class Runs(Model):
-    """repeats: how often a case is run. pass_rate: share of the runs that must pass, from 0 to 1."""
+    """How the runs of a case are judged.
+
+    repeats: how often a case is run. pass_rate: share of the runs that must pass, from 0 to 1.
+    """
 
     repeats: int = Field(default=1, ge=1, le=100)
     pass_rate: float = Field(default=1.0, ge=0, le=1)
 
 
 class Case(Runs):
-    """messages: sent one after another, in one conversation. skill, arguments: what the first message
-    calls."""
+    """A conversation, and what must be true of its answers.
+
+    messages: sent one after another, in one conversation. skill, arguments: what the first message
+    calls.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     messages: list[str] = Field(min_length=1, alias="message")
@@ -89,7 +95,10 @@ class Case(Runs):
 
 
 class Evals(Runs):
-    """repeats, pass_rate: those of cases that have none of their own."""
+    """The cases of an agent.
+
+    repeats, pass_rate: those of cases that have none of their own.
+    """
 
     cases: list[Case] = Field(min_length=1)
 

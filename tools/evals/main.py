@@ -28,7 +28,7 @@ from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
 from tools.evals.recordings import Recorder
-from tools.evals.runs import Asker, Here, Outcome, There, load_judges, run_case
+from tools.evals.runs import Asker, DeployedAgent, LocalAgent, Outcome, load_judges, run_case
 from tools.state import key_for
 
 RESULTS = Path(".aws-sam/evals")
@@ -84,10 +84,10 @@ async def run_all(
             with recorder.environment():
                 asker: Asker
                 if http is None:
-                    asker = Here(folder, recorder.configuration)
+                    asker = LocalAgent(folder, recorder.configuration)
                 else:
                     transport = SharedTransport(http)
-                    asker = There(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
+                    asker = DeployedAgent(Client(f"{base}/a2a/{agent}", key=key, transport=transport))
                 for case in entries:
                     progress.update(bar, description=f"{agent}: {case.name}")
                     judge = judges.get(case.expect.judge or "")

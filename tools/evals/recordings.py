@@ -103,7 +103,7 @@ class Recorder:
                 self._note_misses(cassette)
                 # A sign-in would call its identity provider, and no recording has its token.
                 for sign_in in (ClientCredentials, AwsSignature):
-                    stack.enter_context(patch.object(sign_in, "async_auth_flow", _unsigned))
+                    stack.enter_context(patch.object(sign_in, "async_auth_flow", _skip_sign_in))
             yield
 
     def _note_misses(self, cassette: Cassette) -> None:
@@ -164,7 +164,7 @@ def _has_credentials() -> bool:
         return False
 
 
-async def _unsigned(
+async def _skip_sign_in(
     _: httpx2.Auth, request: httpx2.Request
 ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
     yield request

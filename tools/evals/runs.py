@@ -54,7 +54,7 @@ class Asker(Protocol):
     async def ask(self, case: Case) -> Answer: ...
 
 
-class Here:
+class LocalAgent:
     """An agent on this machine. configuration: its secrets and settings."""
 
     def __init__(self, folder: Path, configuration: Configuration) -> None:
@@ -81,13 +81,13 @@ class Here:
                     raise
                 builder = EventBuilder("", "")
                 builder.fail(str(error) if isinstance(error, SkillError) else FAILED)
-                assert builder.closing is not None
-                answer = _answer(Task(id="", contextId="", status=builder.closing))
+                assert builder.closing_status is not None
+                answer = _answer(Task(id="", contextId="", status=builder.closing_status))
         assert answer is not None
         return answer
 
 
-class There:
+class DeployedAgent:
     """An agent of a deployment. Each conversation is a new context."""
 
     def __init__(self, client: Client) -> None:
@@ -124,7 +124,10 @@ def _answer(result: Any) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """problems: problems of each run, none for one that passed. seconds: duration of each run."""
+    """What came of a case.
+
+    problems: problems of each run, none for one that passed. seconds: duration of each run.
+    """
 
     case: Case
     problems: list[list[str]]

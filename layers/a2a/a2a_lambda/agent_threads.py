@@ -81,10 +81,10 @@ async def call_in_thread(call: Callable[[], Any], name: str) -> Any:
                     future.set_result(call())
             except BaseException as error:
                 failure = error
-                # SystemExit must not leave the step, and asyncio raises StopIteration in no future: the step
+                # SystemExit must not end the loop, and asyncio raises StopIteration in no future: the caller
                 # would wait forever.
                 if not isinstance(error, Exception) or isinstance(error, StopIteration):
-                    failure = RuntimeError(f"the step ended with {type(error).__name__}")
+                    failure = RuntimeError(f"{name} ended with {type(error).__name__}")
                     failure.__cause__ = error
                 future.set_exception(failure)
 

@@ -313,7 +313,7 @@ def _pointer(metadata_url: str) -> str:
     return f', resource_metadata="{metadata_url}"' if metadata_url else ""
 
 
-class TooManyStreams(ProtocolError):
+class TooManyCalls(ProtocolError):
     """The owner has as many streams, followers and long sends as it may have."""
 
     status, title = 429, "Too many calls at once"

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from a2a_lambda.background.sweep import Sweep
     from a2a_lambda.background.worker import Worker
     from a2a_lambda.files.files import Files
+    from a2a_lambda.operations.call_slots import CallSlots
     from a2a_lambda.operations.messages import Messages
     from a2a_lambda.operations.service import Service
-    from a2a_lambda.operations.stream_limit import StreamLimit
     from a2a_lambda.operations.triggers import Triggers
     from a2a_lambda.operations.waits import Waits
     from a2a_lambda.push.delivery import PushNotifications
@@ -71,7 +71,7 @@ class Kit:
             self.table,
             ttl=int(settings.task_days * 86_400),
             list_shards=settings.list_shards,
-            longest_turn_seconds=settings.execution_timeout,
+            execution_seconds=settings.execution_timeout,
         )
 
     @cached_property
@@ -92,10 +92,10 @@ class Kit:
         )
 
     @cached_property
-    def stream_limit(self) -> "StreamLimit":
-        from a2a_lambda.operations.stream_limit import StreamLimit
+    def call_slots(self) -> "CallSlots":
+        from a2a_lambda.operations.call_slots import CallSlots
 
-        return StreamLimit(self.store, self.settings.streams_per_owner)
+        return CallSlots(self.store, self.settings.streams_per_owner)
 
     @cached_property
     def rate_limit(self) -> "RateLimit":
@@ -152,7 +152,7 @@ class Kit:
             dispatcher=self.dispatcher,
             repeat_seconds=self.settings.repeat_seconds,
             webhooks=self.webhook_policy,
-            stream_limit=self.stream_limit,
+            call_slots=self.call_slots,
             execution_seconds=self.settings.execution_timeout,
             files=self.files,
         )

@@ -21,8 +21,11 @@ sink: Callable[[Values, Dimensions], None] | None = None
 
 @dataclass(slots=True)
 class _Invocation:
-    """own: ids of the invocation itself. ids: the ids on its log lines. invoked_at: a `time.monotonic()`
-    value."""
+    """The invocation that this process serves.
+
+    own: ids of the invocation itself. ids: the ids on its log lines. invoked_at: a `time.monotonic()`
+    value.
+    """
 
     own: Mapping[str, str | bool]
     invoked_at: float
@@ -85,7 +88,7 @@ def measure(values: Values, **dimensions: str) -> None:
 
 
 class LogGuard:
-    """Keeps the log of all agents as it is while one is imported.
+    """Undoes what the import of an agent does to the logging of all of them.
 
     `logging.basicConfig(force=True)` in an agent's module removes the handler that keeps texts of users out
     of the log. So does `logging.config.dictConfig`, and by default it disables all loggers that it does not

@@ -71,10 +71,10 @@ class Span:
                 self._span.set_attribute("error.type", error_type)
                 self._span.set_status(Status(StatusCode.ERROR))
 
-    def set_status(self, status: int, *, least_failure: int = 400) -> None:
+    def set_status(self, status: int, *, min_failure: int = 400) -> None:
         """Set the HTTP status of the answer."""
         self.set({"http.response.status_code": status})
-        if status >= least_failure:
+        if status >= min_failure:
             self.fail(str(status))
 
     def headers(self) -> dict[str, str]:

@@ -11,14 +11,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.background.placement import IMPORT_WAIT_SECONDS
-from a2a_lambda.errors import TooManyStreams
+from a2a_lambda.errors import TooManyCalls
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.sse import KEEP_ALIVE_SECONDS
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import messages
+from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.messages import SLOTLESS_SEND_SECONDS
-from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.call_context import CallContext
@@ -110,7 +110,7 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
         sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
         answers = [asyncio.create_task(kit.messages.send(call, sent)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
-        with pytest.raises(TooManyStreams):
+        with pytest.raises(TooManyCalls):
             await asyncio.wait_for(kit.messages.send(call, sent), 60)
         assert (
             (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
@@ -148,7 +148,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         await slots_taken(kit, owner, 1)
         monkeypatch.setattr(kit.store, "create_head", create_slowly)
         monkeypatch.setattr(messages._Sending, "stop", stop_and_tell)
-        with pytest.raises(TooManyStreams):
+        with pytest.raises(TooManyCalls):
             await kit.messages.send(calls[1], sent)
         head = kit.store.get_head(scope, calls[1].request.task_id())
         assert head is not None
@@ -179,11 +179,11 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
     async def refuse_late(_: Any, owner: str) -> AsyncIterator[None]:
         await kit.service.cancel(scope, call.request.task_id())
         await has_ended.wait()
-        raise TooManyStreams("no slot is free")
+        raise TooManyCalls("no slot is free")
         yield
 
     monkeypatch.setattr(messages._Sending, "run", run_until_refused)
-    monkeypatch.setattr(StreamLimit, "hold_slot", refuse_late)
+    monkeypatch.setattr(CallSlots, "hold", refuse_late)
 
     async def go() -> None:
         answer = await kit.messages.send(call, sent)

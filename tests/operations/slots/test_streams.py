@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import threads
 from a2a_lambda.aws import clients
-from a2a_lambda.errors import TooManyStreams
+from a2a_lambda.errors import TooManyCalls
 from a2a_lambda.http.app import create_app
 from a2a_lambda.http.operation_call import SlotStream
 from a2a_lambda.kit import Kit
-from a2a_lambda.operations import stream_limit
-from a2a_lambda.operations.stream_limit import SLOT_SECONDS, StreamLimit
+from a2a_lambda.operations import call_slots
+from a2a_lambda.operations.call_slots import SLOT_SECONDS, CallSlots
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
@@ -36,26 +36,26 @@ def owner() -> str:
 
 def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     clock = Clock()
-    caps = StreamLimit(Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400), 3)
+    slots = CallSlots(Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400), 3)
 
     async def go() -> None:
         async with AsyncExitStack() as held:
             for _ in range(3):
-                await held.enter_async_context(caps.hold_slot(owner))
-            with pytest.raises(TooManyStreams):
-                async with caps.hold_slot(owner):
+                await held.enter_async_context(slots.hold(owner))
+            with pytest.raises(TooManyCalls):
+                async with slots.hold(owner):
                     pass
-            async with caps.hold_slot(f"{owner}-other"):
+            async with slots.hold(f"{owner}-other"):
                 pass
             clock.now += SLOT_SECONDS - 0.5
-            with pytest.raises(TooManyStreams):
-                async with caps.hold_slot(owner):
+            with pytest.raises(TooManyCalls):
+                async with slots.hold(owner):
                     pass
             clock.now += 2.5  # they died, and their time is up
-            async with caps.hold_slot(owner):
+            async with slots.hold(owner):
                 pass
         clock.now -= SLOT_SECONDS + 2
-        async with caps.hold_slot(owner):
+        async with slots.hold(owner):
             pass
 
     asyncio.run(go())
@@ -64,7 +64,7 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
 def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
-    caps = StreamLimit(store, 1)
+    slots = CallSlots(store, 1)
     began_at, has_slept = clock.now, asyncio.Event()
     before_renewals: list[set[int]] = []
 
@@ -76,15 +76,15 @@ def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch:
         clock.now += seconds
         before_renewals.append(store.slots.list(owner))
 
-    replace_in(stream_limit, asyncio, monkeypatch, sleep=sleep)
+    replace_in(call_slots, asyncio, monkeypatch, sleep=sleep)
 
     async def go() -> None:
-        async with caps.hold_slot(owner):
+        async with slots.hold(owner):
             await has_slept.wait()
             assert all(before_renewals), "never expired"
             assert len(before_renewals) <= 2 * SLOT_SECONDS / 40 + 1, "one write in 40 s"
-            with pytest.raises(TooManyStreams):
-                async with caps.hold_slot(owner):
+            with pytest.raises(TooManyCalls):
+                async with slots.hold(owner):
                     pass
 
     asyncio.run(asyncio.wait_for(go(), PATIENCE_SECONDS))
@@ -94,10 +94,10 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Lambda runs until the client reads, or the invocation ends."""
-    monkeypatch.setattr(stream_limit, "SLOT_RENEWAL_SECONDS", 0.01)
+    monkeypatch.setattr(call_slots, "SLOT_RENEWAL_SECONDS", 0.01)
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
-    caps = StreamLimit(store, 1)
+    slots = CallSlots(store, 1)
     began_at, renew, is_renewed = clock.now, store.slots.renew, asyncio.Event()
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -121,19 +121,19 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
 
         monkeypatch.setattr(store.slots, "renew", note)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(caps.hold_slot(owner))
+            await stack.enter_async_context(slots.hold(owner))
             response = SlotStream(events(), stack)
         stream = asyncio.create_task(response({"type": "http"}, receive, send))
         await is_blocked.wait()
         clock.now += 41
         await is_renewed.wait()
         clock.now += 60
-        with pytest.raises(TooManyStreams):
-            async with caps.hold_slot(owner):
+        with pytest.raises(TooManyCalls):
+            async with slots.hold(owner):
                 pass
         stream.cancel()
         await asyncio.wait({stream})
-        async with caps.hold_slot(owner):
+        async with slots.hold(owner):
             pass
 
     asyncio.run(asyncio.wait_for(go(), 60))
@@ -144,7 +144,7 @@ def test_one_whose_client_leaves_is_free_at_once(
 ) -> None:
     """Its task is cancelled then, and cancelled again while it cleans up."""
     store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
-    caps = StreamLimit(store, 1)
+    slots = CallSlots(store, 1)
     free = store.slots.free
 
     def slowly(*arguments: Any) -> None:
@@ -154,7 +154,7 @@ def test_one_whose_client_leaves_is_free_at_once(
     monkeypatch.setattr(store.slots, "free", slowly)
 
     async def hold() -> None:
-        async with caps.hold_slot(owner):
+        async with slots.hold(owner):
             await asyncio.Event().wait()
 
     async def go() -> None:
@@ -172,7 +172,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
-    caps = StreamLimit(store, 1)
+    slots = CallSlots(store, 1)
     take = store.slots.take
     begun, left = threading.Event(), threading.Event()
 
@@ -184,7 +184,7 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
     monkeypatch.setattr(store.slots, "take", slowly)
 
     async def hold() -> None:
-        async with caps.hold_slot(owner):
+        async with slots.hold(owner):
             pytest.fail("it was cancelled before")
 
     async def go() -> None:
@@ -201,18 +201,18 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
-    caps = StreamLimit(Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400), 5)
+    slots = CallSlots(Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400), 5)
     most = now = refused = 0
 
     async def one(full: asyncio.Event) -> None:
         nonlocal most, now, refused
         try:
-            async with caps.hold_slot(owner):
+            async with slots.hold(owner):
                 now += 1
                 most = max(most, now)
                 await full.wait()
                 now -= 1
-        except TooManyStreams:
+        except TooManyCalls:
             refused += 1
             if refused == 15:  # no one lets go before all were asked
                 full.set()
@@ -253,11 +253,11 @@ def test_an_owner_with_many_streams_gets_the_slot_that_is_free(
 ) -> None:
     """Chance always meets the one that is taken, so all of them are looked at."""
     store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)
-    limit = StreamLimit(store, 2)
-    replace_in(stream_limit, random, monkeypatch, randrange=lambda _: 0)
+    slots = CallSlots(store, 2)
+    replace_in(call_slots, random, monkeypatch, randrange=lambda _: 0)
 
     async def go() -> None:
-        async with limit.hold_slot(owner), limit.hold_slot(owner):
+        async with slots.hold(owner), slots.hold(owner):
             assert set(store.slots.list(owner)) == {0, 1}
         assert set(store.slots.list(owner)) == set()
 

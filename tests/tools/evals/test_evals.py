@@ -15,7 +15,7 @@ from tests.conftest import BASE_URL, new_key
 from tests.tools.evals.conftest import Eval
 from tools.evals import main, report
 from tools.evals.cases import Case
-from tools.evals.runs import Outcome, There
+from tools.evals.runs import DeployedAgent, Outcome
 
 
 def test_green_and_red(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,7 @@ def test_a_deployment_is_called_as_a_client_would(kit: Kit) -> None:
 
     async def ask(case: Case) -> Answer:
         async with Client(BASE_URL, key=new_key(kit), transport=Served(kit, CARDS["1.0"])) as client:
-            return await There(client).ask(case)
+            return await DeployedAgent(client).ask(case)
 
     talk = Case.model_validate({"name": "a", "message": ["question", "fine"], "skill": "question"})
     assert asyncio.run(ask(talk)).state == "completed"

@@ -29,7 +29,10 @@ ITEM_LIMIT = 500
 
 
 class RateLimit:
-    """limit: requests a second, over WINDOW_SECONDS; 0 = no limit."""
+    """Limits how many requests of each owner are served.
+
+    limit: requests a second, over WINDOW_SECONDS; 0 = no limit.
+    """
 
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store

@@ -290,9 +290,11 @@ class Agent:
             )
         for schedule in self.card.schedules:
             # A schedule without a skill has no arguments. A message that is a JSON object has others.
-            called = self.skills.get(schedule.skill or "")
+            scheduled_skill = self.skills.get(schedule.skill or "")
             is_complete = not schedule.message.lstrip().startswith("{")
-            if called and (problem := called.problem_of(schedule.arguments, is_complete=is_complete)):
+            if scheduled_skill and (
+                problem := scheduled_skill.problem_of(schedule.arguments, is_complete=is_complete)
+            ):
                 card = location.removesuffix("agent.py") + "card.yaml"
                 raise ConfigurationError(f"{card}: schedule {schedule.id}: {problem}")
 

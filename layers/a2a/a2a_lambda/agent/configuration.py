@@ -34,8 +34,11 @@ ValueKind = Literal["secret", "setting"]
 
 
 class Configuration:
-    """path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file:
-    file with a developer's variables, as in .env. overrides: variables that a test sets. They count first."""
+    """Where an agent's secrets and settings come from.
+
+    path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file:
+    file with a developer's variables, as in .env. overrides: variables that a test sets. They count first.
+    """
 
     def __init__(
         self,

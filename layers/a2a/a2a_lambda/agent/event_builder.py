@@ -61,7 +61,7 @@ FILE_GONE = "A file is no longer available."
 class EventBuilder:
     """Composes the events of one turn.
 
-    closing: the status that the turn ends with, once it has one. question: what it asks then, if it asks.
+    closing_status: the one that the turn ends with, once it has one. question: what it asks then, if it asks.
     message_only: the closing message is the whole answer. exchanges: see `TurnRecord`.
     artifact_count: number of artifacts that the task already has. stale_ids: ids of the artifacts that a dead
     attempt at this turn has left. Those that this attempt does not begin anew are emptied at the end.
@@ -90,7 +90,7 @@ class EventBuilder:
         self.exchanges: list[tuple[list[Part], list[Part]]] = []
         self._last_words: list[Part] = []
         self.question: Ask | None = None
-        self.closing: TaskStatus | None = None
+        self.closing_status: TaskStatus | None = None
         self.size_bytes = 0
         self.total_bytes = 0
 
@@ -103,7 +103,7 @@ class EventBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether the agent has said nothing: no artifact, message, question, reason or command."""
-        closing = self.closing
+        closing = self.closing_status
         return closing is not None and "message" not in closing and not self._artifacts
 
     @property
@@ -113,14 +113,14 @@ class EventBuilder:
 
     def build(self, batch: Batch) -> list[Event]:
         """Events of a batch of outputs. After it, `size_bytes` is the size of their JSON, about, and
-        `total_bytes` that of all batches. After the last batch, or a question, `closing` is set.
+        `total_bytes` that of all batches. After the last batch, or a question, `closing_status` is set.
 
         Raises SkillError, AgentMistake or TypeError for an output that no event can hold. Then the whole
         batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
-        commands, artifacts, part_count = self._commands, len(self._artifacts), len(self._reply_parts)
-        command_count = len(commands)
+        commands, command_count = self._commands, len(self._commands)
+        artifact_count, part_count = len(self._artifacts), len(self._reply_parts)
         try:
             events = self._build(batch)
             # All of it is tried as JSON before the caller stores any of it. If an output cannot be sent, the
@@ -133,7 +133,10 @@ class EventBuilder:
                 raise AgentMistake(f"an output cannot be sent as JSON: {error}") from None
             self.size_bytes = len(text) if events else 0
             self.total_bytes += self.size_bytes
-            if self.closing is not None and len(strictjson.dumps_verified(self.closing)) > CLOSING_BYTES:
+            if (
+                self.closing_status is not None
+                and len(strictjson.dumps_verified(self.closing_status)) > CLOSING_BYTES
+            ):
                 raise SkillError(
                     f"A message that ends a turn may have at most {CLOSING_BYTES:,} bytes of JSON, with its"
                     " commands. Yield longer content as text, a File or an Artifact."
@@ -145,11 +148,11 @@ class EventBuilder:
                     self._files.discard(update["artifact"]["artifactId"])
             return events
         except Exception:
-            while len(self._artifacts) > artifacts:
+            while len(self._artifacts) > artifact_count:
                 self._artifacts.popitem()
             del self._reply_parts[part_count:], commands[command_count:]
             self._commands, self._last_words = commands, []
-            self.question = self.closing = None
+            self.question = self.closing_status = None
             self.message_only = self._is_closed = False
             raise
 
@@ -169,27 +172,27 @@ class EventBuilder:
                     self.question = output
                     is_sign_in = isinstance(output, Authorize)
                     state = TaskState.AUTH_REQUIRED if is_sign_in else TaskState.INPUT_REQUIRED
-                    self.closing = self._say(state, text, output.choices, output.fills)
+                    self.closing_status = self._say(state, text, output.choices, output.fills)
                     self._last_words = [Part(text=text)]
                 case FinalMessage(contents=contents):
                     parts = [part_of(content) for content in contents]
-                    self.closing = make_status(
+                    self.closing_status = make_status(
                         TaskState.COMPLETED, self._clock(), agent_message(*self._ids, parts)
                     )
                     self.message_only = self._is_plain and not events
                     self._last_words = parts
                 case Reject(reason):
-                    self.closing = self._say(TaskState.REJECTED, reason)
+                    self.closing_status = self._say(TaskState.REJECTED, reason)
                 case NamedArtifact():
                     events.append(self._add_chunk(output.name, output.contents, output))
                 case _:
                     events.append(self._add_chunk("", (output,)))
-            if self.closing is not None:
+            if self.closing_status is not None:
                 break
-        if batch.last and self.closing is None:
-            self.closing = make_status(TaskState.COMPLETED, self._clock())
+        if batch.last and self.closing_status is None:
+            self.closing_status = make_status(TaskState.COMPLETED, self._clock())
         self._is_plain = self._is_plain and not events
-        if self.closing is not None:
+        if self.closing_status is not None:
             self._close(events)
         return events
 
@@ -197,7 +200,7 @@ class EventBuilder:
         """End the turn with the status that its task had before. That message is not of this turn, so the
         turn's commands are dropped."""
         self._commands = []
-        self.closing = {**status, "timestamp": timestamp(self._clock())}
+        self.closing_status = {**status, "timestamp": timestamp(self._clock())}
         events: list[Event] = []
         self._close(events)
         return events
@@ -209,14 +212,14 @@ class EventBuilder:
         self.message_only = False
         self._last_words = []
         try:
-            self.closing = self._say(TaskState.FAILED, text or FAILED)
-            strictjson.dumps_verified(self.closing)
+            self.closing_status = self._say(TaskState.FAILED, text or FAILED)
+            strictjson.dumps_verified(self.closing_status)
         except (SkillError, ValueError):
-            self.closing = self._say(TaskState.FAILED, FAILED)
+            self.closing_status = self._say(TaskState.FAILED, FAILED)
         events: list[Event] = []
         self._close(events)
-        if len(strictjson.dumps(self.closing)) > CLOSING_BYTES:  # its commands
-            self.closing["message"].pop("metadata")
+        if len(strictjson.dumps(self.closing_status)) > CLOSING_BYTES:  # its commands
+            self.closing_status["message"].pop("metadata")
         return events
 
     def _say(
@@ -270,16 +273,16 @@ class EventBuilder:
     def _close(self, events: list[Event]) -> None:
         """Mark the last chunk of every artifact: in `events` if one is there, else with an empty chunk.
         Commands go into the closing message, or into the last artifact."""
-        assert self.closing is not None
-        if self._commands and not self._artifacts and "message" not in self.closing:
+        assert self.closing_status is not None
+        if self._commands and not self._artifacts and "message" not in self.closing_status:
             events.append(self._add_chunk("", ("",)))
         update = None if self._is_closed else self._close_artifacts(events)
         self._is_closed = True
         if not self._commands:
             return
         target: Message | Artifact | None = update["artifact"] if update is not None else None
-        if "message" in self.closing:
-            target = self.closing["message"]
+        if "message" in self.closing_status:
+            target = self.closing_status["message"]
         if target is not None:
             metadata = target.get("metadata", {})
             target["metadata"] = {**metadata, "commands": [*metadata.get("commands", []), *self._commands]}
@@ -299,8 +302,8 @@ class EventBuilder:
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
                 last_parts = chunk["artifact"]["parts"] if chunk is not None else []
                 is_text = "text" in last_parts[-1] if last_parts else identity not in self._files
-                empty = [Part(text="")] if is_text else []
-                artifact = Artifact(artifactId=identity, parts=empty)
+                end_parts = [Part(text="")] if is_text else []
+                artifact = Artifact(artifactId=identity, parts=end_parts)
                 if name:
                     artifact["name"] = name
                 closing = self._update(artifact, append=True)
@@ -328,7 +331,7 @@ def part_of(value: Any) -> Part:
                 raise AgentMistake(f"a File needs content or url, but not both{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:
-                assert isinstance(content, bytes)  # `files/sent` has read the others
+                assert isinstance(content, bytes)  # `output_files` has read the others
                 part["raw"] = base64.b64encode(content).decode()
             else:
                 part["url"] = str(url)
@@ -337,7 +340,7 @@ def part_of(value: Any) -> Part:
         case Structured(data):
             part = Part(data=data)
         case _:
-            from a2a_lambda.agent.files.received import ReceivedFile  # few skills send a file back
+            from a2a_lambda.agent.files.message_files import ReceivedFile  # few skills send a file back
 
             if isinstance(value, ReceivedFile):
                 # What its client wrote beside them would violate the closed schema of 1.0.

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from a2a_lambda import agent_threads
-from a2a_lambda.agent.files import sent
+from a2a_lambda.agent.files import output_files
 from a2a_lambda.agent.outputs import (
     Ask,
     Batch,
@@ -222,7 +222,7 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
             elif inspect.isgenerator(result):
                 try:
                     while not turn.cancelled:
-                        outputs = sent.store(turn, _outputs(turn, next(result)))
+                        outputs = output_files.store(turn, _outputs(turn, next(result)))
                         if any(isinstance(output, ENDINGS) for output in outputs):
                             result.close()  # before the turn ends: its cleanup is part of the turn
                             channel.post(Batch(outputs, last=True))
@@ -232,12 +232,12 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
                         channel.post(Batch((), last=True))
                 except StopIteration as stop:
                     turn.check_operations()
-                    channel.post(Batch(sent.store(turn, _outputs(turn, stop.value)), last=True))
+                    channel.post(Batch(output_files.store(turn, _outputs(turn, stop.value)), last=True))
                 finally:
                     result.close()
             else:
                 turn.check_operations()
-                channel.post(Batch(sent.store(turn, _outputs(turn, result)), last=True))
+                channel.post(Batch(output_files.store(turn, _outputs(turn, result)), last=True))
         except BaseException as error:
             channel.post(error)
 
@@ -256,7 +256,7 @@ async def _await(
                 result = await result
             outputs: tuple[Any, ...] | None = None
             if inspect.isasyncgen(result):
-                async with _closing(result):  # its cleanup is part of the turn
+                async with _close_at_end(result):  # its cleanup is part of the turn
                     outputs = await _iterate_waiting(result, turn, channel)
             if inspect.isgenerator(result):
                 raise AgentMistake(
@@ -265,7 +265,7 @@ async def _await(
             _check_suspended(turn)
             turn.check_operations()
             if outputs is None:
-                outputs = await sent.store_async(turn, _outputs(turn, result))
+                outputs = await output_files.store_async(turn, _outputs(turn, result))
             channel.post(Batch(outputs, last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
@@ -277,7 +277,7 @@ async def _await(
 
 
 @asynccontextmanager
-async def _closing(generator: AsyncGenerator[Any, Any]) -> AsyncIterator[None]:
+async def _close_at_end(generator: AsyncGenerator[Any, Any]) -> AsyncIterator[None]:
     """Close a generator at the end. A TaskGroup around its `yield` puts the GeneratorExit into a group."""
     try:
         yield
@@ -297,7 +297,7 @@ async def _iterate_waiting(
     reply: Any = None
     with suppress(StopAsyncIteration):
         while True:
-            outputs = await sent.store_async(turn, _outputs(turn, await generator.asend(reply)))
+            outputs = await output_files.store_async(turn, _outputs(turn, await generator.asend(reply)))
             _check_suspended(turn)
             reply = None
             questions = [output for output in outputs if isinstance(output, Ask)]

@@ -64,8 +64,11 @@ logger = logging.getLogger(__name__)
 
 
 class Steps:
-    """engine: keeps the results; None = the skill is not durable. tell: takes what the user has replied, for
-    the conversation."""
+    """What a durable skill calls: steps, pauses, waits and branches.
+
+    engine: keeps the results; None = the skill is not durable. tell: takes what the user has replied, for
+    the conversation.
+    """
 
     engine: Engine | None = None
     tell: Callable[[Exchange], None]
@@ -94,7 +97,7 @@ class Steps:
         """
 
         async def run() -> Json:
-            engine = self._engine(name)
+            engine = self._require_engine(name)
             if not callable(function):
                 raise TypeError(
                     f"turn.step needs the function, not its result: turn.step({name!r}, make_plan, city)"
@@ -123,7 +126,7 @@ class Steps:
         pause = _seconds(duration, days * 86_400 + hours * 3_600 + minutes * 60 + seconds)
 
         async def run() -> None:
-            engine = self._engine(name)
+            engine = self._require_engine(name)
             with engine.keys.hold(name):
                 await engine.sleep(name, pause)
 
@@ -158,7 +161,7 @@ class Steps:
             check_status_text(ask.question, ask.choices)
 
         async def run() -> Json:
-            engine = self._engine(name)
+            engine = self._require_engine(name)
             wait = Wait(
                 key=engine.keys.take(name),
                 question=ask.question if ask else None,
@@ -170,7 +173,7 @@ class Steps:
             with engine.keys.hold(name):
                 reply = await engine.wait_for(wait)
             if not reply.is_callback:
-                self._tell(Exchange(wait.question or "", reply.parts))
+                self._tell_exchange(Exchange(wait.question or "", reply.parts))
             return reply.document()
 
         return self._register("wait", name, run, Reply.of_document)
@@ -198,7 +201,7 @@ class Steps:
                 )
             if isinstance(branch, DurableOperation):
                 branch.is_awaited = True  # here, because a replay that knows all results calls no branch
-        engine = self._engine("parallel")
+        engine = self._require_engine("parallel")
         name = engine.keys.take("parallel")
         with engine.keys.hold(name):
             runs = [partial(_run_branch, branch) for branch in branches]
@@ -207,7 +210,7 @@ class Steps:
         for index, value in enumerate(values):
             if isinstance(value, dict) and value.keys() == {EXCHANGES, "result"}:
                 for question, reply in value[EXCHANGES]:
-                    self._tell(Exchange(question, reply))
+                    self._tell_exchange(Exchange(question, reply))
                 values[index] = value["result"]
         return [
             branch.restore(value) if isinstance(branch, DurableOperation) else value
@@ -217,7 +220,7 @@ class Steps:
     def callback_url(self, name: str) -> str:
         """Return the URL that ends the next `wait_for(name)` when another system sends a POST with JSON to
         it. Treat it as a secret. Raises ConfigurationError if the deployment does not know its URL."""
-        engine = self._engine(name)
+        engine = self._require_engine(name)
         url = engine.callback_url(engine.keys.next(name))
         if url.startswith("/"):  # no request has named it: a schedule, or an event, has started the turn
             raise ConfigurationError("the deployment does not know its own URL: set BaseUrl or DomainName")
@@ -240,14 +243,14 @@ class Steps:
         self._operations.append(operation)
         return operation
 
-    def _tell(self, exchange: Exchange) -> None:
+    def _tell_exchange(self, exchange: Exchange) -> None:
         # A replay that knows a branch's result does not call the branch. So the result says it again.
         if (branch := running_branch.get()) is not None:
             branch.exchanges.append(exchange)
         else:
             self.tell(exchange)
 
-    def _engine(self, name: str) -> Engine:
+    def _require_engine(self, name: str) -> Engine:
         """What keeps an operation's result. Raises ConfigurationError, ValueError."""
         branch = running_branch.get()
         engine = self.engine if branch is None else branch.engine

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from a2a_lambda import mistakes
 from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.agent.event_builder import EventBuilder, part_of
-from a2a_lambda.agent.files.received import ReceivedFile
-from a2a_lambda.agent.files.sent import read
+from a2a_lambda.agent.files.message_files import ReceivedFile
+from a2a_lambda.agent.files.output_files import read
 from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.agent.turn import Turn
@@ -251,10 +251,10 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
         try:
             async with aclosing(agent.perform(turn)) as batches:
                 async for batch in batches:
-                    outputs = builder.build(batch)
-                    replay.take(outputs)
-                    events += map(without_mark, outputs)
-                    if builder.closing is not None:
+                    batch_events = builder.build(batch)
+                    replay.take(batch_events)
+                    events += map(without_mark, batch_events)
+                    if builder.closing_status is not None:
                         break
             engine.check_end()
         except AgentMistake as error:
@@ -264,7 +264,7 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
             if not record.open:
                 continue
             record.open.sort(key=branch_order)  # as in `Suspended`
-            taken_names = {kept.name for kept in record.results.get("", ()) if kept.kind == "wait"}
+            taken_names = {result.name for result in record.results.get("", ()) if result.kind == "wait"}
             for open_wait in record.open:
                 name = open_wait.key.rpartition("/")[2]
                 if name != open_wait.key and name in start.replies.keys() - taken_names:
@@ -272,7 +272,7 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
                         f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
                     ) from None
         waits = {
-            kept.name for operations in record.results.values() for kept in operations if kept.kind == "wait"
+            result.name for results in record.results.values() for result in results if result.kind == "wait"
         }
         unused_names = sorted(start.replies.keys() - waits)
         if unused_names and not is_suspended:
@@ -286,8 +286,8 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
         if is_suspended:
             if wait := next((wait for wait in record.open if wait.question is not None), None):
                 task["status"] = question_status(turn.id, turn.task_id, turn.context_id, wait, 0)
-        elif builder.closing is not None:
-            task["status"] = builder.closing
+        elif builder.closing_status is not None:
+            task["status"] = builder.closing_status
         record_of_turn = TurnRecord(
             turn_id=turn.id,
             task_id=turn.task_id,

@@ -31,8 +31,8 @@ from a2a_lambda.tasks.head import Head, Pending
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.interface import FileStore
+    from a2a_lambda.agent.files.message_files import ReceivedFile
     from a2a_lambda.agent.files.model_blocks import Api
-    from a2a_lambda.agent.files.received import ReceivedFile
 
 
 class Memory:
@@ -176,7 +176,7 @@ class Turn(Steps):
 
     def files_in(self, parts: Sequence[Part]) -> "list[ReceivedFile]":
         """The files among parts, such as those of a reply, or of an entry of the history."""
-        from a2a_lambda.agent.files.received import ReceivedFile
+        from a2a_lambda.agent.files.message_files import ReceivedFile
 
         return [ReceivedFile(part, self.file_store) for part in parts if "raw" in part or "url" in part]
 

@@ -50,9 +50,12 @@ class Executions(Protocol):
 
 
 class LambdaExecutions:
-    """function: name of the durable function, with its alias. make_client: called when the client is first
+    """Durable executions of Lambda.
+
+    function: name of the durable function, with its alias. make_client: called when the client is first
     needed, because making botocore's client takes a tenth of a second, and few calls are of durable skills.
-    Calls block."""
+    Calls block.
+    """
 
     def __init__(self, make_client: "Callable[[], LambdaClient]", function: str) -> None:
         self._lambda = Once(make_client)

@@ -96,12 +96,13 @@ class ExecutionWorker:
             return None
 
         hold = partial(resumed_head, arn)
-        while taken_turn := await takeover.take(self._store, self._agents, load, hold, attempts=RUN_ATTEMPTS):
+        claim: Claim | None = None
+        while claim is None:
+            taken_turn = await takeover.take(self._store, self._agents, load, hold, attempts=RUN_ATTEMPTS)
+            if taken_turn is None:
+                return
             with suppress(Conflict):  # the task changed while its context was stored: take it again
                 claim = await self._claim(taken_turn, make_engine, deadline)
-                break
-        else:
-            return
         # From here on it is a run like any other. The engine replays what earlier runs have done, and
         # `Replay` keeps its events from being stored twice.
         run = Run(self._store, self._agents.start(turn.scope.agent), claim, self._files)

@@ -56,11 +56,11 @@ class Placement:
         wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)
         if wants_worker and self._dispatcher.has_worker:
             return Place.WORKER
-        loading = self._agents.start(call.scope.agent)
-        if not loading.done():
-            await asyncio.wait({asyncio.wrap_future(loading)}, timeout=IMPORT_WAIT_SECONDS)
-        if loading.done():
-            agent_of(loading)
+        agent_import = self._agents.start(call.scope.agent)
+        if not agent_import.done():
+            await asyncio.wait({asyncio.wrap_future(agent_import)}, timeout=IMPORT_WAIT_SECONDS)
+        if agent_import.done():
+            agent_of(agent_import)
         return Place.REQUEST
 
     def check_executions(self, agent: str) -> None:

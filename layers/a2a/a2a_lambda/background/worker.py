@@ -5,7 +5,7 @@
 
 What a message of the queue finds:
 
-    a head of the worker that no run holds  it is claimed: WORKING, one attempt more
+    a head of the worker that no run holds  it is claimed: WORKING, one more attempt
     one with a dead run                     the same, in a new epoch. What the dead run stored stays, and
                                             the new run replaces its artifacts
     running, stopped, or in a later turn    nothing to do: the message came twice, or late

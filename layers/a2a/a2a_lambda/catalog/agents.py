@@ -49,7 +49,7 @@ IMPORT_SECONDS = 30.0
 
 NO_AGENT = "no agent; an agent is a folder with card.yaml and agent.py, and make agent NAME=hello writes one"
 
-Loading = Future[Agent | str]
+AgentImport = Future[Agent | str]
 """An import: the agent, or the reason why there is none."""
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Agents(Mapping[str, Profile]):
         self._folder = folder
         self._shows_reasons = shows_reasons
         self._lock = threading.Lock()
-        self._loading: dict[str, Loading] = {}
+        self._imports: dict[str, AgentImport] = {}
         self._failed: dict[str, float] = {}
         self._unreadable: dict[str, str] = {}
         self._reads_profiles = False
@@ -81,8 +81,8 @@ class Agents(Mapping[str, Profile]):
         """Agents that are imported already; the first is the default."""
         agents = cls(agent.profile for agent in loaded)
         for agent in loaded:
-            loading = agents._loading[agent.name] = Future()
-            loading.set_result(agent)
+            agent_import = agents._imports[agent.name] = Future()
+            agent_import.set_result(agent)
         return agents
 
     @classmethod
@@ -132,12 +132,12 @@ class Agents(Mapping[str, Profile]):
         agents.default = default
         agents._unreadable = reasons
         agents._reads_profiles = True
-        loading = {name: agents.start(name) for name in cards}
+        imports = {name: agents.start(name) for name in cards}
         # The server starts without an agent whose import is slow. Calls to it wait for the import, or hear
         # that it was given up.
-        late_imports = wait(loading.values(), timeout=SERVE_SECONDS).not_done
-        for name in [name for name in cards if loading[name] in late_imports]:
-            timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, agents._give_up, (name, loading[name]))
+        late_imports = wait(imports.values(), timeout=SERVE_SECONDS).not_done
+        for name in [name for name in cards if imports[name] in late_imports]:
+            timer = threading.Timer(IMPORT_SECONDS - SERVE_SECONDS, agents._give_up, (name, imports[name]))
             timer.daemon = True
             timer.start()
         return agents
@@ -162,19 +162,21 @@ class Agents(Mapping[str, Profile]):
             raise RouteNotFound(f"there is no agent {excerpt(agent_name)!r}{agents}")
         return self._profiles[agent_name]
 
-    def start(self, name: str) -> Loading:
+    def start(self, name: str) -> AgentImport:
         """Begin to import an agent, unless that has happened. `agent_of` has its result."""
         with self._lock:
-            loading = self._loading.get(name)
+            agent_import = self._imports.get(name)
             pause = LOCAL_RETRY_SECONDS if self._shows_reasons else IMPORT_RETRY_SECONDS
             is_stale = name in self._failed and time.monotonic() - self._failed[name] > pause
-            if loading is not None and not is_stale:
-                return loading
+            if agent_import is not None and not is_stale:
+                return agent_import
             self._failed.pop(name, None)
-            loading = self._loading[name] = Future()
-            loading.set_running_or_notify_cancel()  # a caller that is canceled does not cancel the import
-        threading.Thread(target=self._load, args=(name, loading), name=f"import {name}", daemon=True).start()
-        return loading
+            agent_import = self._imports[name] = Future()
+            agent_import.set_running_or_notify_cancel()  # a caller that is canceled does not cancel it
+        threading.Thread(
+            target=self._load, args=(name, agent_import), name=f"import {name}", daemon=True
+        ).start()
+        return agent_import
 
     def load(self, name: str) -> Agent:
         """An agent, imported. Blocks. Raises Unavailable."""
@@ -189,35 +191,35 @@ class Agents(Mapping[str, Profile]):
                 return
             wait([self.start(name)], timeout=WARM_UP_SECONDS - seconds)
 
-    def _load(self, name: str, loading: Loading) -> None:
+    def _load(self, name: str, agent_import: AgentImport) -> None:
         try:
             agent = Agent.load(self._folder / name, self._profiles[name].card)
             if self._reads_profiles:
                 self._profiles[name] = agent.profile
             with self._lock:
-                if loading.done():  # given up, too soon
-                    loading = self._loading[name] = Future()
+                if agent_import.done():  # given up, too soon
+                    agent_import = self._imports[name] = Future()
                     self._failed.pop(name, None)
-                loading.set_result(agent)
+                agent_import.set_result(agent)
         except ConfigurationError as error:
             if isinstance(error, ImportFailed) and not self._shows_reasons:
                 logger.error("%s", error.summary, exc_info=error.__cause__)
             else:
                 logger.error("%s", error)
-            self._fail(name, loading, str(error))
+            self._fail(name, agent_import, str(error))
         except BaseException as error:  # a turn waits for the future: it must end, whatever happens
             logger.exception("agent %s cannot be loaded", name)
-            self._fail(name, loading, repr(error))
+            self._fail(name, agent_import, repr(error))
 
-    def _fail(self, name: str, loading: Loading, reason: str) -> None:
+    def _fail(self, name: str, agent_import: AgentImport, reason: str) -> None:
         self._failed[name] = time.monotonic()
         with self._lock:
-            if not loading.done():
-                loading.set_result(self._public_reason(name, reason))
+            if not agent_import.done():
+                agent_import.set_result(self._public_reason(name, reason))
 
-    def _give_up(self, name: str, loading: Loading) -> None:
+    def _give_up(self, name: str, agent_import: AgentImport) -> None:
         """Fail an import that takes too long. Its thread cannot be stopped, so it is not tried again."""
-        if loading.done():
+        if agent_import.done():
             return
         file = mistakes.short_path(self._folder / name / "agent.py")
         reason = (
@@ -225,7 +227,7 @@ class Agents(Mapping[str, Profile]):
             " or into a function with @cache"
         )
         logger.error("%s", reason)
-        self._fail(name, loading, reason)
+        self._fail(name, agent_import, reason)
         self._failed[name] = math.inf
 
     def _public_reason(self, name: str, reason: str) -> str:
@@ -238,9 +240,9 @@ class Agents(Mapping[str, Profile]):
         )
 
 
-def agent_of(loading: Loading) -> Agent:
+def agent_of(agent_import: AgentImport) -> Agent:
     """The agent of an import. Blocks until it is over. Raises Unavailable, a new one for each caller."""
-    result = loading.result()
+    result = agent_import.result()
     if isinstance(result, Agent):
         return result
     raise Unavailable(result)

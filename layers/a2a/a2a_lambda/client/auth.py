@@ -103,8 +103,8 @@ class ClientCredentials(httpx2.Auth):
             async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
                     headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
-                    question = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
-                    answer = yield next(self._basic.auth_flow(question))
+                    token_request = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
+                    answer = yield next(self._basic.auth_flow(token_request))
                     self._keep(await answer.aread(), answer.status_code)
         value = token.value
         request.headers["Authorization"] = f"Bearer {value}"

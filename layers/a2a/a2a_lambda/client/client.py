@@ -216,7 +216,7 @@ class Client:
         """The task of a message after it has stopped, or as it is after `timeout`; or a message."""
         options = SendMessageConfiguration(**{"returnImmediately": False, **(configuration or {})})
         answer: Any = await self.send(message, configuration=options, **fields)
-        # Some servers answer at once all the same.
+        # Some servers answer at once anyway.
         give_up_at = time.monotonic() + self._timeout
         while (
             not options["returnImmediately"]
@@ -280,8 +280,8 @@ class Client:
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
                 # Unpacked, a few bytes may be very many, and what follows them is never counted.
                 encodings = answer.headers.get_list("content-encoding", split_commas=True)
-                if compressed := COMPRESSIONS.intersection(map(str.lower, encodings)):
-                    names = ", ".join(compressed)
+                if compressions := COMPRESSIONS.intersection(map(str.lower, encodings)):
+                    names = ", ".join(compressions)
                     text = f"{url}: the answer is compressed ({names}), which the request does not allow"
                     raise AgentError(text, status=answer.status_code)
                 yield answer

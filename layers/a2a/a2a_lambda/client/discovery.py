@@ -32,7 +32,10 @@ class Undiscovered(KitError):
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredAgent:
-    """headers: the key, in the header that the card asks for. tenant: part of every request."""
+    """An agent as its card describes it to this client.
+
+    headers: the key, in the header that the card asks for. tenant: part of every request.
+    """
 
     card: Mapping[str, Json]
     wire: Wire

@@ -74,7 +74,9 @@ class KeptResults:
 
 
 class MemoryEngine:
-    """record: results of earlier runs; this run adds to them. replies: those that are known.
+    """Keeps the results of one test's turn.
+
+    record: results of earlier runs; this run adds to them. replies: those that are known.
     caller: who sends them.
     """
 

@@ -101,7 +101,7 @@ class StepOutcome:
                 " keep it in S3 or a table, and return its key"
             )
         try:
-            restored = StepOutcome.read(body, function)
+            restored_result = StepOutcome.read(body, function)
         except Exception as error:  # a validator is code, and may raise anything
             field = ""
             if isinstance(error, ValidationError):  # without its text, which has the value
@@ -111,7 +111,7 @@ class StepOutcome:
                 f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
                 " says, or correct the annotation"
             ) from None
-        check(result, restored, f"step {name!r}")
+        check(result, restored_result, f"step {name!r}")
         return body
 
     @staticmethod

@@ -57,8 +57,11 @@ NAME_CHARACTERS = 120
 
 
 class StoredObject(NamedTuple):
-    """version: its ETag without the quotes, and the second in which it was written, because the ETag of an
-    upload is an MD5, and two files with the same MD5 can be constructed. written_at: when it was written."""
+    """An object in the bucket.
+
+    version: its ETag without the quotes, and the second in which it was written, because the ETag of an
+    upload is an MD5, and two files with the same MD5 can be constructed. written_at: when it was written.
+    """
 
     version: str
     written_at: datetime
@@ -72,7 +75,9 @@ class Form(NamedTuple):
 
 
 class Bucket:
-    """make_client: called when the client is first needed, because making botocore's client takes a tenth of
+    """The deployment's bucket in S3.
+
+    make_client: called when the client is first needed, because making botocore's client takes a tenth of
     a second.
 
     Calls block. They raise FilesUnavailable if S3 does not answer, or refuses.

@@ -19,8 +19,11 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 
 
 class UploadPlace(NamedTuple):
-    """reference: what a message names the file by. form: what the client posts it with. seconds: for how long
-    the form is valid."""
+    """Where a client sends a file.
+
+    reference: what a message names the file by. form: what the client posts it with. seconds: for how long
+    the form is valid.
+    """
 
     reference: str
     form: Form
@@ -28,7 +31,10 @@ class UploadPlace(NamedTuple):
 
 
 class Files:
-    """bucket: None = every file stays in its task. allow_loopback: URLs of files may lead to this machine."""
+    """The files of a deployment: received, output, shown and uploaded.
+
+    bucket: None = every file stays in its task. allow_loopback: URLs of files may lead to this machine.
+    """
 
     def __init__(
         self,

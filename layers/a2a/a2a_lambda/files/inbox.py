@@ -32,7 +32,10 @@ UNKNOWN = "this caller has no such upload for this agent, or it is older than a 
 
 
 class Inbox:
-    """bucket: None = every file stays in its message. repeat_seconds: see `Intake`."""
+    """Stores the large files of the messages that arrive.
+
+    bucket: None = every file stays in its message. repeat_seconds: see `Intake`.
+    """
 
     def __init__(self, bucket: Bucket | None, repeat_seconds: float) -> None:
         self._bucket = bucket

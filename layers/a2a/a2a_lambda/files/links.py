@@ -43,7 +43,9 @@ def types_wanted_as_bytes(modes: Collection[str]) -> tuple[str, ...]:
 
 
 class Links:
-    """bucket: None = there are no stored files. Raises FilesUnavailable.
+    """Shows clients the stored files of an answer.
+
+    bucket: None = there are no stored files. Raises FilesUnavailable.
 
     modes: the client's acceptedOutputModes. A file of a type that they ask for as bytes becomes bytes, and
         every other file a URL.

@@ -20,7 +20,9 @@ PART_BYTES = 8 * 2**20
 
 
 class Writer:
-    """bucket: None = every file stays in its task. key: the key for the content; reference: what the task
+    """Writes the content of a file that an agent outputs.
+
+    bucket: None = every file stays in its task. key: the key for the content; reference: what the task
     keeps then. is_stored: an earlier run of the turn has stored the same content, so none is needed.
 
     Calls block, and raise FilesUnavailable.

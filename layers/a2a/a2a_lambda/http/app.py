@@ -203,7 +203,7 @@ class Traced:
 
             async def watch(message: "Message") -> None:
                 if message["type"] == "http.response.start":
-                    span.set_status(message["status"], least_failure=500)
+                    span.set_status(message["status"], min_failure=500)
                 await send(message)
 
             try:

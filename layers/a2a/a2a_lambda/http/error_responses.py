@@ -21,7 +21,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 """For answers that belong to a caller: a cache in front need not know the header of the key."""
 
 
-def to_protocol_error(error: Exception) -> ProtocolError:
+def report_error(error: Exception) -> ProtocolError:
     """The error that the client gets. The cause goes to the log, unless it is the client's mistake. A server
     fault is counted: JSON-RPC may send it with status 200, which no metric of AWS counts."""
     refusal: ProtocolError
@@ -50,7 +50,7 @@ def is_fault_on_lambda(cause: Exception, request: Request) -> bool:
 
 def failure_response(cause: Exception) -> Response:
     """Response of a request that is not one of A2A's, such as an upload or a callback."""
-    error = to_protocol_error(cause)
+    error = report_error(cause)
     status, body = encode_http_error(error)
     return Response(strictjson.dumps(body), status, error.headers, JSON)
 

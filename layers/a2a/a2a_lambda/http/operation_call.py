@@ -22,7 +22,7 @@ from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import authenticate, scope_of
 from a2a_lambda.http.discovery import cards
-from a2a_lambda.http.error_responses import JSON, NO_STORE, is_fault_on_lambda, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, NO_STORE, is_fault_on_lambda, report_error
 from a2a_lambda.http.request import (
     base_url,
     deadline,
@@ -61,7 +61,9 @@ class Binding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperationCall:
-    """wires: the wires that the request may speak. If there are several, the task decides; else it is the
+    """A request that is understood: an operation, its caller and its agent.
+
+    wires: the wires that the request may speak. If there are several, the task decides; else it is the
     first. extensions: URIs that the client activates, of those that the agent has.
     method: name of the operation in the binding. params, body: the request's parameters and bytes, as they
     came.
@@ -180,15 +182,15 @@ async def answer(call: OperationCall) -> Response:
     binding = call.binding
     if call.operation == "card":
         call.wire.requests["card"].decode(call.params)
-        card, duration = await cards.extended_card(call.request, call.agent, call.wire)
+        card, cache_control = await cards.extended_card(call.request, call.agent, call.wire)
         body = binding.result(call.wire.results["card"].encode(card))
-        return Response(body, 200, {**call.headers, "Cache-Control": duration}, binding.media_type)
+        return Response(body, 200, {**call.headers, "Cache-Control": cache_control}, binding.media_type)
     headers = {**call.headers, **NO_STORE}
     if call.operation != "send":  # only a send may take long
         return Response(await _run_operation(call), 200, headers, binding.media_type)
 
     def encode_error(cause: Exception) -> bytes:
-        return binding.error(call.wire, to_protocol_error(cause))
+        return binding.error(call.wire, report_error(cause))
 
     return await respond(_run_operation(call), encode_error, headers, binding.media_type)
 
@@ -206,13 +208,13 @@ async def respond(
     if work.done():
         return Response(work.result(), 200, headers, media_type)
 
-    async def late() -> bytes:
+    async def finish_late() -> bytes:
         try:
             return await work
         except Exception as cause:
             return encode_error(cause)
 
-    body = sse.with_spaces(asyncio.ensure_future(late()), sse.KEEP_ALIVE_SECONDS)
+    body = sse.with_spaces(asyncio.ensure_future(finish_late()), sse.KEEP_ALIVE_SECONDS)
     return StreamingResponse(body, 200, headers, media_type)
 
 
@@ -248,7 +250,7 @@ async def _stream(call: OperationCall) -> Response:
     request = wire.requests[call.operation].decode(call.params)
     async with AsyncExitStack() as stack:
         owner = call.scope.owner
-        await stack.enter_async_context(call.kit.stream_limit.hold_slot(owner))
+        await stack.enter_async_context(call.kit.call_slots.hold(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
             events = await call.kit.messages.stream(call.context(), request)
@@ -305,6 +307,6 @@ async def _encode_stream(
                     event_id = sequence if index == len(values) and not view.is_stale else None
                     yield sse.encode(binding.result(value), event_id)
     except Exception as cause:
-        yield sse.encode(binding.error(wire, to_protocol_error(cause)), event=binding.error_event)
+        yield sse.encode(binding.error(wire, report_error(cause)), event=binding.error_event)
         if is_fault_on_lambda(cause, call.request):
             raise

@@ -22,7 +22,7 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.http import sse
-from a2a_lambda.http.error_responses import JSON, NO_STORE, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, NO_STORE, report_error
 from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
 from a2a_lambda.protocol.model import Json, plain_media_type
@@ -92,7 +92,7 @@ async def handle(request: Request, path: str) -> Response:
         )
     except Exception as cause:
         is_streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
-        return binding.refusal(wire, to_protocol_error(cause), streaming=is_streaming)
+        return binding.refusal(wire, report_error(cause), streaming=is_streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:

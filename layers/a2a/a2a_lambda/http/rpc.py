@@ -11,7 +11,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import ProtocolError, VersionNotSupported
 from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import check_media_type, version
 from a2a_lambda.protocol.model import Json
@@ -114,5 +114,5 @@ async def handle(request: Request, address: Address) -> Response:
             accepted_request.call(binding, wires, operation, method, params, address.agent, tenant)
         )
     except Exception as cause:
-        error = to_protocol_error(cause)
+        error = report_error(cause)
         return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=is_streaming)

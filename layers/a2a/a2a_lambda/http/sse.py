@@ -91,32 +91,32 @@ async def with_silences(
     items: AsyncGenerator[Element, None], silence: float
 ) -> AsyncGenerator[Element | None, None]:
     """The items, and None after every `silence` seconds without one."""
-    pending: asyncio.Task[Element] | None = None
-    ready = 0
+    next_item: asyncio.Task[Element] | None = None
+    ready_count = 0
     try:
         while True:
-            pending = pending or _start(anext(items))
-            ready = ready + 1 if pending.done() else 0
+            next_item = next_item or _start(anext(items))
+            ready_count = ready_count + 1 if next_item.done() else 0
             # Many items that are ready would keep the event loop from everything else, such as the renewal
             # of the lease.
-            if ready == MAX_ITEMS_AT_ONCE:
-                ready = 0
+            if ready_count == MAX_ITEMS_AT_ONCE:
+                ready_count = 0
                 await asyncio.sleep(0)
-            if not pending.done():
-                await asyncio.wait({pending}, timeout=silence)
-            if not pending.done():
+            if not next_item.done():
+                await asyncio.wait({next_item}, timeout=silence)
+            if not next_item.done():
                 yield None
                 continue
             try:
-                item = pending.result()
+                item = next_item.result()
             except StopAsyncIteration:
                 return
-            pending = None
+            next_item = None
             yield item
     finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.wait({pending})
+        if next_item is not None:
+            next_item.cancel()
+            await asyncio.wait({next_item})
         await items.aclose()
 
 

@@ -35,7 +35,10 @@ logger = logging.getLogger(__name__)
 
 
 class JsonFormatter(LambdaPowertoolsFormatter):
-    """service: name of the deployment. debug: log the text of exceptions."""
+    """Formats a line of the log as JSON, without texts of users.
+
+    service: name of the deployment. debug: log the text of exceptions.
+    """
 
     def __init__(self, service: str, *, debug: bool) -> None:
         super().__init__(utc=True, use_rfc3339=True, serialize_stacktrace=False, service=service)

@@ -241,12 +241,12 @@ class OperationThread:
                 kind = (error.error_type or "Exception").rpartition(".")[2]
                 raise StepFailed(name, kind, error.message or "") from None  # `call_and_report` has logged it
 
-        return await self._do(f"step {name}", operation)
+        return await self._run_in_branch(f"step {name}", operation)
 
     async def sleep(self, name: str, seconds: int) -> None:
         pause = partial(self._context.wait, Duration(seconds=seconds), name=name)
         notice = OperationNotice("sleep", self._pauses.take(name), "started", time.time() + seconds)
-        await self._do(f"sleep {name}", pause, notice)
+        await self._run_in_branch(f"sleep {name}", pause, notice)
 
     async def wait_for(self, wait: Wait) -> Reply:
         config = CallbackConfig(timeout=Duration(seconds=wait.seconds or 0))
@@ -268,7 +268,7 @@ class OperationThread:
 
         # A replay comes here again, later.
         until = self._run.earlier.timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
-        return await self._do(
+        return await self._run_in_branch(
             f"wait {wait.key}", operation, OperationNotice("wait", wait.key, "started", until)
         )
 
@@ -293,7 +293,7 @@ class OperationThread:
             config = ParallelConfig(completion_config=CompletionConfig(), nesting_type=NestingType.FLAT)
             return self._context.parallel(functions, name=f"{name}-{digest}", config=config).get_results()
 
-        return [BranchOutcome.read(text) for text in await self._do(f"branches {name}", operation)]
+        return [BranchOutcome.read(text) for text in await self._run_in_branch(f"branches {name}", operation)]
 
     def callback_url(self, key: str) -> str:
         return self._run.url(key)
@@ -301,7 +301,7 @@ class OperationThread:
     def observe(self, observer: Callable[[OperationNotice], None]) -> None:
         self._run.observer = observer
 
-    async def _do(
+    async def _run_in_branch(
         self, what: str, operation: Callable[[], Result], notice: OperationNotice | None = None
     ) -> Result:
         """Run an operation in the branch's thread. notice: says that a pause or a wait has begun."""
@@ -315,7 +315,7 @@ class OperationThread:
         key = self.keys.prefix + what
         self._run.times.pop(key, None)
 
-        def watched() -> Result:
+        def run_and_note_pause() -> Result:
             try:
                 return operation()
             except NonDeterministicExecutionError as error:
@@ -330,7 +330,7 @@ class OperationThread:
                 self._run.announce(OperationNotice(notice.kind, notice.name, "ended"))
 
         future: Future[Result] = Future()
-        self._requests.put((watched, future))
+        self._requests.put((run_and_note_pause, future))
         try:
             result = await asyncio.wrap_future(future)
         except asyncio.CancelledError:

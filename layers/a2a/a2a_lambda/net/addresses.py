@@ -42,7 +42,7 @@ class Unresolved(KitError):
 
 
 def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
-    """Host and port of a webhook, for as much as its URL alone shows. allow_loopback: this machine's own
+    """Host and port of a webhook, as far as the URL alone can tell. allow_loopback: this machine's own
     addresses are allowed, even over http. Raises Refused."""
     try:
         parts = urlsplit(url)

@@ -24,7 +24,10 @@ def tls_context() -> ssl.SSLContext:
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """allow_loopback: this machine's own addresses are allowed, even over http. private: every address is."""
+    """Connects to public addresses only, each of which it checks after the DNS lookup.
+
+    allow_loopback: this machine's own addresses are allowed, even over http. private: every address is.
+    """
 
     def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
         self._allow_loopback = allow_loopback

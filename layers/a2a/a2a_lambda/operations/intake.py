@@ -6,7 +6,7 @@
     context waits for an answer
     else                           a new task, whose id derives from the request
 
-A repeated request starts nothing. It finds the task that it made, or continued: see `own_tasks`.
+A repeated request starts nothing. It finds the task that it made, or continued: see `request_tasks`.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from a2a_lambda.background.placement import Placement
 from a2a_lambda.background.replies import store_reply
 from a2a_lambda.errors import InvalidParams, StoreError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.operations.follow import wait_until_stopped
-from a2a_lambda.operations.own_tasks import OwnTasks, next_task_id
 from a2a_lambda.operations.push_configs import with_push_config
+from a2a_lambda.operations.request_tasks import RequestTasks, next_task_id
 from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
@@ -34,7 +34,7 @@ from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import context_of_task
 from a2a_lambda.tasks.suspension import new_execution
-from a2a_lambda.turns.claim import Claim, Handover, Repeat, Started
+from a2a_lambda.turns.claim import Claim, Handover, Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
 
 LISTED_TASKS = 5
@@ -56,10 +56,10 @@ class Intake:
     ) -> None:
         self._store = store
         self._placement = placement
-        self.own_tasks = OwnTasks(store, repeat_seconds)
+        self.request_tasks = RequestTasks(store, repeat_seconds)
         self._execution_seconds = execution_seconds
 
-    async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
+    async def start(self, call: CallContext, request: SendMessageRequest) -> TurnStart:
         """Claim the turn that a message starts, or store it for another process. A request that was sent
         before starts nothing: it is a Repeat.
 
@@ -82,10 +82,10 @@ class Intake:
 
     async def _start_in_context(
         self, call: CallContext, request: SendMessageRequest, context_id: str
-    ) -> Started:
+    ) -> TurnStart:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.scope, context_id)
-        if task_id := await self.own_tasks.find_continued_task(call, context):
+        if task_id := await self.request_tasks.find_continued_task(call, context):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
                 head = await load_live_head(self._store, call.scope, task_id)
                 if not head.has_lost(call.request):
@@ -95,11 +95,11 @@ class Intake:
             # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.scope, context.waiting),
-                self.own_tasks.find_answer(call.scope, call.request),
+                self.request_tasks.find_answer(call.scope, call.request),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.waiting)
-            if waiting_head is not None and self.own_tasks.repeats(call.request, waiting_head.requests):
+            if waiting_head is not None and self.request_tasks.repeats(call.request, waiting_head.requests):
                 answer = waiting_head
             if answer is not None:
                 return Repeat(answer)
@@ -113,7 +113,7 @@ class Intake:
                         raise
                     context = await threads.run(self._store.get_context, call.scope, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
-            if self.own_tasks.repeats(call.request, working_head.requests):
+            if self.request_tasks.repeats(call.request, working_head.requests):
                 return Repeat(working_head)
             return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
@@ -128,7 +128,7 @@ class Intake:
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        candidates = [head for head in heads if self.own_tasks.repeats(call.request, head.requests)]
+        candidates = [head for head in heads if self.request_tasks.repeats(call.request, head.requests)]
         candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
             raise UnsupportedOperation(
@@ -137,7 +137,7 @@ class Intake:
             )
         return candidates[0] if candidates else None
 
-    async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> Started:
+    async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> TurnStart:
         """The next turn of the task that the message names."""
         head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
         # A client of 0.1 may name a new session with each message: the task stays in its own.
@@ -145,7 +145,7 @@ class Intake:
         if is_elsewhere and not request.get("creates_task"):
             reason = "the task belongs to another context: leave contextId out"
             raise InvalidParams(reason, path="params.message.contextId")
-        if self.own_tasks.repeats(call.request, head.requests):
+        if self.request_tasks.repeats(call.request, head.requests):
             return Repeat(head)
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
@@ -158,8 +158,8 @@ class Intake:
         context: Context,
         *,
         chosen_id: str | None = None,
-    ) -> Started:
-        """The first turn of a new task; or a Repeat, if a task of the request answers it: see `own_tasks`.
+    ) -> TurnStart:
+        """The first turn of a new task; or a Repeat, if a task of the request answers it: `request_tasks`.
         chosen_id: the id that the client chose for it; None = it chose none."""
         place = await self._placement.choose(call, request, None)
         first_head: Head | None = None
@@ -167,12 +167,12 @@ class Intake:
         task_id = chosen_id or call.request.task_id()
         while True:
             submitted_status = make_status(TaskState.SUBMITTED, self._store.clock())
-            blank = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
+            base = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
             if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
-                blank = replace(blank, expires=blank.expires + self._execution_seconds)
+                base = replace(base, expires=base.expires + self._execution_seconds)
             turn_id, seen_context = await self._choose_turn(call, context, last_head)
-            message = call.message_event(request, blank, turn_id, place)
-            head, overflow = self._with_claim(call, request, blank, turn_id, [message], place=place)
+            message = call.message_event(request, base, turn_id, place)
+            head, overflow = self._with_claim(call, request, base, turn_id, [message], place=place)
             try:
                 if overflow:
                     # A retry must not store its large message again before it finds the first try's head.
@@ -187,7 +187,7 @@ class Intake:
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
-            if self.own_tasks.is_answer(last_head, call.request):
+            if self.request_tasks.is_answer(last_head, call.request):
                 return Repeat(last_head)
             # The first of the request's tasks remembers where the walk ended, so that the next repetition
             # need not walk again.
@@ -196,17 +196,17 @@ class Intake:
         if first_head is not None and first_head.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await threads.run(self._store.update_head, replace(first_head, successor=task_id))
-        task = blank.empty_task()
+        task = base.empty_task()
         apply(task, [message])
         return self._claim_or_handover(call, request, head, task, context=seen_context)
 
     async def _continue_task(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
-    ) -> Started:
+    ) -> TurnStart:
         """The next turn of a stopped task."""
         question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
         while True:
-            if self.own_tasks.repeats(call.request, head.requests):
+            if self.request_tasks.repeats(call.request, head.requests):
                 return Repeat(head)
             # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
             # its first turn was lost or stopped.

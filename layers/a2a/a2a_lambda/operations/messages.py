@@ -19,12 +19,12 @@ from a2a_lambda import telemetry, threads
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
-from a2a_lambda.errors import InvalidParams, StoreError, TooManyStreams
+from a2a_lambda.errors import InvalidParams, StoreError, TooManyCalls
 from a2a_lambda.files.files import Files
+from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.push_configs import store_push_config
-from a2a_lambda.operations.stream_limit import StreamLimit
 from a2a_lambda.protocol.model import TERMINAL, Artifact, Event, Part, Published, Task, truncate_history
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
 from a2a_lambda.protocol.stored_file import is_stored_apart
@@ -34,7 +34,7 @@ from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.turns.audience import UNREAD_EVENTS
-from a2a_lambda.turns.claim import Claim, Handover, Started
+from a2a_lambda.turns.claim import Claim, Handover, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 
@@ -57,7 +57,7 @@ class Messages:
     """Starts turns, and answers with them.
 
     repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
-    durable turn may take. stream_limit: slots of sends that take long; None = no limit.
+    durable turn may take. call_slots: slots of sends that take long; None = no limit.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Messages:
         repeat_seconds: float,
         dispatcher: Dispatcher = Dispatcher(),  # noqa: B008  # immutable
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
-        stream_limit: StreamLimit | None = None,
+        call_slots: CallSlots | None = None,
         execution_seconds: int = 0,
         files: Files = Files(),  # noqa: B008  # immutable
     ) -> None:
@@ -77,7 +77,7 @@ class Messages:
         self.files = files
         self._dispatcher = dispatcher
         self._webhooks = webhooks
-        self._stream_limit = stream_limit
+        self._call_slots = call_slots
         self.placement = Placement(agents, dispatcher)
         self.intake = Intake(
             store, self.placement, repeat_seconds=repeat_seconds, execution_seconds=execution_seconds
@@ -89,13 +89,13 @@ class Messages:
 
         A send that takes long holds a slot of its owner, as a stream does. If none is free, a turn that runs
         here is ended, and a send whose turn runs elsewhere is answered with the task as it is.
-        Raises what `stream` raises, and TooManyStreams.
+        Raises what `stream` raises, and TooManyCalls.
         """
         # The clock starts before the checks: reading a webhook's name from DNS, and an import, count as
         # part of the send.
         slotless_until = time.monotonic() + SLOTLESS_SEND_SECONDS
         await self._check(call, request)
-        # Two things may end this send: its turn, or a slot that is not there. `stop` ends the turn's agent,
+        # Two things may end this send: its turn, or the lack of a free slot. `stop` ends the turn's agent,
         # and its run stores that end as it stores any other. A turn that is still being claimed is claimed
         # first.
         sending = _Sending(self, call, request)
@@ -103,12 +103,12 @@ class Messages:
         try:
             # Most sends end here, without a slot and its two writes.
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
-            if not work.done() and self._stream_limit is not None:
+            if not work.done() and self._call_slots is not None:
                 with suppress(StoreError):  # a send without a slot is better than no send
-                    async with self._stream_limit.hold_slot(call.scope.owner):
+                    async with self._call_slots.hold(call.scope.owner):
                         await asyncio.wait({work})
             return await work
-        except TooManyStreams:
+        except TooManyCalls:
             if work.done():
                 return work.result()
             sending.stop(TOO_MANY)
@@ -163,7 +163,7 @@ class Messages:
                 async for item in events:
                     yield item
 
-    async def start(self, call: CallContext, request: SendMessageRequest) -> Started:
+    async def start(self, call: CallContext, request: SendMessageRequest) -> TurnStart:
         """What a message starts. A turn that runs elsewhere is dispatched, here or by the sweep. Raises what
         `Intake.start` raises."""
         started = await self.intake.start(call, request)
@@ -220,7 +220,7 @@ class Messages:
             head = await threads.run(self.store.get_head, call.scope, task_id)
         if (
             head is not None
-            and self.intake.own_tasks.repeats(call.request, head.requests)
+            and self.intake.request_tasks.repeats(call.request, head.requests)
             and not head.has_lost(call.request)
             and not head.has_died(self.store.clock())
         ):
@@ -280,7 +280,7 @@ class _Sending:
                 head = started.head
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
-                    raise TooManyStreams(self._stop_reason)
+                    raise TooManyCalls(self._stop_reason)
                 # If a request does not say whether it blocks, some versions block. In the others, the place
                 # of the turn decides.
                 options = self._request.get("configuration", {})

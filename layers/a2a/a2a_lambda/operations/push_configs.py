@@ -19,7 +19,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope, config_id_of
-from a2a_lambda.turns.claim import Repeat, Started
+from a2a_lambda.turns.claim import Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
 
 CONFIG_ID_BYTES = 64
@@ -56,7 +56,7 @@ def with_push_config(call: CallContext, head: Head, request: SendMessageRequest)
 
 
 async def store_push_config(
-    store: Store, call: CallContext, request: SendMessageRequest, started: Started
+    store: Store, call: CallContext, request: SendMessageRequest, started: TurnStart
 ) -> None:
     """Store the push notification config in a request. started: what the request started."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")

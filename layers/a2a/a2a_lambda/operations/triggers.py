@@ -83,8 +83,11 @@ class AgentSchedule:
 
 
 class Triggers:
-    """marks: when each schedule was looked at last. url: base URL of the deployment, for turns that give out
-    URLs; "" = unknown."""
+    """Starts the turns of schedules and events.
+
+    marks: when each schedule was looked at last. url: base URL of the deployment, for turns that give out
+    URLs; "" = unknown.
+    """
 
     def __init__(
         self, store: Store, marks: ScheduleMarks, agents: Agents, messages: Messages, url: str = ""
@@ -208,10 +211,10 @@ class Triggers:
             if event.arguments:
                 raise ConfigurationError("the event's `start` has arguments: name their `skill`, too")
             return
-        loading = self._agents.start(agent_name)
-        await asyncio.wait({asyncio.wrap_future(loading)})
+        agent_import = self._agents.start(agent_name)
+        await asyncio.wait({asyncio.wrap_future(agent_import)})
         with suppress(Unavailable):  # the turn waits for an agent that cannot be imported now
-            skill = agent_of(loading).skills[event.skill]
+            skill = agent_of(agent_import).skills[event.skill]
             # The data, the message, or the owner may have those that are missing.
             if problem := skill.problem_of(event.arguments, is_complete=False):
                 raise ConfigurationError(f"the event's `start`: {problem}")

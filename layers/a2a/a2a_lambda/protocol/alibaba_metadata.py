@@ -41,7 +41,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """longitude, latitude: texts, as the client sent them."""
+    """Where the user is.
+
+    longitude, latitude: texts, as the client sent them.
+    """
 
     city: str | None
     longitude: str | None
@@ -50,7 +53,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """type: "url" or "base64". value: the URL, or the bytes in base64."""
+    """A picture that the user has sent.
+
+    type: "url" or "base64". value: the URL, or the bytes in base64.
+    """
 
     type: str
     value: str

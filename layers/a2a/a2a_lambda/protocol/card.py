@@ -130,11 +130,14 @@ class Schedule(Trigger):
 
 
 class Card(CardModel):
-    """default: the agent answers at the root. public: the card needs no key.
+    """What an agent's card.yaml says.
+
+    default: the agent answers at the root. public: the card needs no key.
     scopes: scopes that a caller's token needs for this agent. A caller with a key needs none.
     background: the worker runs the agent's turns. They may take longer than a request.
     durable: all skills are durable, so that their turns may take days.
-    mcp: MCP clients may call the agent's skills as tools."""
+    mcp: MCP clients may call the agent's skills as tools.
+    """
 
     name: str = Field(min_length=1)
     description: str

@@ -97,7 +97,10 @@ class Artifact(TypedDict):
 
 
 class TaskStatus(TypedDict):
-    """timestamp: ISO 8601, UTC, milliseconds. Other agents may leave it out."""
+    """Status of a task.
+
+    timestamp: ISO 8601, UTC, milliseconds. Other agents may leave it out.
+    """
 
     state: TaskState
     timestamp: NotRequired[str]
@@ -133,7 +136,7 @@ class RequestOptions(TypedDict):
     """What an agent may know of a message's request.
 
     turn: id of the turn that the message started, or in which it is a reply. answers: key of the wait that
-    the message ends, if it is a reply. caller: who sent it, unless with a key; see `tasks.identity.Caller`.
+    the message ends, if it is a reply. caller: who sent it, unless with a key; see `protocol.caller.Caller`.
     """
 
     turn: str
@@ -196,7 +199,10 @@ DEFAULT_SCHEME = "Bearer"
 
 
 class AuthenticationInfo(TypedDict, total=False):
-    """scheme: an HTTP authentication scheme. schemes: all of them, if an older version has several."""
+    """How a webhook wants to be called.
+
+    scheme: an HTTP authentication scheme. schemes: all of them, if an older version has several.
+    """
 
     scheme: str
     schemes: list[str]
@@ -204,7 +210,10 @@ class AuthenticationInfo(TypedDict, total=False):
 
 
 class TaskPushNotificationConfig(TypedDict):
-    """id: the server chooses it if the client does not."""
+    """A webhook of a task.
+
+    id: the server chooses it if the client does not.
+    """
 
     url: str
     taskId: NotRequired[str]

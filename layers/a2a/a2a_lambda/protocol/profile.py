@@ -11,7 +11,9 @@ from a2a_lambda.protocol.model import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
+    """What a deployment knows of an agent without importing it.
+
+    name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
     output_schemas: JSON Schema of what a skill returns, by skill id, if its annotation gives one.

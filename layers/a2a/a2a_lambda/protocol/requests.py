@@ -39,8 +39,11 @@ class SendMessageConfiguration(TypedDict, total=False):
 
 
 class SendMessageRequest(TypedDict):
-    """creates_task: an unknown taskId creates a task, and a task that has completed, or whose turn was lost,
-    can be continued (A2A 0.1)."""
+    """Request of `send` and `stream`.
+
+    creates_task: an unknown taskId creates a task, and a task that has completed, or whose turn was lost,
+    can be continued (A2A 0.1).
+    """
 
     message: Message
     configuration: NotRequired[SendMessageConfiguration]
@@ -50,8 +53,11 @@ class SendMessageRequest(TypedDict):
 
 
 class SendMessageResponse(TypedDict, total=False):
-    """task: the task of the message. message: the agent's answer, if it answered with a message only.
-    Versions without such answers use the task."""
+    """Response of `send`.
+
+    task: the task of the message. message: the agent's answer, if it answered with a message only.
+    Versions without such answers use the task.
+    """
 
     task: Task
     message: Message

@@ -65,7 +65,10 @@ class Undelivered(KitError):
 
 
 class PushNotifications:
-    """signer: makes the JWTs that webhooks ask for. allow_loopback: webhooks may be on this machine."""
+    """Delivers the changes of tasks to their webhooks.
+
+    signer: makes the JWTs that webhooks ask for. allow_loopback: webhooks may be on this machine.
+    """
 
     def __init__(
         self,

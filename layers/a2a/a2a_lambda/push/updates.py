@@ -24,15 +24,21 @@ MAX_EVENTS = 100
 
 
 class Update(NamedTuple):
-    """body: body of the POST. cursor: how far the webhook is once it has the update."""
+    """One POST to a webhook.
+
+    body: body of the POST. cursor: how far the webhook is once it has the update.
+    """
 
     body: Json
     cursor: Cursor
 
 
 class Backlog(NamedTuple):
-    """updates: what the webhook is to be sent, in order. Each is made when it is asked for, because each may
-    be a whole task; that blocks, and raises StoreError. end: how far a webhook is that has them all."""
+    """What a webhook has not had yet.
+
+    updates: what the webhook is to be sent, in order. Each is made when it is asked for, because each may
+    be a whole task; that blocks, and raises StoreError. end: how far a webhook is that has them all.
+    """
 
     updates: Iterator[Update]
     end: Cursor

@@ -18,8 +18,11 @@ MAX_CONFIG_BYTES = 8_192
 
 @dataclass(frozen=True, slots=True)
 class WebhookPolicy:
-    """allow_loopback: this machine's own addresses are allowed, even over http. signs: there is a key for
-    JWTs."""
+    """Which webhooks a deployment may call.
+
+    allow_loopback: this machine's own addresses are allowed, even over http. signs: there is a key for
+    JWTs.
+    """
 
     allow_loopback: bool = False
     signs: bool = False

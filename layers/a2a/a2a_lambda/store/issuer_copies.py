@@ -34,7 +34,10 @@ class NamedIssuer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IssuerCopy:
-    """fetched_at: Unix time at which the issuer was asked; 0 = never. jwks: JSON Web Keys."""
+    """The keys of an issuer, as a container has stored them for the others.
+
+    fetched_at: Unix time at which the issuer was asked; 0 = never. jwks: JSON Web Keys.
+    """
 
     fetched_at: float = 0.0
     jwks: list[Json] = field(default_factory=list)

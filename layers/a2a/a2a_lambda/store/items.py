@@ -64,8 +64,11 @@ class Cursor(NamedTuple):
 
 
 class PushRegistration(NamedTuple):
-    """wire_name: name of the wire over which the config was set. cursor: None if no one knows it. The webhook
-    then gets the task as it is."""
+    """A push notification config as the table has it.
+
+    wire_name: name of the wire over which the config was set. cursor: None if no one knows it. The webhook
+    then gets the task as it is.
+    """
 
     config: TaskPushNotificationConfig
     wire_name: str

@@ -15,7 +15,10 @@ NEVER = 2**33
 
 
 class SharedSecret:
-    """path: path of the API keys in Parameter Store. name: what it is for."""
+    """A secret that all containers of a deployment share.
+
+    path: path of the API keys in Parameter Store. name: what it is for.
+    """
 
     def __init__(self, table: Table, path: str, name: str) -> None:
         self._table = table

@@ -15,7 +15,7 @@ otherwise. A write that conflicts changes nothing.
     count_requests  count     none                            an owner makes requests
     put_push_config config    absent, else present            the head decides whether it counts
     advance_push    config    present, and not further        its webhook was called
-    delete_push_config  config  none                          the head names it no more
+    delete_push_config  config  none                          the head no longer names it
 
 After a timeout, we cannot know whether a write was made. So it is tried again, and a write that conflicts
 with the very same item counts as made. Expired items count as absent, because DynamoDB's TTL deletes them
@@ -75,7 +75,7 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
-    longest_turn_seconds: time that a turn may take. A context is kept for that much longer.
+    execution_seconds: time that a turn may take. A context is kept for that much longer.
     list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
@@ -87,11 +87,11 @@ class Store:
         *,
         ttl: int,
         list_shards: int = 1,
-        longest_turn_seconds: int = 0,
+        execution_seconds: int = 0,
     ) -> None:
         self._table = table
         self._ttl = ttl
-        self._longest_turn_seconds = longest_turn_seconds
+        self._execution_seconds = execution_seconds
         self._list_shards = list_shards
         self.clock = table.clock
 
@@ -292,7 +292,7 @@ class Store:
             now = int(self.clock())
             new_context = replace(new_context, revision=context.revision + 1)
             item = items.from_context(
-                scope, context_id, new_context, now + self._ttl + self._longest_turn_seconds
+                scope, context_id, new_context, now + self._ttl + self._execution_seconds
             )
             try:
                 if context.revision:

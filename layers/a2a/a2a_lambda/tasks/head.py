@@ -251,7 +251,7 @@ class Head:
         return replace(self, requests=())
 
     def with_holder(self, now: float) -> "Head":
-        """The head of a turn that a new run holds: WORKING, with a lease, one attempt more."""
+        """The head of a turn that a new run holds: WORKING, with a lease and one more attempt."""
         return replace(
             self,
             status=make_status(TaskState.WORKING, now),

@@ -69,7 +69,7 @@ class RequestIdentity:
 
     def find(self, requests: "Sequence[KnownRequest]") -> "KnownRequest | None":
         """This request among those that a task or a context knows, or None. The newest counts."""
-        return next((known for known in reversed(requests) if known["key"] == self.key), None)
+        return next((request for request in reversed(requests) if request["key"] == self.key), None)
 
     def repeats(self, requests: "Sequence[KnownRequest]", *, since: float) -> bool:
         """Whether this request repeats a known one.

@@ -51,7 +51,10 @@ def notices_in(events: Iterable[Event]) -> set[NoticeKey]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """count: how many events there are. digest: digest of the events, in order."""
+    """How much of the outputs of a turn the log has.
+
+    count: how many events there are. digest: digest of the events, in order.
+    """
 
     count: int = 0
     digest: str = ""

@@ -91,7 +91,7 @@ def suspended_head(
     return replace(new_head, attempts=0, due=due, place=Place.EXECUTION, execution=execution)
 
 
-def asking_head(new_head: Head, old_head: Head, *, has_new_events: bool) -> Head:
+def with_old_question(new_head: Head, old_head: Head, *, has_new_events: bool) -> Head:
     """The head of a turn that asks the same question again, because the run that asked it died, or a timer
     woke the turn. The client sees one question, not two.
 

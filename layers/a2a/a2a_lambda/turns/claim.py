@@ -52,4 +52,4 @@ class Repeat:
     head: Head
 
 
-Started = Claim | Handover | Repeat
+TurnStart = Claim | Handover | Repeat

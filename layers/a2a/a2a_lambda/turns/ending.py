@@ -19,11 +19,11 @@ from a2a_lambda.protocol.model import INTERRUPTED
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context, TurnRecord
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.tasks.suspension import asking_head, question_of, suspended_head
+from a2a_lambda.tasks.suspension import question_of, suspended_head, with_old_question
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
 from a2a_lambda.turns.lease import Lease
-from a2a_lambda.turns.recovery import wait_in_context
+from a2a_lambda.turns.recovery import note_question
 
 END_RETRY_SECONDS = 0.5
 """Seconds between tries to store the end of a turn."""
@@ -90,7 +90,7 @@ class Ending:
         async def store_suspension() -> None:
             await self._journal.flush()
             if question is not None:  # a message that names only the context is the reply
-                await wait_in_context(self._store, self._lease.head)
+                await note_question(self._store, self._lease.head)
             sequence, now = self._journal.sequence, self._store.clock()
 
             def change(head: Head) -> Head:
@@ -98,7 +98,7 @@ class Ending:
                 if question_head is None:
                     return new_head
                 has_new_events = sequence != self._claim.sequence
-                return asking_head(new_head, question_head, has_new_events=has_new_events)
+                return with_old_question(new_head, question_head, has_new_events=has_new_events)
 
             try:
                 await self._lease.update(change)
@@ -124,7 +124,7 @@ class Ending:
         call: see `Lease.end`."""
         # The last events and the closing status are one write if they fit into the head. Otherwise the
         # events go into the log first: a task must not look finished before its last words can be read.
-        closing_status, head = self._builder.closing, self._lease.head
+        closing_status, head = self._builder.closing_status, self._lease.head
         assert closing_status is not None
         pending = self.pending if closing_status["state"] in INTERRUPTED else None
         pairs = self._journal.numbered_pending()
@@ -162,7 +162,7 @@ class Ending:
         if self._was_stopped or self._has_refused_memory:
             return None
         await self._lease.check_held()
-        head, turn, closing_status = self._lease.head, self._claim.turn, self._builder.closing
+        head, turn, closing_status = self._lease.head, self._claim.turn, self._builder.closing_status
         assert closing_status is not None
         context = turn.context
         # An earlier try of this turn may have changed the stored context.

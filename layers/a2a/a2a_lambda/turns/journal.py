@@ -42,7 +42,10 @@ def size_of(events: Iterable[Event]) -> int:
 
 
 class Journal:
-    """lease: has the run's head. The run may write until it ends. sequence: last sequence number stored."""
+    """A run's events on their way into the log.
+
+    lease: has the run's head. The run writes while it lasts. sequence: last sequence number stored.
+    """
 
     def __init__(self, store: Store, lease: Lease, sequence: int) -> None:
         self._store = store
@@ -64,8 +67,8 @@ class Journal:
             # Around a word of a model's answer, the ids and names of its event are most of its bytes.
             if self._pending and continues(event, self._pending[-1]):
                 chunk = event["artifactUpdate"]
-                empty = {**chunk, "artifact": {**chunk["artifact"], "parts": []}}
-                self._coalesced_bytes -= len(strictjson.dumps({"artifactUpdate": empty}))
+                chunk_without_parts = {**chunk, "artifact": {**chunk["artifact"], "parts": []}}
+                self._coalesced_bytes -= len(strictjson.dumps({"artifactUpdate": chunk_without_parts}))
             self._pending.append(event)
         return self._is_late() or self._coalesced_bytes >= FLUSH_BYTES
 

@@ -31,7 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 class Lease:
-    """head: the head as it was last read or stored. The run reads it here."""
+    """The hold that a run has on its task.
+
+    head: the head as it was last read or stored. The run reads it here.
+    """
 
     def __init__(self, store: Store, head: Head) -> None:
         self._store = store

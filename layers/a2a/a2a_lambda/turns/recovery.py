@@ -95,13 +95,13 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
     if new_status["state"] in INTERRUPTED:
         pending = head.pending
         # A message that names only the context is the reply, as before.
-        await wait_in_context(store, head)
+        await note_question(store, head)
     head = await threads.run(store.seal, new_head, new_status, pending)
     telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome="failed")
     return head
 
 
-async def wait_in_context(store: Store, head: Head) -> None:
+async def note_question(store: Store, head: Head) -> None:
     """Note in a task's context that the task has asked a question."""
 
     def ask(context: Context) -> Context:

@@ -18,7 +18,7 @@ from contextlib import aclosing
 
 from a2a_lambda import mistakes, telemetry, tracing
 from a2a_lambda.agent.event_builder import FAILED, FILE_FAILED, FILE_GONE, EventBuilder
-from a2a_lambda.catalog.agents import Loading, agent_of
+from a2a_lambda.catalog.agents import AgentImport, agent_of
 from a2a_lambda.durable.engine import OperationNotice, Suspended
 from a2a_lambda.errors import (
     AgentMistake,
@@ -61,11 +61,11 @@ class Run:
     suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
 
-    def __init__(self, store: Store, loading: Loading, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
+    def __init__(self, store: Store, agent_import: AgentImport, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
         head = claim.head
         claim.turn.file_store = TurnFiles(head, files.bucket, allow_loopback=files.allow_loopback)
         self._store = store
-        self._loading = loading
+        self._agent_import = agent_import
         self._claim = claim
         self._lease = Lease(store, head)
         self._journal = Journal(store, self._lease, claim.sequence)
@@ -187,11 +187,11 @@ class Run:
     async def _work(self) -> None:
         """Perform the turn. Raises Suspended if it pauses or waits, Conflict if the lease is over or lost,
         LimitExceeded, Unavailable if the agent cannot be imported, and what the agent raises."""
-        if not self._loading.done():
-            await asyncio.wrap_future(self._loading)
+        if not self._agent_import.done():
+            await asyncio.wrap_future(self._agent_import)
         if not self.head.has_lease(self._store.clock()):  # the process was frozen meanwhile
             raise Conflict
-        agent, turn = agent_of(self._loading), self._claim.turn
+        agent, turn = agent_of(self._agent_import), self._claim.turn
         async with aclosing(agent.perform(turn)) as batches:
             async for batch in batches:
                 events = self._builder.build(batch)
@@ -211,7 +211,7 @@ class Run:
                 is_due = self._journal.add(events, size)
                 is_stored = False
                 try:
-                    if is_due and events and self._builder.closing is None:
+                    if is_due and events and self._builder.closing_status is None:
                         is_stored = await self._journal.try_flush()
                 finally:
                     # Published even if the table does not answer. If they are stored, the last has its
@@ -224,7 +224,7 @@ class Run:
                 if self._builder.question is not None:
                     self._ending.pending = agent.pending_after(turn, self._builder.question)
                     check_pending(self._ending.pending)
-                if self._builder.closing is not None:
+                if self._builder.closing_status is not None:
                     return
                 # Back pressure, from the table and then from the client. The generator waits
                 # meanwhile, so the agent does, too.
@@ -283,12 +283,12 @@ class Run:
         if self._stop_reason:
             logger.warning("skill %s was stopped", skill)
             return self._stop_reason
-        agent = self._loading.result() if self._loading.done() else None
+        agent = self._agent_import.result() if self._agent_import.done() else None
         if isinstance(agent, str):  # why it could not be imported, which the client may read
             logger.error("%s", agent)
             return agent
         if isinstance(error, AgentMistake | LimitExceeded):  # its frames are the kit's
-            logger.error("%s: %s", agent_of(self._loading).source_of(self._claim.turn), error)
+            logger.error("%s: %s", agent_of(self._agent_import).source_of(self._claim.turn), error)
         else:
             logger.error("skill %s failed", skill, exc_info=error)
         if isinstance(error, FilesUnavailable):

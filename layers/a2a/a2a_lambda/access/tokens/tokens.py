@@ -64,8 +64,11 @@ class CheckedToken:
 
 
 class Tokens:
-    """keys: reads Parameter Store, which has the issuers, too. introspect: asks an issuer about a token.
-    Calls of `check` block."""
+    """Checks tokens of the issuers that a deployment accepts.
+
+    keys: reads Parameter Store, which has the issuers, too. introspect: asks an issuer about a token.
+    Calls of `check` block.
+    """
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class Tokens:
 
     def knows(self, token: str) -> bool:
         """Whether `check` waits for no issuer: the public key that the token names is known, or the token is
-        refused unread. After a forged signature, one request in half a minute waits all the same."""
+        refused before any call. After a forged signature, one request in half a minute still waits."""
         if not is_token(token):
             return False
         try:

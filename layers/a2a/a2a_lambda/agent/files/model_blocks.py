@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent.files.received import ReceivedFile
+from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.agent.outputs import guess_media_type
 from a2a_lambda.errors import SkillError
 from a2a_lambda.protocol.model import Json, Part, plain_media_type

@@ -134,17 +134,17 @@ class Parameter:
         for text in texts:
             if self.is_seconds(text):
                 continue
-            reads: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
+            readers: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
                 (self._adapter.validate_strings, TEXT_ERRORS)
             ]
             if not was_read_as_json:
-                reads.append((self._read_json, JSON_ERRORS))
+                readers.append((self._read_json, JSON_ERRORS))
             if text.lstrip()[:1] in ("{", "["):  # a string would do for `str | list`, and the list is better
-                reads.reverse()
-            for read, errors in reads:
+                readers.reverse()
+            for reader, errors in readers:
                 for candidate in dict.fromkeys((text, text.strip())):
                     with suppress(*errors):
-                        return read(candidate)
+                        return reader(candidate)
             if text.strip() in self._members:  # such as a tuple, which is offered as its JSON
                 with suppress(*TEXT_ERRORS):
                     return self._adapter.validate_python(self._members[text.strip()])

@@ -50,7 +50,10 @@ or the network may forget the connection, which this side does not notice."""
 
 
 class HttpAnswer(NamedTuple):
-    """headers: their names are lowercase."""
+    """An answer of AWS, read whole.
+
+    headers: their names are lowercase.
+    """
 
     status: int
     headers: Mapping[str, str]

@@ -70,19 +70,22 @@ RETRY_COST = 14
 
 
 class AwsService(NamedTuple):
-    """name: its name in signatures and host names. title: its name in spans. target: prefix of an operation's
-    name. version: version of the JSON protocol. pause_seconds: longest pause before the first retry.
-    had_queries: errors keep the codes of its older protocol."""
+    """How a service of AWS is called over JSON.
+
+    name: its name in signatures and host names. title: its name in spans. target: prefix of an operation's
+    name. version: version of the JSON protocol. max_first_pause_seconds: longest pause before the first
+    retry. had_queries: errors keep the codes of its older protocol.
+    """
 
     name: str
     title: str
     target: str
     version: str
-    pause_seconds: float = 0.05
+    max_first_pause_seconds: float = 0.05
     had_queries: bool = False
 
 
-DYNAMODB = AwsService("dynamodb", "DynamoDB", "DynamoDB_20120810", "1.0", pause_seconds=0.025)
+DYNAMODB = AwsService("dynamodb", "DynamoDB", "DynamoDB_20120810", "1.0", max_first_pause_seconds=0.025)
 SSM = AwsService("ssm", "SSM", "AmazonSSM", "1.1")
 SQS = AwsService("sqs", "SQS", "AmazonSQS", "1.0", had_queries=True)
 
@@ -135,7 +138,9 @@ class JsonClient:
                     is_throttled = cost == THROTTLED_COST
                     # Full jitter, as in botocore's standard mode: containers that failed together must not
                     # come back together.
-                    longest = THROTTLED_PAUSE_SECONDS if is_throttled else self._service.pause_seconds
+                    longest = (
+                        THROTTLED_PAUSE_SECONDS if is_throttled else self._service.max_first_pause_seconds
+                    )
                     pause = random.random() * min(longest * 2 ** (attempt - 1), MAX_RETRY_PAUSE_SECONDS)  # noqa: S311  # no secret
                     self._sleep(max(pause, min(asked_pause, pause + MAX_EXTRA_PAUSE_SECONDS)))
                 else:
@@ -178,9 +183,9 @@ class JsonClient:
             return document
         fields = document if isinstance(document, dict) else {}
         kind = answer.headers.get("x-amzn-errortype") or fields.get("__type") or str(answer.status)
-        older, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
+        old_code, _, _ = answer.headers.get("x-amzn-query-error", "").partition(";")
         cause = {
-            "Code": older or kind.partition(":")[0].rpartition("#")[2],
+            "Code": old_code or kind.partition(":")[0].rpartition("#")[2],
             "Message": fields.get("message") or fields.get("Message") or "",
         }
         metadata = {

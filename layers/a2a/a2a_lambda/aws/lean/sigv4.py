@@ -14,7 +14,10 @@ SIGV4_ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(NamedTuple):
-    """token: session token of temporary credentials, or "" if they are permanent."""
+    """Credentials of AWS.
+
+    token: session token of temporary credentials, or "" if they are permanent.
+    """
 
     access_key: str
     secret_key: str

@@ -23,7 +23,7 @@ from a2a_lambda.errors import (
     VersionNotSupported,
 )
 from a2a_lambda.http.auth import METADATA_PATH, authenticate, find_issuers, scope_of
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
@@ -75,7 +75,7 @@ async def qianfan(request: Request) -> Response:
     try:
         return await _card(request, card_json.qianfan, needs_key=True)
     except KitError as cause:
-        error = to_protocol_error(cause)
+        error = report_error(cause)
         status, _ = encode_http_error(error)
         code, message = APPBUILDER_ERRORS.get(status, ("InvalidParameter", str(error)))
         body = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
@@ -243,8 +243,8 @@ def cache_control(agents: Sequence[card_json.Description], *, needs_key: bool) -
     """How long a client may use what it reads of the agents: not at all, if it does not say how callers sign
     in, because the issuers could not be read."""
     is_complete = all(agent.sign_ins is not None for agent in agents)
-    duration = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
-    return duration if is_complete else "no-store"
+    cache_control = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
+    return cache_control if is_complete else "no-store"
 
 
 def is_unchanged(request: Request, etag: str) -> bool:

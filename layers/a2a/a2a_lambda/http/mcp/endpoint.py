@@ -14,7 +14,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.errors import Forbidden, MethodNotFound, excerpt
 from a2a_lambda.http.auth import scope_of
-from a2a_lambda.http.error_responses import JSON, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.mcp import tasks, tool_calls
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import accept
@@ -65,7 +65,7 @@ async def handle(request: Request, agent: str | None) -> Response:
         result = await methods[message.method](mcp_call)
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
-        error = to_protocol_error(cause)
+        error = report_error(cause)
         # MCP's schema has no null: the error of a request without a readable id has no id.
         id_field = {} if request_id is None else {"id": request_id}
         body = strictjson.dumps({"jsonrpc": "2.0", **id_field, "error": encode_error(error)})

@@ -74,12 +74,12 @@ async def cancel(call: McpCall) -> dict[str, Json]:
 
 async def wait(call: McpCall, task_id: str) -> Task:
     """A task once it has stopped, or at the deadline of the answer. Meanwhile the call holds a slot of its
-    owner, as a stream does. Raises TaskNotFound, TooManyStreams."""
+    owner, as a stream does. Raises TaskNotFound, TooManyCalls."""
     service = call.kit.service
     task = (await service.get(call.scope, task_id, results.INLINE_MODES)).task
     if task["status"]["state"] in STOPPED:
         return task
-    async with call.kit.stream_limit.hold_slot(call.scope.owner):
+    async with call.kit.call_slots.hold(call.scope.owner):
         end = call.deadline(is_long=True)
         subscription = await service.subscribe(call.scope, task_id, after=None, deadline=end)
         async with aclosing(subscription.events) as events:

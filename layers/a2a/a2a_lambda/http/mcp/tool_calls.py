@@ -13,7 +13,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson, threads
 from a2a_lambda.errors import InvalidParams, KitError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
-from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, to_protocol_error
+from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, report_error
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import SlotStream, respond
@@ -44,7 +44,7 @@ def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause
 
     Source: https://modelcontextprotocol.io/seps/1303-input-validation-errors-as-tool-execution-errors
     """
-    error = to_protocol_error(cause)  # which logs it
+    error = report_error(cause)  # which logs it
     if _is_of_arguments(error, call, tool, arguments):
         return call.encode(results.encode_mistake(str(error)))
     return call.encode_error(error)
@@ -79,7 +79,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(call.kit.stream_limit.hold_slot(call.scope.owner))
+                await stack.enter_async_context(call.kit.call_slots.hold(call.scope.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
                 deadline = call.deadline(is_long=is_long)
                 context = replace(call.context(request), modes=(), deadline=deadline)

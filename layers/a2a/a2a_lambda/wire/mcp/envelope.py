@@ -30,8 +30,11 @@ MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel":
 
 @dataclass(frozen=True, slots=True)
 class McpRequest:
-    """id: None for a notification, which gets no answer. capabilities: what the client can do; a revision
-    with a handshake tells it to a session, which this server does not keep."""
+    """A request or a notification of MCP.
+
+    id: None for a notification, which gets no answer. capabilities: what the client can do; a revision
+    with a handshake tells it to a session, which this server does not keep.
+    """
 
     id: jsonrpc.Id
     method: str

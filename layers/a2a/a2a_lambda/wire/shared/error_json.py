@@ -17,8 +17,11 @@ DOMAIN = "a2a-protocol.org"
 
 
 class ErrorKind(NamedTuple):
-    """reason: `reason` of the ErrorInfo detail, for errors that A2A defines. rpc_code: name in
-    google.rpc.Code. http: HTTP status."""
+    """How an error is called over HTTP and gRPC.
+
+    reason: `reason` of the ErrorInfo detail, for errors that A2A defines. rpc_code: name in
+    google.rpc.Code. http: HTTP status.
+    """
 
     reason: str
     rpc_code: str

@@ -14,8 +14,10 @@ from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 
 
-class OwnTasks:
-    """repeat_seconds: seconds for which the same bytes are the same request.
+class RequestTasks:
+    """Finds the tasks of a request.
+
+    repeat_seconds: seconds for which the same bytes are the same request.
 
     Each method raises InvalidParams for an Idempotency-Key that came with another body.
     """

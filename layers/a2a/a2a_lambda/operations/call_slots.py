@@ -1,4 +1,5 @@
-"""How many calls of an owner may run at once: one key must not hold every Lambda.
+"""Limits how many calls of an owner run at once, so that one owner cannot use up the concurrency of a
+deployment.
 
 Streams, followers and long sends each hold a slot. A slot is an item of its own, taken by a conditional write
 and released by a delete, so two calls never compete for one item. A call renews its slot while it runs. If
@@ -12,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 from a2a_lambda import threads
-from a2a_lambda.errors import StoreError, TooManyStreams
+from a2a_lambda.errors import StoreError, TooManyCalls
 from a2a_lambda.store.store import Store
 
 SLOT_SECONDS = 90.0
@@ -49,16 +50,16 @@ class Slot:
         await asyncio.shield(threads.keep(asyncio.ensure_future(free())))
 
 
-class StreamLimit:
-    """limit: slots of an owner; 0 = no limit."""
+class CallSlots:
+    """The slots of each owner. limit: slots of one owner; 0 = no limit."""
 
     def __init__(self, store: Store, limit: int) -> None:
         self._store = store
         self._limit = limit
 
     @asynccontextmanager
-    async def hold_slot(self, owner: str) -> AsyncGenerator[None, None]:
-        """Hold a slot, if there is a limit, and renew it. Raises TooManyStreams, StoreError."""
+    async def hold(self, owner: str) -> AsyncGenerator[None, None]:
+        """Hold a slot, if there is a limit, and renew it. Raises TooManyCalls, StoreError."""
         if not self._limit:
             yield
             return
@@ -67,7 +68,7 @@ class StreamLimit:
         number_future = asyncio.ensure_future(self._take(owner, holder, until))
 
         async def give_back() -> None:
-            with suppress(TooManyStreams, StoreError):
+            with suppress(TooManyCalls, StoreError):
                 await Slot(self._store, owner, await number_future, holder).release()
 
         try:
@@ -85,7 +86,7 @@ class StreamLimit:
             await slot.release()
 
     async def _take(self, owner: str, holder: str, until: float) -> int:
-        """Number of a slot that is now the holder's. Raises TooManyStreams."""
+        """Number of a slot that is now the holder's. Raises TooManyCalls."""
         # A random slot is usually free, and costs one write. Only an owner with many streams needs a look
         # at all of them.
         for _ in range(RANDOM_TRIES):
@@ -96,7 +97,7 @@ class StreamLimit:
             number = random.choice(sorted(free_slots))  # noqa: S311
             if await threads.run(self._store.slots.take, owner, number, holder, until):
                 return number
-        raise TooManyStreams(
+        raise TooManyCalls(
             f"an owner may have at most {self._limit} streams and long sends at once: end one, or try again"
             " later"
         )

@@ -63,7 +63,7 @@ async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def read(file: File) -> File:
     """The file with its content as bytes. Raises AgentMistake, OSError."""
-    return file if file.content is None else _with(file, b"".join(_chunks(file)))
+    return file if file.content is None else _with_content(file, b"".join(_chunks(file)))
 
 
 def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
@@ -90,7 +90,7 @@ def _store(turn: Turn, file: File) -> File:
                     raise SkillError("The turn has ended.")
                 if writer.add(chunk):
                     writer.flush()
-        return _with(file, writer.finish())
+        return _with_content(file, writer.finish())
     except BaseException:
         writer.abort()
         raise
@@ -103,7 +103,7 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
             async for chunk in content:
                 if writer.add(_bytes_of(chunk)):
                     await agent_threads.call_in_thread(writer.flush, "file")
-        return _with(file, await agent_threads.call_in_thread(writer.finish, "file"))
+        return _with_content(file, await agent_threads.call_in_thread(writer.finish, "file"))
     except BaseException:
         agent_threads.CodeThread.run(writer.abort, "file")  # the code may be canceled, and must not wait
         raise
@@ -119,7 +119,7 @@ def _open_writer(turn: Turn) -> "FileWriter":
 def _chunks(file: File) -> Iterator[bytes]:
     """The content, piece by piece. Raises AgentMistake, whose text is logged: a file's name may be the user's
     words."""
-    from a2a_lambda.agent.files.received import ReceivedFile  # few turns output large files
+    from a2a_lambda.agent.files.message_files import ReceivedFile  # few turns output large files
 
     content: Any = file.content
     if isinstance(content, bytes | bytearray | memoryview):
@@ -170,7 +170,7 @@ def _bytes_of(chunk: Any) -> bytes:
     return bytes(chunk)
 
 
-def _with(file: File, stored: bytes | str) -> File:
+def _with_content(file: File, stored: bytes | str) -> File:
     """The file with what its task keeps of its content."""
     if isinstance(stored, bytes):
         return File(file.name, stored, media_type=file.media_type)
