@@ -116,8 +116,10 @@ def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) ->
         answered=[KnownRequest(key="k", body="b", task="t", at=1.0)],
     )
     failure = replace(record, turn_id="a", message=[Part(text="hi")], was_ended_by_skill=False)
-    context = replace(Context().after(failure).after(record), waiting="t")
-    assert all([context.memory, context.conversation, context.turns, context.failed, context.omitted])
+    context = replace(Context().after(failure).after(record), asking_task="t")
+    assert all(
+        [context.memory, context.conversation, context.turns, context.failed_turns, context.omitted_turns]
+    )
     store.update_context(scope, "c", Context(), lambda _: context)
     assert store.get_context(scope, "c") == replace(context, revision=1)
 
@@ -271,7 +273,7 @@ def test_turns_that_end_together_wait_longer_after_each_try(
     def change(context: Context) -> Context:
         if (other := next(others, None)) is not None:  # another turn is first
             newest = store.get_context(scope, "c")
-            store.update_context(scope, "c", newest, lambda _: replace(newest, waiting=f"task {other}"))
+            store.update_context(scope, "c", newest, lambda _: replace(newest, asking_task=f"task {other}"))
         return replace(context, memory={"a": 1})
 
     store.update_context(scope, "c", Context(), change)
@@ -331,7 +333,7 @@ def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: S
         context = store.get_context(scope, "revised")
         assert context.revision == number
         store.update_context(
-            scope, "revised", context, lambda old: replace(old, waiting=f"task {old.revision}")
+            scope, "revised", context, lambda old: replace(old, asking_task=f"task {old.revision}")
         )
 
 

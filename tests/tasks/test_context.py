@@ -48,14 +48,14 @@ def test_a_context_knows_which_tasks_have_asked_and_not_ended() -> None:
     context = Context()
     for task_id in ("a", "b", "a", "c"):
         context = context.with_question_of(task_id)
-    assert (context.waiting, context.asked) == ("c", ("b", "a"))
+    assert (context.asking_task, context.earlier_asking_tasks) == ("c", ("b", "a"))
     assert context.with_question_of("c") is context
     assert context.without_question_of("unknown") is context
     context = context.without_question_of("c").without_question_of("b")
-    assert (context.waiting, context.asked) == ("", ("a",))
+    assert (context.asking_task, context.earlier_asking_tasks) == ("", ("a",))
     for number in range(9):
         context = context.with_question_of(str(number))
-    assert context.asked == ("4", "5", "6", "7")
+    assert context.earlier_asking_tasks == ("4", "5", "6", "7")
     assert items.to_context(items.from_context(Scope("o", "a"), "c", context, 1)) == context
 
 
@@ -69,11 +69,11 @@ def test_a_turn_is_included_once() -> None:
 def test_a_failed_turn_leaves_words_and_no_memory_and_another_attempt_counts() -> None:
     failed = Context().after(record("a", reply="oh", changes=[Add("visits", 1)], was_ended_by_skill=False))
     assert failed.memory == {}
-    assert (failed.turns, failed.failed) == ((), ("a",))
+    assert (failed.turns, failed.failed_turns) == ((), ("a",))
     assert texts(failed) == ["hello", "oh"]
     done = failed.after(record("a", changes=[Add("visits", 1)]))
     assert done.memory == {"visits": 1}
-    assert (done.turns, done.failed) == (("a",), ())
+    assert (done.turns, done.failed_turns) == (("a",), ())
     assert texts(done) == ["hello", "hi"], "what the failed attempt said is gone"
 
 

@@ -214,18 +214,18 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
     """So a message that names only the context is the answer. The newest question counts."""
     context = str(uuid.uuid4())
 
-    def waiting() -> str:
-        return bench.store.get_context(bench.scope, context).waiting
+    def asking_task() -> str:
+        return bench.store.get_context(bench.scope, context).asking_task
 
     first = within(bench.send("question", contextId=context))
-    assert waiting() == first["id"]
+    assert asking_task() == first["id"]
     within(bench.send("echo", contextId=str(uuid.uuid4())))
-    assert waiting() == first["id"]
+    assert asking_task() == first["id"]
     again = within(bench.send("question", contextId=context, taskId=first["id"]))
-    assert (again["id"], waiting()) == (first["id"], "")
+    assert (again["id"], asking_task()) == (first["id"], "")
     second = within(bench.send("question", contextId=context))
     within(bench.send("echo", contextId=context, taskId=second["id"]))
-    assert waiting() == ""
+    assert asking_task() == ""
 
 
 def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunBench) -> None:
@@ -236,12 +236,13 @@ def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunB
         claim = await bench.messages.intake.start(*bench.sent("echo", contextId=context_id))
         assert isinstance(claim, Claim)
         claim.turn.attempt = 2
-        left = Context(turns=(claim.turn.id,), requests=claim.head.requests[-1:], waiting=claim.head.task_id)
+        turn_id, head = claim.turn.id, claim.head
+        left = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task=head.task_id)
         bench.store.update_context(bench.scope, context_id, Context(), lambda _: left)
         await bench.messages.make_run(claim).run_to_end()
 
     within(run_second())
-    assert bench.store.get_context(bench.scope, context_id).waiting == ""
+    assert not bench.store.get_context(bench.scope, context_id).asking_task
 
 
 def test_a_flush_that_has_begun_is_waited_for(
@@ -366,5 +367,4 @@ def test_a_first_attempt_reads_no_context_to_end(bench: RunBench, no_timed_calls
     within(bench.send("mutate"))
     bench.calls.during()
     within(bench.send("mutate"))
-    counts = bench.calls.during()
-    assert counts == {"put_item": 3}, "the claim, the context and the end"
+    assert bench.calls.during() == {"put_item": 3}, "the claim, the context and the end"

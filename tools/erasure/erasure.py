@@ -15,6 +15,7 @@ from a2a_lambda.protocol.stored_file import SCHEME, output_folder
 from a2a_lambda.store import items
 from a2a_lambda.store.documents import unpack
 from a2a_lambda.store.items import Item
+from a2a_lambda.tasks.context import NO_CHANGE
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 
@@ -167,8 +168,8 @@ class Erasure:
         while (item := self._read(key)) is not None:
             context = items.to_context(item)
             conversation = tuple(entry for entry in context.conversation if entry.task != task_id)
-            # `changed` may hold what the task said, or what the agent has deleted since.
-            newer = replace(context, conversation=conversation, changed=("", {}))
+            # `undo` may hold what the task said, or what the agent has deleted since.
+            newer = replace(context, conversation=conversation, undo=NO_CHANGE)
             if newer == context:
                 return
             newer = replace(newer, revision=context.revision + 1)

@@ -91,14 +91,14 @@ class Intake:
                 if not head.has_lost(call.request):
                     return Repeat(head)
             context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
-        if context.waiting and call.answers_in_context:
+        if context.asking_task and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
-                threads.run(self._store.get_head, call.scope, context.waiting),
+                threads.run(self._store.get_head, call.scope, context.asking_task),
                 self.request_tasks.find_answer(call.scope, call.request),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
-                waiting_head = await load_live_head(self._store, call.scope, context.waiting)
+                waiting_head = await load_live_head(self._store, call.scope, context.asking_task)
             if waiting_head is not None and self.request_tasks.repeats(call.request, waiting_head.requests):
                 answer = waiting_head
             if answer is not None:
@@ -108,7 +108,7 @@ class Intake:
                     return await self._continue_task(call, request, waiting_head, context)
                 except UnsupportedOperation:
                     # Unless the question is still open, this message, which may have waited, makes a task.
-                    waiting_head = await threads.run(self._store.get_head, call.scope, context.waiting)
+                    waiting_head = await threads.run(self._store.get_head, call.scope, context.asking_task)
                     if waiting_head is not None and waiting_head.open_question:
                         raise
                     context = await threads.run(self._store.get_context, call.scope, context_id)

@@ -40,9 +40,9 @@ class RequestTasks:
         known_request = call.request.find(context.requests)
         if known_request is not None and self.repeats(call.request, context.requests):
             return known_request["task"]
-        if not call.answers_in_context or not context.asked:
+        if not call.answers_in_context or not context.earlier_asking_tasks:
             return None
-        heads = await threads.run(self._store.get_heads, call.scope, context.asked)
+        heads = await threads.run(self._store.get_heads, call.scope, context.earlier_asking_tasks)
         return next((id_ for id_, head in heads.items() if self.repeats(call.request, head.requests)), None)
 
     async def find_answer(self, scope: Scope, request: RequestIdentity) -> Head | None:

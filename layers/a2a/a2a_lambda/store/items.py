@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
 from a2a_lambda.store.documents import pack, unpack
-from a2a_lambda.tasks.context import Context, conversation_of
+from a2a_lambda.tasks.context import Context, Undo, conversation_of
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head, Place
@@ -318,12 +318,12 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         "memory": context.memory,
         **context.document_of_conversation(),
         "turns": context.turns,
-        "failed": context.failed,
-        "omitted": context.omitted,
-        "waiting": context.waiting,
-        **({"asked": context.asked} if context.asked else {}),
+        "failed": context.failed_turns,
+        "omitted": context.omitted_turns,
+        "waiting": context.asking_task,
+        **({"asked": context.earlier_asking_tasks} if context.earlier_asking_tasks else {}),
         "requests": context.requests,
-        "changed": context.changed,
+        "changed": [context.undo.turn_id, dict(context.undo.values)],
     }
     return {
         **context_key(scope, context_id),
@@ -340,12 +340,12 @@ def to_context(item: Item) -> Context:
         memory=document["memory"],
         conversation=conversation_of(document),
         turns=tuple(document["turns"]),
-        failed=tuple(document.get("failed", ())),
-        omitted=tuple(document.get("omitted", ())),
-        waiting=document["waiting"],
-        asked=tuple(document.get("asked", ())),
+        failed_turns=tuple(document.get("failed", ())),
+        omitted_turns=tuple(document.get("omitted", ())),
+        asking_task=document["waiting"],
+        earlier_asking_tasks=tuple(document.get("asked", ())),
         requests=tuple(document["requests"]),
-        changed=tuple(document.get("changed", ("", {}))),
+        undo=Undo(*document.get("changed", ())),
     )
 
 

@@ -1,9 +1,10 @@
 """A context: what a conversation remembers across its tasks. `store` decides where it is kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import MemoryFull
@@ -50,6 +51,20 @@ class Utterance:
         return text_of(self.parts)
 
 
+class Undo(NamedTuple):
+    """What the keys that a turn changed in the memory had before.
+
+    turn_id: the turn; "" = none, or its values are more than UNDO_BYTES. values: by key, a list of the
+    value, or an empty list if there was none.
+    """
+
+    turn_id: str = ""
+    values: Mapping[str, list[Json]] = MappingProxyType({})
+
+
+NO_CHANGE = Undo()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a conversation remembers.
@@ -58,39 +73,39 @@ class Context:
     memory: the agent's own map.
     conversation: the last utterances, oldest first.
     turns: ids of the last turns whose effects are included.
-    failed: ids of the last failed turns. Only their utterances are included.
-    omitted: ids of the last turns that are too large for the conversation.
-    waiting: id of the task that asked the last question, or "".
-    asked: ids of the tasks that asked before it, and whose turns have not ended since.
+    failed_turns: ids of the last failed turns. Only their utterances are included.
+    omitted_turns: ids of the last turns that are too large for the conversation.
+    asking_task: id of the task that asked the last question, or "".
+    earlier_asking_tasks: ids of the tasks that asked before it, and whose turns have not ended since.
     requests: the last requests in it.
-    changed: id of the last turn that changed the memory, and what its keys had before: a list of the value,
-        or an empty one; ("", {}) if that is more than UNDO_BYTES.
+    undo: what undoes the last change of the memory.
     """
 
     revision: int = 0
     memory: dict[str, Json] = field(default_factory=dict)
     conversation: tuple[Utterance, ...] = ()
     turns: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    omitted: tuple[str, ...] = ()
-    waiting: str = ""
-    asked: tuple[str, ...] = ()
+    failed_turns: tuple[str, ...] = ()
+    omitted_turns: tuple[str, ...] = ()
+    asking_task: str = ""
+    earlier_asking_tasks: tuple[str, ...] = ()
     requests: tuple[KnownRequest, ...] = ()
-    changed: tuple[str, dict[str, list[Json]]] = ("", {})
+    undo: Undo = NO_CHANGE
 
     def before(self, turn_id: str, task_id: str) -> "Context":
         """The context as a turn sees it: without what an earlier attempt at the turn said, and without its
         changes to the memory. It must not be stored.
 
-        The memory stays changed if another turn has changed it since, or if `changed` had no room for it.
+        The memory stays changed if another turn has changed it since, or if `undo` had no room for it.
         """
-        if turn_id not in self.turns and turn_id not in self.failed:
+        if turn_id not in self.turns and turn_id not in self.failed_turns:
             return self
-        memory, (last_turn, values) = self.memory, self.changed
-        if last_turn == turn_id:
+        memory = self.memory
+        if self.undo.turn_id == turn_id:
+            values = self.undo.values
             memory = {key: value for key, value in memory.items() if key not in values}
             memory |= {key: value[0] for key, value in values.items() if value}
-        if turn_id in self.omitted:
+        if turn_id in self.omitted_turns:
             return replace(self, memory=memory)
         message_indexes = [
             index
@@ -118,15 +133,15 @@ class Context:
         turn_id = record.turn_id
         if turn_id in self.turns:
             return self if requests == self.requests else replace(self, requests=requests)
-        memory, turns, changed = self.memory, self.turns, self.changed
-        failures = tuple(other for other in self.failed if other != turn_id)
+        memory, turns, undo = self.memory, self.turns, self.undo
+        failures = tuple(other for other in self.failed_turns if other != turn_id)
         if record.was_ended_by_skill:
             # The changes, and not the memory as the turn saw it: other turns may have changed it meanwhile.
             memory = apply_changes(memory, record.changes)
             turns = (*turns, turn_id)[-KEPT_TURNS:]
             if keys := {change.key for change in record.changes}:
                 values = {key: [self.memory[key]] if key in self.memory else [] for key in keys}
-                changed = (turn_id, values) if len(strictjson.dumps(values)) <= UNDO_BYTES else ("", {})
+                undo = Undo(turn_id, values) if len(strictjson.dumps(values)) <= UNDO_BYTES else NO_CHANGE
         else:
             # A failed turn leaves no memory, but what was said stays in the conversation, so that the next
             # turn can refer to it.
@@ -139,33 +154,36 @@ class Context:
             record = replace(record, exchanges=record.exchanges[-KEPT_EXCHANGES:][1:])
             newest = record.utterances()
         conversation = _trim(self.before(turn_id, record.task_id).conversation, newest)
-        omitted = tuple(other for other in self.omitted if other != turn_id)
+        omissions = tuple(other for other in self.omitted_turns if other != turn_id)
         if _size_of(newest) > CONVERSATION_BYTES:
-            omitted = (*omitted, turn_id)[-KEPT_TURNS:]
+            omissions = (*omissions, turn_id)[-KEPT_TURNS:]
         return replace(
             self,
             memory=memory,
             conversation=conversation,
             turns=turns,
-            failed=failures,
-            omitted=omitted,
+            failed_turns=failures,
+            omitted_turns=omissions,
             requests=requests,
-            changed=changed,
+            undo=undo,
         )
 
     def with_question_of(self, task_id: str) -> "Context":
         """The context in which a task has asked the last question."""
-        if self.waiting == task_id:
+        if self.asking_task == task_id:
             return self
-        earlier = [other for other in (*self.asked, self.waiting) if other and other != task_id]
-        return replace(self, waiting=task_id, asked=tuple(earlier[-KEPT_QUESTIONS:]))
+        earlier_tasks = [
+            other for other in (*self.earlier_asking_tasks, self.asking_task) if other and other != task_id
+        ]
+        return replace(self, asking_task=task_id, earlier_asking_tasks=tuple(earlier_tasks[-KEPT_QUESTIONS:]))
 
     def without_question_of(self, task_id: str) -> "Context":
         """The context in which a task waits for no answer, because its turn has ended."""
-        if task_id != self.waiting and task_id not in self.asked:
+        if task_id != self.asking_task and task_id not in self.earlier_asking_tasks:
             return self
-        waiting = "" if self.waiting == task_id else self.waiting
-        return replace(self, waiting=waiting, asked=tuple(other for other in self.asked if other != task_id))
+        asking_task = "" if self.asking_task == task_id else self.asking_task
+        earlier_tasks = tuple(other for other in self.earlier_asking_tasks if other != task_id)
+        return replace(self, asking_task=asking_task, earlier_asking_tasks=earlier_tasks)
 
     def turn_document(self) -> Json:
         """What a turn sees of the context."""

@@ -167,7 +167,9 @@ class Ending:
         context = turn.context
         # An earlier try of this turn may have changed the stored context.
         is_retry = (
-            self._claim.replay is not None or turn.attempt > 1 or turn.id in (*context.turns, *context.failed)
+            self._claim.replay is not None
+            or turn.attempt > 1
+            or turn.id in (*context.turns, *context.failed_turns)
         )
         if is_retry:
             context = await threads.run(self._store.get_context, head.scope, head.context_id)
