@@ -117,9 +117,8 @@ def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) ->
     )
     failure = replace(record, turn_id="a", message=[Part(text="hi")], was_ended_by_skill=False)
     context = replace(Context().after(failure).after(record), asking_task="t")
-    assert all(
-        [context.memory, context.conversation, context.turns, context.failed_turns, context.omitted_turns]
-    )
+    assert all([context.memory, context.conversation])
+    assert all([context.turns, context.failed_turns, context.omitted_turns])
     store.update_context(scope, "c", Context(), lambda _: context)
     assert store.get_context(scope, "c") == replace(context, revision=1)
 
