@@ -54,3 +54,20 @@ def test_docstrings_describe_parameters_that_exist() -> None:
                 described = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
                 parameters = {name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)}
                 assert parameters.issuperset(described), f"{path.name}: {node.name}: {described}"
+
+
+def test_what_a_docstring_names_in_another_module_exists() -> None:
+    """Such as `protocol.caller.Caller`. `turn` is a skill's own turn, and not the module."""
+    missing = []
+    for path in MODULES:
+        for place, name in re.findall(r"`([a-z_]+(?:\.[a-z_]+)*)\.([A-Za-z_]+)`", path.read_text()):
+            suffix = f"/{place.replace('.', '/')}.py"
+            modules = [module for module in MODULES if f"/{module.relative_to(PACKAGE)}".endswith(suffix)]
+            is_ours = modules or (PACKAGE / place.split(".")[0]).is_dir()
+            members = {
+                getattr(node, "name", "") for module in modules for node in ast.parse(module.read_text()).body
+            }
+            members |= {constant for module in modules for constant, _ in constants(module)}
+            if is_ours and place not in ("turn", "__init__") and name not in members:
+                missing.append(f"{path.relative_to(PACKAGE)}: {place}.{name}")
+    assert missing == []
