@@ -102,10 +102,11 @@ def test_one_whose_streams_stay_open(
         assert text in visit.report.table()
 
 
-def test_one_that_fails_each_call(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_that_fails_each_call(
+    examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one whose model refuses its credentials does: it answers, but is not well."""
-    agent = kit.agents.load("assistant")
-    agent._route = lambda turn: 1 / 0
+    monkeypatch.setattr(kit.agents.load("assistant"), "_route", lambda turn: 1 / 0)
     assert examine() == 0
     output = capsys.readouterr().out
     assert output.count("note  a plain call") == output.count("note  a stream") == 3
