@@ -28,7 +28,7 @@ def with_trace(head: Head) -> Head:
     return replace(head, trace="changed")
 
 
-@pytest.mark.parametrize("how", ["update", "end"])
+@pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head, how: str) -> None:
     """A client sets a push config meanwhile."""
     held = Lease(store, head)
@@ -39,22 +39,22 @@ def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head,
         if how == "update":
             await held.update(with_trace)
         else:
-            await held.end(lambda: calls.append("called"), with_trace)
+            await held.update_after(lambda: calls.append("called"), with_trace)
 
     asyncio.run(go())
     stored = get(store, head)
     assert (stored.push_config_ids, stored.trace) == (("a",), "changed")
     assert held.head == stored
-    assert calls == ["called"] * (how == "end")
+    assert calls == ["called"] * (how == "update_after")
 
 
-@pytest.mark.parametrize("how", ["update", "end"])
+@pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_run_that_lost_its_task_changes_nothing(store: Store, head: Head, how: str) -> None:
     held = Lease(store, head)
     other = store.update_head(replace(head, holder="another"))
 
     async def go() -> None:
-        await (held.update(with_trace) if how == "update" else held.end(lambda: None, with_trace))
+        await (held.update(with_trace) if how == "update" else held.update_after(lambda: None, with_trace))
 
     with pytest.raises(Conflict):
         asyncio.run(go())
@@ -64,7 +64,7 @@ def test_a_run_that_lost_its_task_changes_nothing(store: Store, head: Head, how:
 
 def test_the_end_is_stored_and_known(store: Store, head: Head) -> None:
     held = Lease(store, head)
-    asyncio.run(held.end(lambda: None, with_trace))
+    asyncio.run(held.update_after(lambda: None, with_trace))
     assert held.head == get(store, head)
     assert held.head.trace == "changed"
 
@@ -75,7 +75,7 @@ def test_a_call_that_fails_stores_no_end(store: Store, head: Head) -> None:
 
     held = Lease(store, head)
     with pytest.raises(StoreError):
-        asyncio.run(held.end(fail, with_trace))
+        asyncio.run(held.update_after(fail, with_trace))
     assert get(store, head).trace == ""
 
 

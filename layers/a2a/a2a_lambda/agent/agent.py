@@ -153,8 +153,8 @@ class Agent:
         if pending is not None:
             turn.take_call()
         turn_argument = {} if skill.turn_name is None else {skill.turn_name: turn}
-        call = partial(skill.function, **turn_argument, **arguments)
-        outputs = executor.execute(call, turn, is_async=skill.is_async)
+        code = partial(skill.function, **turn_argument, **arguments)
+        outputs = executor.execute(code, turn, is_async=skill.is_async)
         async with aclosing(outputs):
             async for batch in outputs:
                 if not any(isinstance(output, Ask) for output in batch.outputs):

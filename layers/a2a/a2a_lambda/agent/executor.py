@@ -49,10 +49,10 @@ durable skill yields is an exception: the skill waits for the reply."""
 logger = logging.getLogger(__name__)
 
 
-async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:
-    """Outputs of `call()` as they come. It may return a value, an awaitable or a generator.
+async def execute(code: Callable[[], Any], turn: Turn, *, is_async: bool) -> AsyncGenerator[Batch, None]:
+    """Outputs of `code()` as they come. It may return a value, an awaitable or a generator.
 
-    is_async: the call itself does not block. Closing this generator before the last batch cancels the code:
+    is_async: the code does not block. Closing this generator before the last batch cancels the code:
     asynchronous code gets an `asyncio.CancelledError`, synchronous code sees `turn.cancelled`.
     Raises what the code raises.
     """
@@ -61,12 +61,12 @@ async def execute(call: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
         turn.engine.observe(lambda notice: channel.post(Batch((notice,), last=False)))
         turn.tell = lambda exchange: channel.post(Batch((exchange,), last=False))
     if is_async:
-        future = agent_threads.get_agent_loop().submit(_await(call, turn, channel), channel.post)
+        future = agent_threads.get_agent_loop().submit(_await(code, turn, channel), channel.post)
     else:
         future = Future()
         context = contextvars.copy_context()
         agent_threads.CodeThread.run(
-            partial(context.run, _call, call, turn, channel, future), f"skill {turn.skill}"
+            partial(context.run, _run, code, turn, channel, future), f"skill {turn.skill}"
         )
     next_item: Batch | BaseException | None = None
     is_over = False
@@ -211,10 +211,10 @@ def _resolve(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
+def _run(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
     with agent_threads.count_as_running():
         try:
-            result = call()
+            result = code()
             # A plain function that returns a coroutine, as a decorator or `functools.partial` may.
             if inspect.isawaitable(result) or inspect.isasyncgen(result):
                 work = _await(lambda: result, turn, channel, future)
@@ -243,7 +243,7 @@ def _call(call: Callable[[], Any], turn: Turn, channel: _Channel, future: "Futur
 
 
 async def _await(
-    call: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
+    code: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
 ) -> None:
     if cancellation is not None:
         task = asyncio.current_task()
@@ -251,7 +251,7 @@ async def _await(
         cancellation.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel) if task else None)
     with agent_threads.count_as_running():
         try:
-            result = call()
+            result = code()
             if inspect.isawaitable(result):
                 result = await result
             outputs: tuple[Any, ...] | None = None

@@ -118,10 +118,10 @@ class Ending:
             self._builder.fail(error_text(error) if isinstance(error, SkillError) else FAILED)
             await self._end()
 
-    async def _end(self, call: Callable[[], None] | None = None) -> None:
+    async def _end(self, store_context: Callable[[], None] | None = None) -> None:
         """Store the closing status, and the pending events if they fit beside it.
 
-        call: see `Lease.end`."""
+        store_context: stores the context before the head, in the same thread; None = it stays as it is."""
         # The last events and the closing status are one write if they fit into the head. Otherwise the
         # events go into the log first: a task must not look finished before its last words can be read.
         closing_status, head = self._builder.closing_status, self._lease.head
@@ -150,10 +150,10 @@ class Ending:
                 closing_status, last_sequence, pending, message_only=is_message_only
             )
 
-        if call is None:
+        if store_context is None:
             await self._lease.update(end)
         else:
-            await self._lease.end(call, end)
+            await self._lease.update_after(store_context, end)
 
     async def _prepare_context_update(self) -> Callable[[], None] | None:
         """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.

@@ -82,17 +82,17 @@ class Lease:
                         raise
                     self.head = conflict.head
 
-    async def end(self, call: Callable[[], None], change: Callable[[Head], Head]) -> None:
-        """Make a call, which blocks, and store a changed head, both in one thread. Raises what the call and
+    async def update_after(self, store: Callable[[], None], change: Callable[[Head], Head]) -> None:
+        """Store something, which blocks, and then a changed head, both in one thread. Raises what `store` and
         `update` raise."""
 
-        def call_and_store(head: Head) -> Head:
-            call()
+        def store_both(head: Head) -> Head:
+            store()
             return self._store.update_head(head)
 
-        # Not under the lock: the lease is renewed while the call waits for a slow table.
+        # Not under the lock: the lease is renewed while `store` waits for a slow table.
         try:
-            new_head = await threads.run(call_and_store, change(self.head))
+            new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:
             if conflict.head is None or not conflict.head.is_held_by(self.head):
                 raise
