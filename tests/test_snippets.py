@@ -56,11 +56,11 @@ def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> No
     )
     folder = tmp_path.rename(tmp_path.with_name("shop"))
     agent = Agent.load(folder)
-    waiting = asyncio.run(agent.run("a book"))
+    answer = asyncio.run(agent.run("a book"))
     with pytest.raises(ValueError, match="accepts no message"):
-        asyncio.run(agent.run("hi", after=waiting))
+        asyncio.run(agent.run("hi", after=answer))
     for sent, said in (({"amount": 12}, [{"paid": 12}]), ({"amount": 1}, []), ("hi", [])):
-        assert asyncio.run(agent.run(after=waiting, replies={"payment": sent})).data == said
+        assert asyncio.run(agent.run(after=answer, replies={"payment": sent})).data == said
 
 
 def test_a_question_of_the_docs_fills_its_parameter(tmp_path: Path) -> None:

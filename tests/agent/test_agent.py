@@ -226,8 +226,8 @@ def test_a_router_chooses_where_no_intent_is_named(tmp_path: Path) -> None:
     )
 
     async def talk() -> list[str]:
-        named = await agent.run("other", skill="hello")
-        return [(await agent.run("the other")).text, (await agent.run("x")).text, named.text]
+        answer = await agent.run("other", skill="hello")
+        return [(await agent.run("the other")).text, (await agent.run("x")).text, answer.text]
 
     assert asyncio.run(talk()) == ["other", "hello", "hello"]
 

@@ -214,8 +214,8 @@ def test_a_message_to_another_skill_answers_no_question(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, TRANSLATE, TRANSLATE_CARD))
 
     async def talk() -> Answer:
-        asked = await agent.run("Hello", skill="translate")
-        return await agent.run("Hi", skill="other", after=asked)
+        answer = await agent.run("Hello", skill="translate")
+        return await agent.run("Hi", skill="other", after=answer)
 
     assert asyncio.run(talk()).data == [{"text": "Hi", "answering": False}]
 
@@ -229,8 +229,8 @@ def test_an_answer_that_cannot_be_used_still_answers_the_skill(tmp_path: Path) -
     agent = Agent.load(write(tmp_path, code))
 
     async def talk() -> Answer:
-        asked = await agent.run("hi")
-        again = await agent.run("many", after=asked)
+        answer = await agent.run("hi")
+        again = await agent.run("many", after=answer)
         assert "cannot be used" in again.text
         return await agent.run("7", after=again)
 

@@ -86,9 +86,9 @@ def test_a_run_that_dies_with_the_answer_loses_nothing(bench: WorkerBench) -> No
 
 
 def test_a_call_that_no_head_can_hold_fails_in_words(bench: WorkerBench) -> None:
-    failed = send(bench, contextId="c", parts=[Part(text="x" * 300_000)])
-    assert failed["status"]["state"] == TaskState.FAILED
-    assert "Send it again with language." in text_of(failed["status"]["message"]["parts"])
+    task = send(bench, contextId="c", parts=[Part(text="x" * 300_000)])
+    assert task["status"]["state"] == TaskState.FAILED
+    assert "Send it again with language." in text_of(task["status"]["message"]["parts"])
     [*conversation] = bench.store.get_context(bench.scope, "c").conversation
     assert all("Please tell me" not in text_of(entry.parts) for entry in conversation)
 
@@ -100,5 +100,5 @@ def test_arguments_that_no_head_can_hold_fail_in_words(bench: WorkerBench, tmp_p
         bench.store, bench.agents, dispatcher=Dispatcher(bench.queue), repeat_seconds=60
     )
     bench.worker = Worker(bench.store, bench.agents)
-    failed = send(bench, parts=[Part(text="x" * 100_000)])
-    assert "turn.memory" in text_of(failed["status"]["message"]["parts"])
+    task = send(bench, parts=[Part(text="x" * 100_000)])
+    assert "turn.memory" in text_of(task["status"]["message"]["parts"])

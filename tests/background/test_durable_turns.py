@@ -119,10 +119,10 @@ def test_a_plain_question_of_the_agent_is_answered_in_its_request(bench: Durable
 
 def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
     task = bench.send("Oslo")
-    asked = bench.follow(task["id"])
+    events = bench.follow(task["id"])
     bench.send("yes", taskId=task["id"])
     booked = bench.follow(task["id"], after=bench.numbers[-1])
-    assert operations(asked) == [
+    assert operations(events) == [
         "step plan started",
         "step plan ended",
         "sleep sleep started",

@@ -189,12 +189,12 @@ def test_an_old_message_is_none_of_a_later_turns(bench: WorkerBench) -> None:
     question = bench.send("question")
     old = bench.ticket(question["id"])
     bench.work()
-    answered = bench.send("question", taskId=question["id"])
+    task = bench.send("question", taskId=question["id"])
     asyncio.run(bench.worker.fail_turn(old))
     asyncio.run(bench.worker.run_turn(old, None))
     assert bench.get(question["id"])["status"]["state"] == TaskState.SUBMITTED
     bench.work()
-    assert bench.get(answered["id"])["status"]["state"] == TaskState.COMPLETED
+    assert bench.get(task["id"])["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_queued_task_can_be_canceled(bench: WorkerBench) -> None:
@@ -285,9 +285,9 @@ def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:
         events = await bench.messages.stream(call, request)
         first = await anext(events)
         [ticket] = bench.queue.waiting
-        running = asyncio.create_task(bench.worker.run_turn(ticket, None))
+        work = asyncio.create_task(bench.worker.run_turn(ticket, None))
         rest = [event async for event in events]
-        await running
+        await work
         return [first, *rest]
 
     found = asyncio.run(stream())
@@ -309,10 +309,10 @@ def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
     task = bench.send("pause", slots={"seconds": "600"})
 
     async def go() -> None:
-        running = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
+        work = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
         await until(lambda: bench.head(task["id"]).state == TaskState.WORKING)
         await bench.service.cancel(bench.scope, task["id"])
-        await asyncio.wait_for(running, 60)
+        await asyncio.wait_for(work, 60)
 
     asyncio.run(go())
     assert bench.get(task["id"])["status"]["state"] == TaskState.CANCELED

@@ -40,14 +40,14 @@ class Live:
 
     async def check_stream(self, seconds: int) -> str:
         """A stream takes its time, and its events come one by one. Returns what was seen."""
-        began = time.monotonic()
+        start = time.monotonic()
         texts, times = [], []
         async with self._client("probe") as agent:
             async for event in agent.stream("hi", metadata=intent("pieces", count=str(seconds), every="1")):
                 for part in event.get("artifactUpdate", {}).get("artifact", {}).get("parts", []):
                     if text := part.get("text"):
                         texts.append(text)
-                        times.append(time.monotonic() - began)
+                        times.append(time.monotonic() - start)
         assert "".join(texts).split() == [str(number) for number in range(seconds)]
         assert times[-1] >= seconds - 1
         took = times[-1] - times[0]

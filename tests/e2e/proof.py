@@ -256,8 +256,8 @@ class Proof:
 
     def _parameters_left(self) -> list[str]:
         pages = self.stack.client("ssm").get_paginator("get_parameters_by_path")
-        found = pages.paginate(Path=f"/a2a/{self.stack.name}/", Recursive=True)
-        return [each["Name"] for page in found for each in page["Parameters"]]
+        entries = pages.paginate(Path=f"/a2a/{self.stack.name}/", Recursive=True)
+        return [each["Name"] for page in entries for each in page["Parameters"]]
 
     def _uploads(self) -> tuple[str, list[tuple[str, str]]]:
         """sam's bucket, which keeps versions, and the keys and versions of the stack's objects."""
@@ -268,10 +268,10 @@ class Proof:
             return "", []
         bucket = next(each["OutputValue"] for each in made["Outputs"] if each["OutputKey"] == "SourceBucket")
         pages = self.stack.client("s3").get_paginator("list_object_versions")
-        found = pages.paginate(Bucket=bucket, Prefix=f"{self.stack.name}/")
+        entries = pages.paginate(Bucket=bucket, Prefix=f"{self.stack.name}/")
         return bucket, [
             (each["Key"], each["VersionId"])
-            for page in found
+            for page in entries
             for each in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
         ]
 

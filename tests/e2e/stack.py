@@ -286,10 +286,10 @@ class Unwrapped(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return httpx2.Request(request.method, url, headers=request.headers, content=request.read())
 
     def _unwrapped(self, answer: httpx2.Response) -> httpx2.Response:
-        found = answer.json()
-        assert "statusCode" in found, found
-        headers = {name: value for name, value in found["headers"].items() if name != "content-length"}
-        return httpx2.Response(found["statusCode"], headers=headers, content=found["body"].encode())
+        body = answer.json()
+        assert "statusCode" in body, body
+        headers = {name: value for name, value in body["headers"].items() if name != "content-length"}
+        return httpx2.Response(body["statusCode"], headers=headers, content=body["body"].encode())
 
 
 def interpreter() -> str:

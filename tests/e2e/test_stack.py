@@ -218,12 +218,12 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
 def test_the_operators_look(stack: EmulatedStack, key: str) -> None:
     """All that make doctor STACK=… asks of AWS, on a stack that is well."""
     code = f"from tools.deployment import doctor; print(doctor.inspect({NAME!r}))"
-    said = stack.run(sys.executable, "-c", code)
-    failed = [line for line in said.splitlines() if line.strip().startswith("FAIL")]
+    output = stack.run(sys.executable, "-c", code)
+    failed = [line for line in output.splitlines() if line.strip().startswith("FAIL")]
     left_out = ("the table can be restored", "old tasks expire")  # by the emulator
-    assert not [line for line in failed if not any(what in line for what in left_out)], said
-    assert "one stage" in said
-    assert "NotifierFunction serves a version" in said
+    assert not [line for line in failed if not any(what in line for what in left_out)], output
+    assert "one stage" in output
+    assert "NotifierFunction serves a version" in output
 
 
 def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:

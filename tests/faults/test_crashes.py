@@ -84,17 +84,17 @@ def test_a_stream(deployment: Deployment) -> None:
 
     def flow(when: str, number: str) -> bool:
         with deployment.serving(when, number) as url:
-            seen = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
-        if not seen.task_id:  # it died before it told its client of a task
-            return not seen.finished
-        looks.append(seen.task_id)
+            client = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
+        if not client.task_id:  # it died before it told its client of a task
+            return not client.finished
+        looks.append(client.task_id)
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
-            found = get_task(url, deployment.key, seen.task_id)
+            found = get_task(url, deployment.key, client.task_id)
         assert found["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
         told = "".join(part["text"] for item in found.get("artifacts", []) for part in item["parts"])
-        assert told.startswith("".join(seen.acknowledged)), (when, number)
-        return not seen.finished
+        assert told.startswith("".join(client.acknowledged)), (when, number)
+        return not client.finished
 
     print(f"\nstream: killed at {(deaths := every_point(flow))} points, nothing acknowledged was lost")
     assert deaths >= 5

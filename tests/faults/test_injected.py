@@ -125,12 +125,12 @@ FAULTS = {
 
 
 def operations(rest: Rest, task_id: str) -> dict[str, tuple[str, str, Json]]:
-    said = {"message": message_1_0(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
+    params = {"message": message_1_0(metadata=intent("pieces", count="3"), contextId=str(uuid.uuid4()))}
     answer = {"message": message_1_0("yes", taskId=task_id, metadata=intent("question"))}
     hook = {"id": "a", "url": "https://example.com/"}
     return {
-        "send": ("POST", "message:send", said),
-        "stream": ("POST", "message:stream", said),
+        "send": ("POST", "message:send", params),
+        "stream": ("POST", "message:stream", params),
         "answer": ("POST", "message:send", answer),
         "get": ("GET", f"tasks/{task_id}", None),
         "list": ("GET", "tasks?includeArtifacts=true&pageSize=3", None),

@@ -167,8 +167,8 @@ def test_a_picture_in_the_metadata_is_named_where_it_is(rest: Rest) -> None:
 
 def refusal(rest: Rest, reference: str, parts: Sequence[Json] = ()) -> str:
     """The error of a message with a reference."""
-    said = message_1_0(parts=[*parts, {"url": reference}])
-    answer = rest.ask("POST", "message:send", {"message": said})
+    message = message_1_0(parts=[*parts, {"url": reference}])
+    answer = rest.ask("POST", "message:send", {"message": message})
     assert answer.status_code == 400, answer.text
     text: str = answer.json()["error"]["message"]
     return text.partition(": ")[2]
@@ -205,8 +205,8 @@ def test_an_upload_that_was_replaced_is_not_read(rest: Rest) -> None:
 def test_nothing_is_written_for_a_message_that_is_refused(rest: Rest, settings: Settings) -> None:
     before = objects_of(settings)
     refusal(rest, "a2a-file:uploads/" + "0" * 32, parts=[inline(LARGE)])
-    said = message_1_0(parts=[inline(LARGE)], taskId="absent")
-    assert rest.ask("POST", "message:send", {"message": said}).status_code == 404
+    message = message_1_0(parts=[inline(LARGE)], taskId="absent")
+    assert rest.ask("POST", "message:send", {"message": message}).status_code == 404
     assert objects_of(settings) == before
 
 

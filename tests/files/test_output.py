@@ -71,8 +71,8 @@ def test_every_answer_has_a_url_of_its_own(rest: Rest) -> None:
 
 
 def test_versions_have_their_own_form(rpc: Rpc, client: Any, key: str) -> None:
-    sent = {"message": message("draw", metadata=intent("draw"))}
-    task = rpc.call("message/send", sent)
+    params = {"message": message("draw", metadata=intent("draw"))}
+    task = rpc.call("message/send", params)
     files = [part["file"] for part in parts_of(task) if part["kind"] == "file"]
     assert [set(file) for file in files] == [{"uri", "name", "mimeType"}] * 2
     assert get(files[1]["uri"])[0] == drawing(SIZE)

@@ -89,18 +89,23 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
     client: TestClient, key: str, stored: bool, how: str
 ) -> None:
     wire, path, method = CALLS[how]
-    named = intent("pieces", **SLOTS)
-    said: Json = message_1_0(metadata=named) if wire is v1_0.WIRE else message(metadata=named)
+    metadata = intent("pieces", **SLOTS)
+    said: Json = message_1_0(metadata=metadata) if wire is v1_0.WIRE else message(metadata=metadata)
     params: Json = {"message": said}
     if wire is v0_3_http_reader.WIRE:
         params = {
-            "message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}], "metadata": named}
+            "message": {
+                "messageId": "m",
+                "role": "ROLE_USER",
+                "content": [{"text": "x"}],
+                "metadata": metadata,
+            }
         }
     if wire is v0_1.WIRE:
         parts = [{"type": "text", "text": "x"}]
         params = {
             "id": f"t-{key[-8:]}{stored}",
-            "message": {"role": "user", "parts": parts, "metadata": named},
+            "message": {"role": "user", "parts": parts, "metadata": metadata},
         }
     headers = {"X-API-Key": key} | ({"A2A-Version": "1.0"} if wire is v1_0.WIRE else {})
     stream = Stream(client, path, request(method, params) if method else params, headers)

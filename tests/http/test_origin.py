@@ -49,5 +49,5 @@ def test_the_cdns_requests_are_served(guarded: Kit, secret: str) -> None:
     headers = {"X-Origin-Secret": secret, "X-API-Key": new_key(guarded)}
     with TestClient(create_app(guarded), base_url=BASE_URL) as client:
         assert client.get("/.well-known/agent-card.json", headers=headers).status_code == 200
-        asked = client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers)
-        assert asked.json()["error"]["code"] == -32001
+        response = client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers)
+        assert response.json()["error"]["code"] == -32001

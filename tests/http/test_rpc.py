@@ -309,9 +309,9 @@ class TestTheSameRequest:
         assert is_taken or "1 to 255 characters" in answer["error"]["message"]
 
     def test_a_new_request_id_is_a_new_turn(self, probe: Rpc) -> None:
-        said = {"message": message("go", contextId="n", metadata=intent("look"))}
-        first = probe.call("message/send", said)
-        second = probe.call("message/send", said)
+        params = {"message": message("go", contextId="n", metadata=intent("look"))}
+        first = probe.call("message/send", params)
+        second = probe.call("message/send", params)
         assert first["id"] != second["id"]
         assert second["artifacts"][0]["parts"][0]["data"]["turns"] == 2
 

@@ -126,8 +126,8 @@ def test_a_line_reader_reads_a_stream(client: TestClient, key: str, kit: Kit) ->
     said = "one\u2028two\u0085three"
     body = request("message/stream", {"message": message(said)})
     answer = Rpc(client, key, "/a2a/probe").post(body)
-    found = [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
-    assert found[1]["result"]["artifact"]["parts"][0]["text"] == said
+    records = [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
+    assert records[1]["result"]["artifact"]["parts"][0]["text"] == said
 
 
 @pytest.mark.parametrize("is_on_lambda", [False, True])

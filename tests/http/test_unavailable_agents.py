@@ -58,8 +58,8 @@ def test_a_message_to_it_is_refused_and_leaves_no_task(
     assert "'bad' cannot be loaded" in refusal.json()["error"]["message"]
     assert "no such service" not in refusal.text, "the reason is for the operator"
     assert "no such service" in caplog.text
-    listed = client.get("/a2a/bad/tasks", headers={"X-API-Key": bad.key, "A2A-Version": "1.0"}).json()
-    assert listed["tasks"] == []
+    page = client.get("/a2a/bad/tasks", headers={"X-API-Key": bad.key, "A2A-Version": "1.0"}).json()
+    assert page["tasks"] == []
 
 
 def test_cards_and_the_other_agent_are_served(deploy: Deploy) -> None:

@@ -65,7 +65,7 @@ async def main(url, key):
             stream("pieces", count="5", every="0.05"),
         )
         question = await send("add", a="1")
-        got = result(
+        task = result(
             await client.get_task(GetTaskRequest(id=identity(), params=TaskQueryParams(id=question["id"])))
         )
         canceled = result(
@@ -83,7 +83,7 @@ async def main(url, key):
             "stream": chunks(streamed),
             "ends": [streamed[-1]["status"]["state"], quick[-1]["status"]["state"]],
             "quick": chunks(quick),
-            "get": got["status"]["state"],
+            "get": task["status"]["state"],
             "cancel": canceled["status"]["state"],
             "push": told["pushNotificationConfig"]["url"],
         }

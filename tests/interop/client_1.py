@@ -71,12 +71,12 @@ async def main(url, key, binding):
             send(streaming, "pieces", count="5", every="0.05"),
         )
         [asked] = await send(plain, "add", a="1")
-        got = await plain.get_task(GetTaskRequest(id=asked.task.id))
+        task = await plain.get_task(GetTaskRequest(id=asked.task.id))
         started = asyncio.get_running_loop().create_future()
-        running = asyncio.create_task(send(streaming, "pause", started, seconds="2"))
+        work = asyncio.create_task(send(streaming, "pause", started, seconds="2"))
         following = SubscribeToTaskRequest(id=await started)
         followed = [event async for event in streaming.subscribe(following)]
-        await running
+        await work
         page = await plain.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
         task_id = quick[0].task.id
         hook = TaskPushNotificationConfig(
@@ -96,7 +96,7 @@ async def main(url, key, binding):
             "stream": text(streamed),
             "ends": [end(streamed), end(quick)],
             "quick": text(quick),
-            "get": state(got).replace("_", "-"),
+            "get": state(task).replace("_", "-"),
             "cancel": state(canceled),
             "resubscribe": text(followed),
             "push": told.url,

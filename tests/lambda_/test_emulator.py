@@ -48,9 +48,9 @@ def test_each_function_answers_every_event(built: Built, function: str) -> None:
 
 
 def test_an_event_reaches_an_agent_that_is_there() -> None:
-    named = json.loads((ROOT / "events" / "send-to-an-agent.json").read_text())
-    assert with_agent(named, ["weather"], "weather")["path"] == "/a2a/weather"
-    assert with_agent(named, ["assistant", "weather"], "weather") == named
+    document = json.loads((ROOT / "events" / "send-to-an-agent.json").read_text())
+    assert with_agent(document, ["weather"], "weather")["path"] == "/a2a/weather"
+    assert with_agent(document, ["assistant", "weather"], "weather") == document
     root = json.loads((ROOT / "events" / "send.json").read_text())
     assert with_agent(root, ["weather"], "weather") == root
 

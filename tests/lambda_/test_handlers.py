@@ -83,8 +83,8 @@ def test_event(handlers: dict[str, Handler], function: str, name: str) -> None:
     elif "stream" in expect:
         assert ended(last_event(answer))
     else:
-        found = json.loads(answer)
-        result = found.get("result", found)
+        document = json.loads(answer)
+        result = document.get("result", document)
         assert ended(result)
         assert texts(result.get("task", result))
 

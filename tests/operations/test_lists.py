@@ -160,8 +160,8 @@ def test_pages_continue_after_a_long_id(client: TestClient, rest: Rest) -> None:
     rpc = Rpc(client, rest.headers["X-API-Key"], "/a2a/probe")
     rest.send()
     for letter in "ab":
-        said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
-        rpc.call("tasks/send", {"id": letter * 500, "message": said})
+        message = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+        rpc.call("tasks/send", {"id": letter * 500, "message": message})
     first = rest.call("GET", "tasks?pageSize=1")
     second = rest.call("GET", f"tasks?pageSize=1&pageToken={first['nextPageToken']}")
     assert [len(page["tasks"][0]["id"]) for page in (first, second)] == [500, 500]

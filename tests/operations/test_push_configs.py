@@ -37,13 +37,13 @@ def test_1_0(rest: Rest, rpc: Rpc) -> None:
         "token": "t",
         "authentication": {"scheme": "Bearer", "credentials": "c"},
     }
-    made = rest.call("POST", f"tasks/{task_id}/pushNotificationConfigs", config)
-    assert made == {**config, "taskId": task_id}
+    stored_config = rest.call("POST", f"tasks/{task_id}/pushNotificationConfigs", config)
+    assert stored_config == {**config, "taskId": task_id}
     other = rpc.call("CreateTaskPushNotificationConfig", {"taskId": task_id, "id": "b", "url": HOOK})
     assert rpc.call("GetTaskPushNotificationConfig", {"task_id": task_id, "id": "b"}) == other
-    assert configs(rest, task_id) == {"configs": [made, other], "nextPageToken": ""}
+    assert configs(rest, task_id) == {"configs": [stored_config, other], "nextPageToken": ""}
     first = configs(rest, task_id, "?pageSize=1")
-    assert first == {"configs": [made], "nextPageToken": "a"}
+    assert first == {"configs": [stored_config], "nextPageToken": "a"}
     assert configs(rest, task_id, "?pageSize=1&pageToken=a") == {"configs": [other], "nextPageToken": ""}
     rest.call("DELETE", f"tasks/{task_id}/pushNotificationConfigs/b")
     gone = rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/b")
@@ -105,8 +105,8 @@ def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     config = {"url": HOOK, "id": "mine"}
     task = rest.send(configuration={"taskPushNotificationConfig": config})
     assert configs(rest, task["id"])["configs"] == [{**config, "taskId": task["id"]}]
-    sent = {"message": message(), "configuration": {"pushNotificationConfig": config}}
-    old = rpc.call("message/send", sent)
+    params = {"message": message(), "configuration": {"pushNotificationConfig": config}}
+    old = rpc.call("message/send", params)
     assert configs(rest, old["id"])["configs"] == [{**config, "taskId": old["id"]}]
     question = rest.send("question")
     rest.send("question", taskId=question["id"], configuration={"taskPushNotificationConfig": config})
@@ -128,9 +128,9 @@ def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
 
 
 def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
-    said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    message = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
     for url in (HOOK, f"{HOOK}/newer"):  # of each message, in place of the one before
-        rpc.call("tasks/send", {"id": "with-config", "message": said, "pushNotification": {"url": url}})
+        rpc.call("tasks/send", {"id": "with-config", "message": message, "pushNotification": {"url": url}})
         config = rpc.call("tasks/pushNotification/get", {"id": "with-config"})
         assert config == {"id": "with-config", "pushNotificationConfig": {"url": url}}
     assert len(rpc.call("tasks/pushNotificationConfig/list", {"id": "with-config"})) == 1
@@ -180,9 +180,9 @@ def test_a_refused_request_changes_no_config(client: TestClient, key: str) -> No
     rest = Rest(client, key)
 
     def body(text: str, url: str) -> Json:
-        said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
         config = {"id": "a", "url": url}
-        return {"message": said, "configuration": {"taskPushNotificationConfig": config}}
+        return {"message": message, "configuration": {"taskPushNotificationConfig": config}}
 
     first = rest.ask("POST", "message:send", body("one", HOOK), **{"Idempotency-Key": "k"})
     task_id = first.json()["task"]["id"]
@@ -199,8 +199,8 @@ def test_a_retry_makes_up_for_a_config_that_was_not_stored(
     client: TestClient, key: str, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = Rest(client, key)
-    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
-    body = {"message": said, "configuration": {"taskPushNotificationConfig": {"id": "a", "url": HOOK}}}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    body = {"message": message, "configuration": {"taskPushNotificationConfig": {"id": "a", "url": HOOK}}}
     with monkeypatch.context() as patch:
         patch.setattr(type(kit.store), "put_push_config", lambda *_, **__: None)
         task_id = rest.call("POST", "message:send", body)["task"]["id"]

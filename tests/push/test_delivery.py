@@ -239,8 +239,8 @@ def test_a_private_address_is_never_called(
 def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, posting: Kit) -> None:
     rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
     config = {"url": webhook.url, "authentication": {"schemes": ["jwt"]}}
-    said = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent("echo")}
-    params = {"id": str(uuid.uuid4()), "message": said, "pushNotification": config}
+    message = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent("echo")}
+    params = {"id": str(uuid.uuid4()), "message": message, "pushNotification": config}
     refusal = rpc.error("tasks/send", params)
     assert refusal["code"] == -32602
     assert "signing key" in refusal["message"]

@@ -106,9 +106,9 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(
     counted.scope = probe
     slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]
     named = {"intentInfos": [{"intent": "pieces", "slots": slots}]}
-    began = time.monotonic()
+    start = time.monotonic()
     events, calls = asyncio.run(counted.stream("go", metadata=named))
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     chunks: list[Event] = [event for _, event in events if "artifactUpdate" in event]
     assert len(chunks) >= 100
     assert calls[WRITES] <= 3 + 8 + seconds / FLUSH_SECONDS

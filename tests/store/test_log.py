@@ -352,10 +352,10 @@ def replying(store: Store, head: Head) -> Head:
 
 
 def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, replying: Head) -> None:
-    taken = store.update_head(replace(store.take_over(replying), holder="run"))
-    assert said(store, taken) == ""
-    store.append(taken, [chunk("timed out")], after=taken.sequence)
-    assert said(store, taken) == "timed out"
+    head = store.update_head(replace(store.take_over(replying), holder="run"))
+    assert said(store, head) == ""
+    store.append(head, [chunk("timed out")], after=head.sequence)
+    assert said(store, head) == "timed out"
     with pytest.raises(Conflict):
         store.append(replying, [chunk("late")], after=replying.committed)
 

@@ -67,11 +67,11 @@ def test_a_turn_is_included_once() -> None:
 
 
 def test_a_failed_turn_leaves_words_and_no_memory_and_another_attempt_counts() -> None:
-    failed = Context().after(record("a", reply="oh", changes=[Add("visits", 1)], was_ended_by_skill=False))
-    assert failed.memory == {}
-    assert (failed.turns, failed.failed_turns) == ((), ("a",))
-    assert texts(failed) == ["hello", "oh"]
-    done = failed.after(record("a", changes=[Add("visits", 1)]))
+    context = Context().after(record("a", reply="oh", changes=[Add("visits", 1)], was_ended_by_skill=False))
+    assert context.memory == {}
+    assert (context.turns, context.failed_turns) == ((), ("a",))
+    assert texts(context) == ["hello", "oh"]
+    done = context.after(record("a", changes=[Add("visits", 1)]))
     assert done.memory == {"visits": 1}
     assert (done.turns, done.failed_turns) == (("a",), ())
     assert texts(done) == ["hello", "hi"], "what the failed attempt said is gone"

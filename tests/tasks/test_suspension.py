@@ -68,12 +68,12 @@ def test_a_question_stops_the_task_for_its_client() -> None:
 
 
 def test_a_wait_without_an_end_is_looked_at_once_a_day() -> None:
-    waiting = suspend(OpenWait(CALL, "cb-1"))
-    assert waiting.execution is not None
-    assert waiting.execution.until == 0.0
-    assert waiting.message_wait is None
-    assert waiting.due == sweep_minute(NOW + EXECUTION_LOOK_SECONDS + LATE_SECONDS)
-    assert suspend(until=NOW + 10 * EXECUTION_LOOK_SECONDS).due == waiting.due
+    head = suspend(OpenWait(CALL, "cb-1"))
+    assert head.execution is not None
+    assert head.execution.until == 0.0
+    assert head.message_wait is None
+    assert head.due == sweep_minute(NOW + EXECUTION_LOOK_SECONDS + LATE_SECONDS)
+    assert suspend(until=NOW + 10 * EXECUTION_LOOK_SECONDS).due == head.due
     assert EXECUTION_LOOK_SECONDS == 24 * 3600
 
 
@@ -160,9 +160,9 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
     assert resumed.message_wait is None, "and takes no reply before the turn is suspended again"
     assert execution_of(resumed).find_wait(QUESTION.key) is None
     [wait] = execution_of(asking).waits
-    answered = answered_head(asking, wait, NOW + 1)
-    assert answered.is_woken
-    assert answered.open_question == ""
+    head = answered_head(asking, wait, NOW + 1)
+    assert head.is_woken
+    assert head.open_question == ""
 
 
 def test_a_run_that_continues_has_no_waits() -> None:
@@ -191,9 +191,9 @@ def test_a_reply_is_in_the_log_after_its_question() -> None:
 
 
 def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
-    waiting = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2"))
-    assert waiting.execution is not None
-    answered = answered_head(waiting, waiting.execution.waits[1], NOW + 9)
+    head = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2"))
+    assert head.execution is not None
+    answered = answered_head(head, head.execution.waits[1], NOW + 9)
     assert answered.execution is not None
     assert answered.execution.waits == (WaitState("c", "cb-1"),)
     assert answered.execution.wakes == ("cb-2",)
@@ -202,12 +202,12 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
 
 
 def test_while_a_large_reply_is_stored_no_run_continues() -> None:
-    waiting = suspend(OpenWait(CALL, "cb-1"))
-    replying = replying_head(waiting, NOW)
+    head = suspend(OpenWait(CALL, "cb-1"))
+    replying = replying_head(head, NOW)
     assert (replying.holder, replying.lease, replying.epoch) == (
         REPLYING,
         NOW + REPLY_SECONDS,
-        waiting.epoch + 3,
+        head.epoch + 3,
     )
     assert replying.is_running(NOW)
 

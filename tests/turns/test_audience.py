@@ -40,13 +40,13 @@ def test_a_run_waits_until_its_client_has_read() -> None:
         listener = full_audience(2, events=5)
         stream = listener.events()
         await anext(stream)
-        waiting = asyncio.ensure_future(listener.wait_for_room())
+        work = asyncio.ensure_future(listener.wait_for_room())
         await asyncio.sleep(0)
         await anext(stream)
         await asyncio.sleep(0)
-        assert not waiting.done(), "three events are unread"
+        assert not work.done(), "three events are unread"
         await anext(stream)
-        await asyncio.wait_for(waiting, 60)
+        await asyncio.wait_for(work, 60)
         assert not listener.was_dropped
         listener.close()
         assert len([item async for item in stream]) == 2
@@ -59,10 +59,10 @@ def test_a_run_does_not_wait_for_a_client_that_left() -> None:
         listener = full_audience(1, events=5)
         stream = listener.events()
         await anext(stream)
-        waiting = asyncio.ensure_future(listener.wait_for_room())
+        work = asyncio.ensure_future(listener.wait_for_room())
         await asyncio.sleep(0)
         await stream.aclose()
-        await asyncio.wait_for(waiting, audience.UNREAD_SECONDS / 2)
+        await asyncio.wait_for(work, audience.UNREAD_SECONDS / 2)
         await asyncio.wait_for(listener.wait_for_room(), 60)
         assert not listener.was_dropped
 

@@ -237,8 +237,8 @@ def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunB
         assert isinstance(claim, Claim)
         claim.turn.attempt = 2
         turn_id, head = claim.turn.id, claim.head
-        left = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task=head.task_id)
-        bench.store.update_context(bench.scope, context_id, Context(), lambda _: left)
+        context = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task=head.task_id)
+        bench.store.update_context(bench.scope, context_id, Context(), lambda _: context)
         await bench.messages.make_run(claim).run_to_end()
 
     within(run_second())

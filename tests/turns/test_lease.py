@@ -31,62 +31,62 @@ def with_trace(head: Head) -> Head:
 @pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head, how: str) -> None:
     """A client sets a push config meanwhile."""
-    held = Lease(store, head)
+    lease = Lease(store, head)
     store.update_head(replace(head, push_config_ids=("a",)))
     calls: list[str] = []
 
     async def go() -> None:
         if how == "update":
-            await held.update(with_trace)
+            await lease.update(with_trace)
         else:
-            await held.update_after(lambda: calls.append("called"), with_trace)
+            await lease.update_after(lambda: calls.append("called"), with_trace)
 
     asyncio.run(go())
     stored = get(store, head)
     assert (stored.push_config_ids, stored.trace) == (("a",), "changed")
-    assert held.head == stored
+    assert lease.head == stored
     assert calls == ["called"] * (how == "update_after")
 
 
 @pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_run_that_lost_its_task_changes_nothing(store: Store, head: Head, how: str) -> None:
-    held = Lease(store, head)
+    lease = Lease(store, head)
     other = store.update_head(replace(head, holder="another"))
 
     async def go() -> None:
-        await (held.update(with_trace) if how == "update" else held.update_after(lambda: None, with_trace))
+        await (lease.update(with_trace) if how == "update" else lease.update_after(lambda: None, with_trace))
 
     with pytest.raises(Conflict):
         asyncio.run(go())
     assert get(store, head) == other
-    assert held.head == head
+    assert lease.head == head
 
 
 def test_the_end_is_stored_and_known(store: Store, head: Head) -> None:
-    held = Lease(store, head)
-    asyncio.run(held.update_after(lambda: None, with_trace))
-    assert held.head == get(store, head)
-    assert held.head.trace == "changed"
+    lease = Lease(store, head)
+    asyncio.run(lease.update_after(lambda: None, with_trace))
+    assert lease.head == get(store, head)
+    assert lease.head.trace == "changed"
 
 
 def test_a_call_that_fails_stores_no_end(store: Store, head: Head) -> None:
     def fail() -> None:
         raise StoreError("no answer")
 
-    held = Lease(store, head)
+    lease = Lease(store, head)
     with pytest.raises(StoreError):
-        asyncio.run(held.update_after(fail, with_trace))
+        asyncio.run(lease.update_after(fail, with_trace))
     assert get(store, head).trace == ""
 
 
 def test_a_look_at_the_head_is_recent_enough_for_a_second(store: Store, head: Head, clock: Clock) -> None:
-    held = Lease(store, head)
+    lease = Lease(store, head)
     store.update_head(replace(head, holder="another"))
     clock.now += LEASE_LOOK_SECONDS
-    asyncio.run(held.check_held())
+    asyncio.run(lease.check_held())
     clock.now += 0.1
     with pytest.raises(Conflict):
-        asyncio.run(held.check_held())
+        asyncio.run(lease.check_held())
 
 
 class Done(Exception):
@@ -193,7 +193,7 @@ def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
 
 def test_a_lease_that_has_run_out_is_not_renewed(store: Store, head: Head, clock: Clock) -> None:
     """The process was frozen meanwhile."""
-    held = Lease(store, head)
+    lease = Lease(store, head)
     clock.now = head.lease
-    asyncio.run(asyncio.wait_for(held.renew_until_lost(), 60))
+    asyncio.run(asyncio.wait_for(lease.renew_until_lost(), 60))
     assert get(store, head) == head

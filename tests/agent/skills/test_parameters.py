@@ -92,9 +92,9 @@ def test_an_answer_may_be_an_object_whose_fields_are_called_as_other_parameters(
     tmp_path: Path, text: str, date: str
 ) -> None:
     agent = Agent.load(write(tmp_path, TRIP))
-    asked = asyncio.run(agent.run("hi"))
-    assert asked.text.startswith("Please tell me: trip.")
-    assert asyncio.run(agent.run(text, after=asked)).data == [{"city": "Oslo", "date": date}]
+    answer = asyncio.run(agent.run("hi"))
+    assert answer.text.startswith("Please tell me: trip.")
+    assert asyncio.run(agent.run(text, after=answer)).data == [{"city": "Oslo", "date": date}]
 
 
 def test_what_does_not_fit_is_asked_for(agent: Agent) -> None:
@@ -366,5 +366,5 @@ def test_arguments_stay_what_they_were_while_a_question_waits(tmp_path: Any) -> 
     data = {"x": 5, "u": "007", "b": "yes", "m": 3}
     asking = asyncio.run(agent.run(parts=[{"data": data}]))
     assert asyncio.run(agent.run("hi", after=asking)).data == [{"values": [5, "007", "yes", 7]}]
-    changed = asyncio.run(agent.run(parts=[{"data": {"u": 8, "n": "hi"}}], after=asking))
-    assert changed.data == [{"values": [5, 8, "yes", 7]}]
+    answer = asyncio.run(agent.run(parts=[{"data": {"u": 8, "n": "hi"}}], after=asking))
+    assert answer.data == [{"values": [5, 8, "yes", 7]}]

@@ -210,8 +210,8 @@ def test_a_question_that_was_answered_elsewhere_is_over(mcp: Mcp, client: TestCl
     question = mcp.call("chat", {"message": "hello"})
     rest = Rest(client, mcp.key, "/a2a/shop")
     [task] = rest.call("GET", "tasks")["tasks"]
-    said = {"message": message_1_0("from A2A", taskId=task["id"], contextId=task["contextId"])}
-    result = rest.call("POST", "message:send", said)["task"]
+    params = {"message": message_1_0("from A2A", taskId=task["id"], contextId=task["contextId"])}
+    result = rest.call("POST", "message:send", params)["task"]
     assert result["status"]["state"] == "TASK_STATE_COMPLETED"
     mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(question, "late")})
 

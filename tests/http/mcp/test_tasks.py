@@ -120,8 +120,8 @@ def test_it_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: Fake
     assert rest.call("GET", f"tasks/{made}")["id"] == made
     rest.call("POST", f"tasks/{made}:cancel")
     assert mcp.ask("tasks/get", {"taskId": made})["status"] == "cancelled"
-    sent = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
-    theirs = rest.call("POST", "message:send", sent)["task"]["id"]
+    params = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
+    theirs = rest.call("POST", "message:send", params)["task"]["id"]
     mcp.ask("tasks/cancel", {"taskId": theirs})
     assert rest.call("GET", f"tasks/{theirs}")["status"]["state"] == "TASK_STATE_CANCELED"
     work(kit, queue)

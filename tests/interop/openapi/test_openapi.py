@@ -32,7 +32,7 @@ def test_a_document_is_valid(url: str, path: str, tmp_path: Path) -> None:
 def test_a_generated_client_calls_the_agents(url: str, tmp_path: Path) -> None:
     document = tmp_path / "openapi.json"
     document.write_bytes(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE_SECONDS).content)
-    shown = run(
+    answer = run(
         tmp_path,
         "openapi-python-client",
         *(
@@ -45,7 +45,7 @@ def test_a_generated_client_calls_the_agents(url: str, tmp_path: Path) -> None:
             "none",
         ),
     )
-    assert "WARNING" not in shown
+    assert "WARNING" not in answer
     script = str(ROOT / "tests/interop/openapi/client_openapi.py")
     server = json.loads(document.read_text())["servers"][0]["url"]
     assert server == url

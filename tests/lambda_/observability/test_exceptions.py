@@ -75,9 +75,9 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
         dropped = holding(error)
         next(dropped)
         del dropped
-    told = capsys.readouterr()
-    assert TEXT not in told.out + told.err
-    lines = [json.loads(line) for line in told.out.splitlines()]
+    streams = capsys.readouterr()
+    assert TEXT not in streams.out + streams.err
+    lines = [json.loads(line) for line in streams.out.splitlines()]
     assert len(lines) == 7
     assert lines[4]["Error"] == {"Code": "InvalidParameterValueException"}
     for line in (lines[0], lines[2], lines[5], lines[6]):

@@ -61,9 +61,9 @@ class Telling:
         return self.lines()
 
     def lines(self) -> list[Json]:
-        told = self._capsys.readouterr()
-        assert self.secret not in told.out + told.err
-        return [json.loads(line) for line in told.out.splitlines()]
+        streams = self._capsys.readouterr()
+        assert self.secret not in streams.out + streams.err
+        return [json.loads(line) for line in streams.out.splitlines()]
 
 
 Tell = Callable[..., Telling]
@@ -83,9 +83,9 @@ def metric(lines: list[Json], name: str) -> Json:
 def test_a_turn_is_measured(tell: Tell, no_timed_calls: None) -> None:
     telling = tell(service="my-stack")
     telling.call("echo")  # a cold container reads the keys, too
-    began = time.monotonic()
+    start = time.monotonic()
     lines = telling.call("echo")
-    milliseconds = 1000 * (time.monotonic() - began)
+    milliseconds = 1000 * (time.monotonic() - start)
     [line] = [line for line in lines if "_aws" in line]
     assert (line["service"], line["agent"], line["outcome"]) == ("my-stack", "probe", "completed")
     assert (line["Turns"], line["DynamoDBCalls"]) == (1, 3)
@@ -210,9 +210,9 @@ def test_measurements_of_many_threads_are_whole(monkeypatch: pytest.MonkeyPatch)
     for thread in threads:
         thread.join()
     lines = output.getvalue().splitlines()
-    found = [json.loads(line) for line in lines]
-    assert sum(line.get("Pushes", 0) for line in found) == 400
-    assert sum(line.get("DynamoDBCalls", 0) for line in found) == 400
+    records = [json.loads(line) for line in lines]
+    assert sum(line.get("Pushes", 0) for line in records) == 400
+    assert sum(line.get("DynamoDBCalls", 0) for line in records) == 400
 
 
 def test_what_differs_is_on_another_line(capsys: pytest.CaptureFixture[str]) -> None:

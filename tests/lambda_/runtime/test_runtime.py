@@ -130,8 +130,8 @@ def test_304_has_no_body(function: Function) -> None:
 
 
 def test_a_function_url(function: Function) -> None:
-    made = json.loads((ROOT / "events" / "send-function-url.json").read_text())
-    invocation = function.api.invoke(made)
+    document = json.loads((ROOT / "events" / "send-function-url.json").read_text())
+    invocation = function.api.invoke(document)
     assert json.loads(invocation.body)["result"]["status"]["state"] == "completed"
 
 
@@ -273,8 +273,8 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built, tmp_path: Path) -> N
         variables["AWS_LAMBDA_RUNTIME_API"] = api.address
         running = built.running("rpc", variables=variables)
         running.__enter__()
-        named = intent("gated", gate=str(gate))
-        sent = event(request("message/stream", {"message": message(metadata=named)}, "r"))
+        metadata = intent("gated", gate=str(gate))
+        sent = event(request("message/stream", {"message": message(metadata=metadata)}, "r"))
         assert api.polled.wait(PATIENCE_SECONDS)
         invocation = api.start(sent, deadline=time.time() + 8)
         invocation.wait_for(b"artifact-update")

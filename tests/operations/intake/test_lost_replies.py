@@ -34,10 +34,10 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock, mess
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
     assert again["status"]["message"] == question["status"]["message"]
     assert once.head(question["id"]).pending == old_head.pending is not None
-    answered = once.send("", **reply, messageId=message_id)
-    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+    task = once.send("", **reply, messageId=message_id)
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
     stored = asyncio.run(once.service.get(once.scope, question["id"])).task
-    assert user_texts(answered) == user_texts(stored) == ["pay", "Ann"], "once, though it came twice"
+    assert user_texts(task) == user_texts(stored) == ["pay", "Ann"], "once, though it came twice"
 
 
 def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
@@ -53,8 +53,8 @@ def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, 
     reply: Any = {"body": "Ann", "key": "REPLY", "contextId": context, "metadata": {}}
     once.lose("", **reply)
     clock.now += 31
-    answered = once.send("", **{**reply, "body": "Bob", "key": "OTHER"})
-    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+    task = once.send("", **{**reply, "body": "Bob", "key": "OTHER"})
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 
 
 @pytest.mark.parametrize("write", [1, 2, 3, 4])
@@ -70,10 +70,10 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
         with dying_before_write(write, once.messages.store):
             once.send("", **reply, body="Ann" * 200_000)
         assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
-        answered = once.send("", **{**reply, "key": "OTHER"}, body=body)
-        assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
-        assert answered == asyncio.run(once.service.get(once.scope, question["id"])).task
-        assert user_texts(answered) == ["pay", body]
+        task = once.send("", **{**reply, "key": "OTHER"}, body=body)
+        assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+        assert task == asyncio.run(once.service.get(once.scope, question["id"])).task
+        assert user_texts(task) == ["pay", body]
 
 
 def test_two_tries_of_a_reply_after_one_that_died_are_one_turn(
@@ -163,8 +163,8 @@ def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
     """It came twice, and the process that had it first is gone."""
     asked, reply = once.lose_reply()
     _end_lease_while_waited_for(monkeypatch, clock)
-    answered = once.send("", **reply)
-    assert (answered["id"], answered["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
+    task = once.send("", **reply)
+    assert (task["id"], task["status"]["state"]) == (asked["id"], TaskState.COMPLETED)
 
 
 def test_a_reply_that_could_not_be_stored_leaves_the_question(
@@ -177,8 +177,8 @@ def test_a_reply_that_could_not_be_stored_leaves_the_question(
         with pytest.raises(StoreError):
             once.send("", **reply)
     assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
-    answered = once.send("", **reply)
-    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+    task = once.send("", **reply)
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 
 
 def _does_not_answer(*_: Any, **__: Any) -> int:

@@ -103,9 +103,9 @@ def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
     once.die("question", monkeypatch, contextId=context)
     clock.now += 31
     question = once.send("question", contextId=context)
-    answered = once.send("question", contextId=context, key="PAY-2", body="yes")
-    assert answered["id"] == question["id"]
-    assert answered["status"]["state"] == TaskState.COMPLETED
+    task = once.send("question", contextId=context, key="PAY-2", body="yes")
+    assert task["id"] == question["id"]
+    assert task["status"]["state"] == TaskState.COMPLETED
 
 
 @given(st.lists(st.sampled_from(["send", "die", "later"]), max_size=8))
@@ -180,8 +180,8 @@ def test_an_answer_whose_run_died_counts_once(
     if is_seen:
         asyncio.run(once.service.get(once.scope, question["id"]))
     by_task = {"taskId": question["id"]} if names_task else {}
-    answered = once.send("patient", contextId=context, **by_task)
-    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.COMPLETED)
+    task = once.send("patient", contextId=context, **by_task)
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
     stored = once.messages.store.get_context(once.scope, context)
     assert stored.memory["turns"] == 2
     assert [entry.role for entry in stored.conversation] == ["user", "agent"] * 2

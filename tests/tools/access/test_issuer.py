@@ -37,8 +37,8 @@ def run(
 
     def run(**environ: str) -> tuple[int, str]:
         status = issuer.main({"A2A_KEYS_PATH": f"/{tmp_path.name}/keys", **environ})
-        shown = capsys.readouterr()
-        return status, shown.out + shown.err
+        streams = capsys.readouterr()
+        return status, streams.out + streams.err
 
     return run
 

@@ -65,11 +65,11 @@ def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) ->
 def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
     """With an emulated queue and stream, and a webhook on this machine."""
     webhook = Webhook()
-    sent = {
+    params = {
         "message": message("What is 1 plus 2?"),
         "configuration": {"blocking": False, "pushNotificationConfig": {"url": webhook.url, "token": "t"}},
     }
-    task = server.rpc().call("message/send", sent)
+    task = server.rpc().call("message/send", params)
     assert task["status"]["state"] == "submitted"
     found = server.rpc()
     server.until(lambda: texts(found.call("tasks/get", {"id": task["id"]})) == "1 plus 2 is 3.")

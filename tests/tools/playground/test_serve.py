@@ -86,7 +86,7 @@ def test_a_page_that_follows_the_log_does_not_keep_the_server(monkeypatch: pytes
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=600)
             server = serve.Server(config, stopping)
             async with httpx2.AsyncClient(trust_env=False) as http, asyncio.timeout(60):
-                running = asyncio.create_task(server.serve(sockets=[listener]))
+                work = asyncio.create_task(server.serve(sockets=[listener]))
                 while not server.started:
                     await asyncio.sleep(0.01)
                 async with http.stream("GET", f"{url}/playground/log") as answer:
@@ -95,7 +95,7 @@ def test_a_page_that_follows_the_log_does_not_keep_the_server(monkeypatch: pytes
                         pass
                     server.should_exit = True
                     assert not [line async for line in lines if "hello" in line]
-                await running
+                await work
 
     asyncio.run(serve_and_stop())
 

@@ -175,13 +175,13 @@ def test_the_client_is_seen_by_the_agent(client: TestClient, key: str) -> None:
         CLIENT | {"userDefinedParams": {"big": 9007199254740993}} | {"intentInfos": [{"intent": "look"}]}
     )
     task = Rpc(client, key, "/alibaba/probe").send("hi", metadata=metadata)
-    seen = json.loads(task["artifacts"][0]["parts"][0]["text"])  # the suite takes text alone
-    assert seen["user"] == "your_user_id"
-    assert seen["device"] == "your_device_id"
-    assert seen["city"] == "your_city"
-    assert seen["images"] == ["https://image_url****"]
-    assert seen["parameters"] == {"big": 9007199254740993}
-    assert seen["chat"] == CLIENT["chatId"]
+    document = json.loads(task["artifacts"][0]["parts"][0]["text"])  # the suite takes text alone
+    assert document["user"] == "your_user_id"
+    assert document["device"] == "your_device_id"
+    assert document["city"] == "your_city"
+    assert document["images"] == ["https://image_url****"]
+    assert document["parameters"] == {"big": 9007199254740993}
+    assert document["chat"] == CLIENT["chatId"]
 
 
 def test_an_unknown_intent_falls_back_and_a_bad_slot_is_asked_for(client: TestClient, key: str) -> None:

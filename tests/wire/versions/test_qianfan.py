@@ -42,9 +42,9 @@ def said(skill: str, method: str = "message/stream", **metadata: Json) -> Json:
 
 def events(answer: Json) -> list[Json]:
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
-    found = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
-    assert {event["id"] for event in found} == {"uuid"}
-    return [event["result"] for event in found]
+    records = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
+    assert {event["id"] for event in records} == {"uuid"}
+    return [event["result"] for event in records]
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -36,8 +36,8 @@ def test_cards(client: TestClient, version: str, path: str) -> None:
 @pytest.mark.parametrize("path", ["/a2a/v1", "/a2a/v1/probe"])
 def test_the_strict_card(client: TestClient, path: str) -> None:
     validate("1.0.1", "Agent Card", client.get(f"{path}/.well-known/agent-card.json").json())
-    asked = client.get("/.well-known/agent-card.json", headers=STRICT).json()
-    validate("1.0.1", "Agent Card", asked)
+    public_card = client.get("/.well-known/agent-card.json", headers=STRICT).json()
+    validate("1.0.1", "Agent Card", public_card)
 
 
 def events_of(stream: str) -> list[Any]:
@@ -51,22 +51,22 @@ def events_of(stream: str) -> list[Any]:
 @pytest.mark.parametrize("skill", SKILLS)
 def test_answers(client: TestClient, key: str, version: str, skill: str) -> None:
     rpc = Rpc(client, key, "/a2a/probe")
-    sent = {"message": message(metadata=intent(skill))}
-    answer = rpc.post(request("message/send", sent)).json()
+    params = {"message": message(metadata=intent(skill))}
+    answer = rpc.post(request("message/send", params)).json()
     validate(version, "SendMessageSuccessResponse", answer)
-    for event in events_of(rpc.post(request("message/stream", sent)).text):
+    for event in events_of(rpc.post(request("message/stream", params)).text):
         validate(version, "SendStreamingMessageSuccessResponse", event)
     if answer["result"]["kind"] == "task":
-        found = rpc.post(request("tasks/get", {"id": answer["result"]["id"]})).json()
-        validate(version, "GetTaskSuccessResponse", found)
+        body = rpc.post(request("tasks/get", {"id": answer["result"]["id"]})).json()
+        validate(version, "GetTaskSuccessResponse", body)
 
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_answers_of_0_1(client: TestClient, key: str, skill: str) -> None:
     rpc = Rpc(client, key, "/a2a/probe")
-    said = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent(skill)}
+    message = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent(skill)}
     for method in ("tasks/send", "tasks/sendSubscribe"):
-        sent = {"id": f"{method}-{skill}", "sessionId": "s", "message": said, "historyLength": 5}
+        sent = {"id": f"{method}-{skill}", "sessionId": "s", "message": message, "historyLength": 5}
         answer = rpc.post(request(method, sent))
         if method == "tasks/send":
             validate("0.1.0", "SendTaskResponse", answer.json())
@@ -80,19 +80,19 @@ def test_answers_of_0_1(client: TestClient, key: str, skill: str) -> None:
 @pytest.mark.parametrize("skill", SKILLS)
 def test_answers_of_1_0(client: TestClient, key: str, skill: str) -> None:
     headers = {"X-API-Key": key, **STRICT}
-    said = {
+    message = {
         "messageId": "m",
         "role": "ROLE_USER",
         "parts": [{"text": "hi"}],
         "metadata": intent(skill),
     }
-    answer = client.post("/a2a/probe/message:send", json={"message": said}, headers=headers)
+    answer = client.post("/a2a/probe/message:send", json={"message": message}, headers=headers)
     validate("1.0.1", "Send Message Response", answer.json())
-    stream = client.post("/a2a/probe/message:stream", json={"message": said}, headers=headers)
+    stream = client.post("/a2a/probe/message:stream", json={"message": message}, headers=headers)
     for event in events_of(stream.text):
         validate("1.0.1", "Stream Response", event)
-    listed = client.get("/a2a/probe/tasks?includeArtifacts=true", headers=headers).json()
-    validate("1.0.1", "List Tasks Response", listed)
+    page = client.get("/a2a/probe/tasks?includeArtifacts=true", headers=headers).json()
+    validate("1.0.1", "List Tasks Response", page)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

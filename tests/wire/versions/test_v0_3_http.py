@@ -89,11 +89,11 @@ def test_canceled_is_spelled_with_two_ls(rest: Rest) -> None:
 def test_push_configs_in_every_form(rest: Rest, client_of: str) -> None:
     task_id = rest.call("POST", "message:send", said())["task"]["id"]
     path = f"tasks/{task_id}/pushNotificationConfigs"
-    made = rest.call("POST", path, json.loads(json.dumps(BODIES[client_of]).replace("ID", task_id)))
-    assert made["name"] == f"tasks/{task_id}/pushNotificationConfigs/c"
-    assert made["pushNotificationConfig"]["url"] == HOOK
-    assert rest.call("GET", f"{path}/c") == made
-    assert rest.call("GET", path) == {"configs": [made]}
+    stored_config = rest.call("POST", path, json.loads(json.dumps(BODIES[client_of]).replace("ID", task_id)))
+    assert stored_config["name"] == f"tasks/{task_id}/pushNotificationConfigs/c"
+    assert stored_config["pushNotificationConfig"]["url"] == HOOK
+    assert rest.call("GET", f"{path}/c") == stored_config
+    assert rest.call("GET", path) == {"configs": [stored_config]}
     assert rest.call("DELETE", f"{path}/c") == {}
     assert rest.call("GET", path) == {"configs": []}
 

@@ -40,11 +40,11 @@ def test_every_kind_of_part(rest: Rest) -> None:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streaming: bool) -> None:
-    said = {"message": message_1_0(metadata=intent("everything"))}
+    params = {"message": message_1_0(metadata=intent("everything"))}
     if streaming:
-        found = events(rpc.post(request("SendStreamingMessage", said)).text)
+        found = events(rpc.post(request("SendStreamingMessage", params)).text)
     else:
-        found = rest.stream(body=said)
+        found = rest.stream(body=params)
     kinds = [next(iter(event)) for event in found]
     assert kinds[0] == "task"
     assert kinds[-1] == "statusUpdate"
@@ -79,15 +79,15 @@ def test_history_is_as_long_as_asked_for(rest: Rest, length: int | None, kept: i
 
 
 def test_a_bare_message(rest: Rest, rpc: Rpc) -> None:
-    said = {"message": message_1_0(metadata=intent("words"))}
-    answer = rest.call("POST", "message:send", said)
+    params = {"message": message_1_0(metadata=intent("words"))}
+    answer = rest.call("POST", "message:send", params)
     assert answer.keys() == {"message"}
     assert answer["message"]["parts"] == [{"text": "Just words."}]
     assert answer["message"]["role"] == "ROLE_AGENT"
-    again = rest.call("POST", "message:send", said)
+    again = rest.call("POST", "message:send", params)
     assert again == answer  # a retry
     assert rest.call("GET", "tasks")["tasks"] == []
-    refusal = rpc.call("message/send", {"message": {**said["message"], "role": "user"}})
+    refusal = rpc.call("message/send", {"message": {**params["message"], "role": "user"}})
     assert refusal["kind"] == "message"
     ending = rest.stream(body={"message": message_1_0(metadata=intent("words"))})[-1]
     assert ending["statusUpdate"]["status"]["message"]["parts"] == [{"text": "Just words."}]
@@ -204,16 +204,16 @@ def test_the_media_type_is_the_one_the_client_speaks(
 
 def test_the_tenant_is_the_agent(client: TestClient, key: str) -> None:
     root = Rest(client, key, "")
-    said = {"message": message_1_0("hi", metadata=intent("echo"))}
-    by_path = root.call("POST", "probe/message:send", said)["task"]
-    by_body = root.call("POST", "message:send", {**said, "tenant": "probe"})["task"]
-    by_rpc = Rpc(client, key).call("SendMessage", {**said, "tenant": "probe"})["task"]
+    params = {"message": message_1_0("hi", metadata=intent("echo"))}
+    by_path = root.call("POST", "probe/message:send", params)["task"]
+    by_body = root.call("POST", "message:send", {**params, "tenant": "probe"})["task"]
+    by_rpc = Rpc(client, key).call("SendMessage", {**params, "tenant": "probe"})["task"]
     for task in (by_path, by_body, by_rpc):
         assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
         assert root.call("GET", f"probe/tasks/{task['id']}")["id"] == task["id"]
         assert error(root.ask("GET", f"tasks/{task['id']}"), 404)
-    assert error(root.ask("POST", "nobody/message:send", said), 404)
-    assert error(root.ask("POST", "assistant/message:send", {**said, "tenant": "probe"}), 400)
+    assert error(root.ask("POST", "nobody/message:send", params), 404)
+    assert error(root.ask("POST", "assistant/message:send", {**params, "tenant": "probe"}), 400)
 
 
 def test_a_subscription_begins_with_the_task(rest: Rest, rpc: Rpc) -> None:
@@ -246,14 +246,14 @@ def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, r
 
 
 def test_a_stream_of_an_agent_that_does_not_stream(client: TestClient, key: str) -> None:
-    said = {"message": message_1_0()}
+    params = {"message": message_1_0()}
     rest = Rest(client, key, "/a2a/plain")
-    assert error(rest.ask("POST", "message:stream", said), 400)["details"][0]["reason"] == (
+    assert error(rest.ask("POST", "message:stream", params), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"
     )
     for path in ("message:stream", "tasks/x:subscribe"):
-        error(rest.ask("POST", path, said, Accept="text/event-stream"), 400)
+        error(rest.ask("POST", path, params, Accept="text/event-stream"), 400)
     for method in ("SendStreamingMessage", "message/stream", "tasks/sendSubscribe"):
-        refusal = Rpc(client, key, "/a2a/plain").error(method, said)
+        refusal = Rpc(client, key, "/a2a/plain").error(method, params)
         assert refusal["code"] == -32004
-    assert rest.call("POST", "message:send", said)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert rest.call("POST", "message:send", params)["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
