@@ -71,7 +71,7 @@ $(COMMANDS): .venv/synced
 	@$(CHECK_UV_PYTHON)
 	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml or your package index: locking"; \
-	  UV_PYTHON="$${UV_PYTHON:->=3.11,<3.15}" "$(UV)" run --quiet --no-project python -m tools.environments relock; }
+	  "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11,<3.15}" python -m tools.environments relock; }
 	@"$(UV)" sync --locked --quiet
 	@touch $@
 

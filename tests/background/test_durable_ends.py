@@ -26,7 +26,7 @@ from a2a_lambda.protocol.model import Event, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.suspension import execution_of
+from a2a_lambda.tasks.suspension import LATE_SECONDS, execution_of
 from tests.background.durable_bench import (
     DurableBench,
     no_engine,
@@ -126,7 +126,7 @@ def test_a_turn_whose_function_was_removed_fails(bench: DurableBench, skill: str
     task = bench.send(skill=skill)
     bench.wait_until_open(task["id"])
     head = bench.head(task["id"])
-    late = replace(execution_of(head), until=bench.store.clock() - 1)
+    late = replace(execution_of(head), until=bench.store.clock() - LATE_SECONDS)
     head = bench.store.update_head(replace(head, due=0, execution=late))
     without = Sweep(bench.store, Dispatcher(FakeQueue()))
     asyncio.run(without.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
@@ -143,7 +143,7 @@ def test_a_rollback_to_a_release_without_durable_skills_harms_no_turn(
     task = bench.send(skill="ask")
     bench.wait_until_open(task["id"])
     head = bench.head(task["id"])
-    pause = replace(execution_of(head), until=bench.store.clock() + 3_600)
+    pause = replace(execution_of(head), until=bench.store.clock())  # it ends now
     head = bench.store.update_head(replace(head, due=0, execution=pause))
     without = Dispatcher(FakeQueue())
     sweep = Sweep(bench.store, without)

@@ -175,7 +175,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
-        # The lock holds for the lowest version of Python that may run the kit, and for all later ones.
+        # The lock holds for every version of Python that may run the kit, from this one on.
         lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
         if lowest is None:
             raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
@@ -195,8 +195,8 @@ def lock(upgrade: Sequence[str] = ()) -> None:
                 reason, _, hint = str(general).partition("\nhint: ")
                 if "requires-python" in hint:
                     reason += (
-                        f"\n\nThe packages are locked for Python {lowest[1]} and later. If everyone who works"
-                        f" on this fork has a later one, raise requires-python in {PYPROJECT}, and make lock"
+                        f"\n\nThe packages are locked for Python {lowest[1]}, too. If everyone who works on"
+                        f" this fork has a later one, raise requires-python in {PYPROJECT}, and make lock"
                     )
                 raise ConfigurationError(f"{packages} cannot be added. {reason}") from None
             raise ConfigurationError(CONFLICT.format(packages=packages, reason=error)) from None

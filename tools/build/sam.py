@@ -19,7 +19,7 @@ from tools.agents.locks import LOCK, lock_for
 from tools.agents.stages import architectures_of_stages, deploy_command, values_of_stages
 from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, find_python, for_python, read_architecture, read_python
-from tools.command import reports_errors, split_names
+from tools.command import agent_folders, reports_errors, split_names
 from tools.deployment.deploy import named_parameters
 
 MARK = ".a2a-build"
@@ -132,7 +132,9 @@ def build(
     if "AWS_ENDPOINT_URL" not in os.environ:
         template = variant / "build" / "template.yaml"
         template.write_text(for_python(template.read_text("utf-8"), version), "utf-8")
-    line, status = size.report(variant / "build", len(agents), for_image=is_image, has_tracing=has_tracing)
+    line, status = size.report(
+        variant / "build", len(agents or agent_folders()), for_image=is_image, has_tracing=has_tracing
+    )
     print(line, file=sys.stderr if status else sys.stdout)
     if status:
         return status

@@ -34,11 +34,11 @@ def zipped_size_of(folder: Path) -> int:
 
 
 def report(
-    build: Path, agent_count: int = 0, *, for_image: bool = False, has_tracing: bool = False
+    build: Path, agent_count: int, *, for_image: bool = False, has_tracing: bool = False
 ) -> tuple[str, int]:
     """A line about a build, and the exit status of the process.
 
-    agent_count: number of the agents that were named; 0 = it has all. for_image: it becomes a container
+    agent_count: number of its agents. for_image: it becomes a container
     image, which has all layers. has_tracing: the functions have the layer of tracing.
     """
     functions = {path.name: size_of(path) for path in build.glob("*Function")}

@@ -55,9 +55,13 @@ VERDICTS = {True: "pass", False: "FAIL", None: "note"}
 
 @dataclass(slots=True)
 class Report:
-    """Rows: what was checked, whether it passed, and what was found."""
+    """Rows: what was checked, whether it passed, and what was found.
+
+    failed_turns: calls that the agent has answered, but with a task that failed.
+    """
 
     rows: list[Finding] = field(default_factory=list)
+    failed_turns: int = 0
 
     def add(self, what: str, verdict: bool | None, reason: str = "") -> bool:
         """Add a line. verdict: None if it neither passes nor fails."""
@@ -71,9 +75,20 @@ class Report:
             for what, verdict, reason in self.rows
         )
 
-    def count(self, verdict: bool | None) -> int:
-        """Number of lines with a verdict."""
-        return sum(row_verdict is verdict for _, row_verdict, _ in self.rows)
+    def add_failed_turn(self, what: str, status: TaskStatus, text: str = "") -> None:
+        """Add a note: an agent need not understand the text of this check. text: what else was found."""
+        reason = text_of(status.get("message", {}).get("parts", [])) or "it gives no reason"
+        self.add(what, None, f"{text}failed: {reason.rstrip('.')}. The agent's log says more")
+        self.failed_turns += 1
+
+    def extend(self, other: "Report") -> None:
+        """Add the lines of another report."""
+        self.rows += other.rows
+        self.failed_turns += other.failed_turns
+
+    @property
+    def failed(self) -> int:
+        return sum(verdict is False for _, verdict, _ in self.rows)
 
 
 class Visit:
@@ -187,7 +202,7 @@ class Visit:
             task_id = answer.get("id", "")
             is_known = not states or state_word(state) in states
             if state == TaskState.FAILED:
-                add("a plain call", None, _failure(answer["status"]))
+                self.report.add_failed_turn("a plain call", answer["status"])
             elif state in RUNNING:  # as the turns of durable and of background agents do
                 add("a plain call", None, f"{state_word(state)}: the task continues without the call")
             else:
@@ -233,10 +248,10 @@ class Visit:
                     text += ", although its task had"
                 elif kinds:
                     text += ": its task still runs"
-            verdict: bool | None = has_start and has_end and (may_stay_open or not is_left)
+            verdict = has_start and has_end and (may_stay_open or not is_left)
             if status.get("state") == TaskState.FAILED and verdict:
-                verdict = None
-                text += f"; {_failure(status)}"
+                self.report.add_failed_turn("a stream", status, f"{text}; ")
+                return
             self.report.add(
                 "a stream", None if is_left and has_start and kinds and not has_end else verdict, text
             )
@@ -251,12 +266,6 @@ class Visit:
 
     def _client(self, agent: discovery.DiscoveredAgent) -> Client:
         return Client(agent.url, transport=SharedTransport(self._http), agent=agent)
-
-
-def _failure(status: TaskStatus) -> str:
-    """What a turn says that has failed, as it may: an agent need not understand the text of this check."""
-    reason = text_of(status.get("message", {}).get("parts", []))
-    return f"failed: {reason or 'without a reason'} The agent's log says more"
 
 
 CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
@@ -279,7 +288,7 @@ async def examine(
             http.cookies.clear()
             visit = Visit(http, key, text)
             await call(visit, url.rstrip("/"))
-            report.rows += visit.report.rows
+            report.extend(visit.report)
             print(f"{name}\n{visit.report.table()}\n")
     return report
 
@@ -324,12 +333,12 @@ def main() -> int:
         check_key(key)  # before each check fails for it
     else:
         print("no KEY=… and no TOKEN=…: the agent will refuse every call\n")
-    report.rows += asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT)).rows
-    failures = report.count(verdict=False)
+    report.extend(asyncio.run(examine(url, key, os.environ.get("TEXT") or TEXT)))
+    failures = report.failed
     if failures:
         print(f"checks that failed: {failures}")
-    elif report.count(verdict=None):
-        print("no check failed, but read the lines that begin with `note`")
+    elif report.failed_turns:
+        print(f"no check failed, but the agent failed {report.failed_turns} calls")
     else:
         print("all checks passed")
     if stack and not failures:

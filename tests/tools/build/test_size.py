@@ -25,7 +25,7 @@ def built(folder: Path, *, package: int) -> Path:
 
 
 def test_an_image_may_be_larger(tmp_path: Path) -> None:
-    said, status = size.report(built(tmp_path, package=400), for_image=True)
+    said, status = size.report(built(tmp_path, package=400), 2, for_image=True)
     assert (status, said.startswith("404.0 MB")) == (0, True)
 
 
@@ -33,9 +33,9 @@ def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
     build = built(tmp_path, package=240)
     with (build / "TracingLayer" / "python" / "sdk" / "data.bin").open("wb") as file:
         file.truncate(7 * size.MB)
-    report, status = size.report(build, has_tracing=True)
+    report, status = size.report(build, 2, has_tracing=True)
     assert (status, "tracing 7.0" in report) == (1, True)
-    report, status = size.report(build, has_tracing=False)
+    report, status = size.report(build, 2, has_tracing=False)
     assert (status, "tracing" in report) == (0, False)
 
 

@@ -38,7 +38,7 @@ def examine(kit: Kit, key: str) -> Examine:
             async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
                 return change(request) or await self._inner.handle_async_request(request)
 
-        return asyncio.run(doctor.examine(BASE_URL, key, text, Changed())).count(verdict=False)
+        return asyncio.run(doctor.examine(BASE_URL, key, text, Changed())).failed
 
     return examine
 
@@ -97,7 +97,7 @@ def test_one_whose_streams_stay_open(
 
     visit = doctor.Visit(httpx2.AsyncClient(transport=Durable()), key, "hello")
     asyncio.run(visit.v0_3(BASE_URL))
-    assert visit.report.count(verdict=False) == 0, visit.report.table()
+    assert visit.report.failed == 0, visit.report.table()
     for text in texts:
         assert text in visit.report.table()
 
@@ -180,7 +180,7 @@ def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HTTP_PROXY", httpserver.url_for(""))
     card = {"name": "x", "url": url, "protocolVersion": "0.2.5"}
     httpserver.expect_request("/.well-known/agent-card.json").respond_with_json(card)
-    assert asyncio.run(doctor.examine(url, "", "hello")).count(verdict=False)
+    assert asyncio.run(doctor.examine(url, "", "hello")).failed
     assert {request.host for request, _ in httpserver.log} == {"agents.example.com"}
     assert ("POST", "/") in {(request.method, request.path) for request, _ in httpserver.log}
 

@@ -208,6 +208,12 @@ function isOpenWait({ operation }) {
   return operation?.kind === "wait" && operation.state === "started";
 }
 
+/** Whether the last step of a turn is a pause, or a wait, that has begun. */
+export function pauses(turn) {
+  const { kind, state } = turn.steps.at(-1)?.operation ?? {};
+  return state === "started" && ["sleep", "wait"].includes(kind);
+}
+
 /** Whether a message may end a wait of a turn. */
 export function waits(turn) {
   return turn.mayWait || turn.steps.some(isOpenWait);

@@ -15,8 +15,10 @@ export function make(tag, options = {}, ...children) {
 export function showElements(place, elements) {
   const shown = [...place.childNodes];
   for (const [index, element] of elements.entries()) {
-    if (!shown[index]) place.append(element);
-    else if (!shown[index].isEqualNode(element)) shown[index].replaceWith(element);
+    const former = shown[index];
+    if (!former) place.append(element);
+    else if (former.tagName === "PRE" && element.tagName === "PRE") former.textContent = element.textContent; // it stays where it was scrolled to
+    else if (!former.isEqualNode(element)) former.replaceWith(element);
   }
   for (const node of shown.slice(elements.length)) node.remove();
 }

@@ -71,6 +71,7 @@ export class History {
     const rows = [...this.contexts].map(([contextId, tasks]) => this.rowOf(contextId, tasks));
     const more = this.token ? makeButton({ textContent: words("olderOnes") }, () => this.readPage()) : null;
     const empty = rows.length || problem ? null : make("p", { className: "hint", textContent: words("noHistory") });
+    const focused = this.place.contains(document.activeElement) ? document.activeElement : null;
     showElements(
       this.place,
       [
@@ -81,6 +82,10 @@ export class History {
         more,
       ].filter(Boolean),
     );
+    if (focused && !focused.isConnected) {
+      const buttons = [...this.place.querySelectorAll(".history button")];
+      (buttons.find(({ title }) => title === focused.title) ?? buttons.at(-1))?.focus({ preventScroll: true });
+    }
   }
 
   rowOf(contextId, tasks) {

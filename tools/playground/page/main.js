@@ -1,7 +1,7 @@
 // The page: reads what can be called, sends messages, and shows what comes back.
 
 import { showCard } from "./card.js";
-import { choicesOf, Conversation, commandsOf, endWaits, waits } from "./conversation.js";
+import { choicesOf, Conversation, commandsOf, endWaits, pauses, waits } from "./conversation.js";
 import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { formSlots, readSlots, schemasOf, showParameters } from "./parameters.js";
@@ -16,6 +16,7 @@ const GONE_CODES = [-32001, 404]; // of a task that does not exist: over JSON-RP
 const POLL_MS = 1000;
 const REST_MS = 5000; // between looks at a task that pauses or waits
 const MAX_PAINT_PAUSE_MS = 1000;
+const SPOKEN_MS = 1000; // after which a text for a screen reader is out of the reader's way
 
 const $ = (id) => document.getElementById(id);
 
@@ -26,9 +27,10 @@ let conversation = null;
 let running = null; // AbortController of the call that is running
 let composing = false; // files of the next message are read and uploaded
 let reads = 0; // of cards: an answer that a later read overtakes is not shown
-let polled = null; // turn whose task is asked for again and again
+let polling = null; // what asks for a turn's task again and again: { turn }
 let attached = []; // files of the next message
 let unspoken = null; // turn whose answer a screen reader has not read yet
+let spoken = ""; // what it was given last
 let isLeaving = false; // the browser leaves the page, and ends its calls
 const history = new History($("history"), () => target(), openContext);
 
@@ -224,7 +226,7 @@ async function deliver(message) {
   report("");
   const turn = conversation.add(message, $("version").value);
   running?.abort(); // it followed the wait that this message ends
-  $("spoken").textContent = "";
+  spoken = ""; // the same answer again is another one
   show();
   isAtEnd = true;
   const streams = !card || card.capabilities?.streaming === true;
@@ -244,9 +246,9 @@ async function deliver(message) {
   speak(turn);
 }
 
-/** Let a screen reader read the answer of a turn, which is complete, or waits for a reply. */
+/** Let a screen reader read what a turn has said: it is complete, pauses or waits. */
 function speak(turn) {
-  unspoken = turn;
+  if (!turn.dropped) unspoken = turn;
   show();
 }
 
@@ -363,6 +365,7 @@ async function call(turn, operation, request, after = "") {
         own.takeEvent(turn, record.event);
         if (record.id) own.mark(turn, record.id);
         own.saveSoon();
+        if (pauses(turn)) speak(turn);
       }
       if (record.kind === "result") own.takeResult(turn, record.result);
       if (record.kind === "error") {
@@ -392,27 +395,28 @@ function carryOut(turn) {
 
 /** Ask for a task that runs in the background until it has stopped. */
 async function poll(turn) {
-  polled = turn;
+  const own = (polling = { turn });
   show();
   while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    if (conversation.last !== turn || running || polled !== turn) break;
+    if (conversation.last !== turn || running || polling !== own) break;
     await call(turn, "get", { id: turn.taskId });
+    if (pauses(turn)) speak(turn);
   }
-  if (polled === turn) polled = null;
+  if (polling === own) polling = null;
   show();
 }
 
 /** Follow a task whose stream has ended because it pauses or waits. */
 async function attend(turn) {
-  polled = turn;
+  const own = (polling = { turn });
   while (turn.taskId && !turn.error && !turn.dropped && !STOPPED.includes(turn.state)) {
     show();
     await new Promise((resolve) => setTimeout(resolve, REST_MS));
-    if (conversation.last !== turn || running || polled !== turn) break;
+    if (conversation.last !== turn || running || polling !== own) break;
     await follow(turn);
   }
-  if (polled === turn) polled = null;
+  if (polling === own) polling = null;
   show();
 }
 
@@ -426,8 +430,8 @@ async function resume() {
 /** Stop following the task of the last turn, which continues. */
 function drop() {
   if (running) running.abort();
-  else if (polled) polled.dropped = true;
-  polled = null;
+  else if (polling) polling.turn.dropped = true;
+  polling = null;
   show();
 }
 
@@ -483,17 +487,17 @@ for (const name of ["load", "loadedmetadata"])
   $("messages").addEventListener(name, ({ target }) => target.tagName === "IFRAME" || stayAtEnd(), true);
 
 function paint() {
-  const focused = document.activeElement;
+  const focused = $("chat").contains(document.activeElement) ? document.activeElement : null;
   const turn = conversation.last;
   const isOpen = Boolean(turn?.taskId) && !STOPPED.includes(turn.state);
   showMessages($("messages"), conversation, $("source").checked, card);
   stayAtEnd();
   showTask($("task"), turn);
   markLines($("log"), turn?.taskId);
-  const isFollowing = Boolean(running) || (Boolean(turn) && polled === turn);
+  const isFollowing = Boolean(running) || (Boolean(turn) && polling?.turn === turn);
   const dropped = turn?.dropped ? words(turn.taskId ? "dropped" : "lost") : "";
   setText($("state"), dropped || (isFollowing ? `${words("running")}…` : ""));
-  if (unspoken && unspoken === turn) setText($("spoken"), $("messages").lastElementChild.innerText);
+  if (unspoken && unspoken === turn) readAloud($("messages").lastElementChild.innerText);
   unspoken = null;
   $("cancel").hidden = !isOpen;
   $("drop").hidden = !isFollowing || !turn?.taskId;
@@ -503,7 +507,22 @@ function paint() {
   // Not `disabled`, which would take the focus from it.
   document.querySelector("#composer .primary").setAttribute("aria-disabled", !isReady());
   if (!$("requests").children.length) showHint($("requests"), "noRequests");
-  if (focused && !(focused.isConnected && focused.checkVisibility())) moveFocus(); // its button is gone
+  if (focused) keepFocus(focused);
+}
+
+/** Leave the focus where it was before a paint; if that is gone, as a button is, move it. */
+function keepFocus(focused) {
+  const isThere = focused.isConnected && focused.checkVisibility();
+  if (!isThere) moveFocus();
+  else if (document.activeElement !== focused) focused.focus({ preventScroll: true }); // it was moved
+}
+
+/** Give a text to a screen reader, unless it has read it. */
+function readAloud(text) {
+  if (text === spoken) return;
+  spoken = text;
+  $("spoken").textContent = text;
+  setTimeout(() => ($("spoken").textContent = ""), SPOKEN_MS);
 }
 
 /** Change a text, if it is another one: a screen reader reads what is set. */

@@ -93,7 +93,7 @@ class Sweep:
         # Wake first, then ask: the usual reason is a lost wake, and a second one does no harm.
         arn = await self._dispatcher.dispatch(head)
         # A release without durable skills, after a rollback: its function is there, and ends the pause.
-        if not self._dispatcher.has_executions and execution.until <= now:
+        if not self._dispatcher.has_executions and execution.until + LATE_SECONDS <= now:
             await give_up(self._store, head, "this deployment has no durable function")
             return
         if arn and not await self._dispatcher.is_running(arn):

@@ -16,10 +16,8 @@ def focused(page: "Page") -> str:
     return text
 
 
-def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
-    """And not the messages, which grow."""
-    expect(page.get_by_role("log")).to_have_attribute("aria-live", "off")
-    expect(page.locator("#state")).to_have_attribute("role", "status")
+def listen(page: "Page") -> None:
+    """Note what a screen reader is given in `window.spoken`, and how often in the title of the body."""
     page.evaluate(
         """() => {
           const place = document.querySelector("#spoken");
@@ -30,6 +28,13 @@ def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
           new MutationObserver(note).observe(place, { childList: true, characterData: true, subtree: true });
         }"""
     )
+
+
+def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
+    """And not the messages, which grow."""
+    expect(page.get_by_role("log")).to_have_attribute("aria-live", "off")
+    expect(page.locator("#state")).to_have_attribute("role", "status")
+    listen(page)
     for count in (1, 2):  # the same answer twice
         send(page, "What is 1 plus 2?")
         expect(page.locator("body")).to_have_attribute("title", str(count))
@@ -37,6 +42,18 @@ def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
     spoken = page.evaluate("window.spoken")
     assert len(spoken) == 2
     assert all("1 plus 2 is 3." in text for text in spoken)
+
+
+def test_a_screen_reader_gets_what_a_turn_waits_for(page: "Page") -> None:
+    """Once, although the page looks at the task again and again."""
+    open_agent(page, "traveler")
+    listen(page)
+    choose(page, "cash")
+    expect(send(page)).to_contain_text("waits for payment")
+    expect(page.locator("body")).to_have_attribute("title", "1")
+    assert "waits for payment" in page.evaluate("window.spoken[0]")
+    expect(page.locator("#spoken")).to_be_empty()  # nor does a search find it
+    page.locator("#begin").click()
 
 
 def test_what_has_not_changed_stays(page: "Page") -> None:
@@ -91,6 +108,29 @@ def test_the_focus_is_never_lost(page: "Page") -> None:
     expect(page.locator("#state")).to_be_empty()
     page.locator(".history button").first.click()
     expect(page.locator("#text")).to_be_focused()
+
+
+def test_the_focus_stays_where_the_answer_grows(page: "Page") -> None:
+    """In a code block of the reply, and in another panel."""
+    moved = page.evaluate(
+        """async () => {
+          const { make, showElements } = await import("/playground/elements.js");
+          const place = document.querySelector("#task");
+          const pre = (textContent) => make("pre", { textContent, tabIndex: 0 });
+          place.replaceChildren(pre("one"));
+          place.firstChild.focus();
+          showElements(place, [pre("one two")]);
+          return [document.activeElement === place.firstChild, place.textContent];
+        }"""
+    )
+    assert moved == [True, "one two"]
+    open_agent(page, "probe")
+    choose(page, "pieces", count="40", every="0.05")
+    page.get_by_role("tab", name="Requests").focus()
+    send(page)
+    page.get_by_role("tab", name="Requests").focus()
+    state(page, "completed")
+    expect(page.get_by_role("tab", name="Requests")).to_be_focused()
 
 
 def test_a_button_that_answers_leaves_the_focus_with_the_text(page: "Page") -> None:
