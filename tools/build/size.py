@@ -38,8 +38,8 @@ def report(
 ) -> tuple[str, int]:
     """A line about a build, and the exit status of the process.
 
-    agent_count: number of its agents. for_image: it becomes a container
-    image, which has all layers. has_tracing: the functions have the layer of tracing.
+    agent_count: number of its agents. for_image: it becomes a container image, which has all layers.
+    has_tracing: the functions have the layer of tracing.
     """
     functions = {path.name: size_of(path) for path in build.glob("*Function")}
     names = [name for name in LAYERS if for_image or has_tracing or name != TRACING_LAYER]

@@ -44,7 +44,7 @@ def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause
 
     Source: https://modelcontextprotocol.io/seps/1303-input-validation-errors-as-tool-execution-errors
     """
-    error = report_error(cause)  # which logs it
+    error = report_error(cause)
     if _is_of_arguments(error, call, tool, arguments):
         return call.encode(results.encode_mistake(str(error)))
     return call.encode_error(error)
