@@ -35,8 +35,9 @@ COMMANDS := run chat playground logs test check build image deploy invoke e2e be
 .DEFAULT_GOAL := help
 
 NAME_PYTHON := make PYTHON=/usr/bin/python3.13
+PYTHON_VERSIONS := >=3.11,<3.15
 
-REFUSE_PYTHON = echo "error: $(1) is none of Python 3.11 to 3.14, or does not start. Name another by its path: $(NAME_PYTHON)" >&2; \
+REFUSE_PYTHON = echo "error: $(1) is not Python 3.11 to 3.14, or does not start. Name another by its path: $(NAME_PYTHON)" >&2; \
   exit 1
 
 # `make help` and an unknown command need no package, and any Python that is new enough.
@@ -44,7 +45,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 
 # As uv finds it, which looks in more places than PATH, and may download one. uv itself may fail, with another
 # status than 1, and says why.
-CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11,<3.15}" python -c \
+CHECK_UV_PYTHON = "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:-$(PYTHON_VERSIONS)}" python -c \
   'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
   test $$? = 1 || { echo "error: uv could not run Python: see above. If it found none, name one by its path: $(NAME_PYTHON)." \
   "If it cannot write its cache, set UV_CACHE_DIR" >&2; exit 1; }; \
@@ -71,7 +72,7 @@ $(COMMANDS): .venv/synced
 	@$(CHECK_UV_PYTHON)
 	@test -n "$$CI" || "$(UV)" lock --check --quiet 2> /dev/null || { \
 	  echo "uv.lock does not match pyproject.toml or your package index: locking"; \
-	  "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:->=3.11,<3.15}" python -m tools.environments relock; }
+	  "$(UV)" run --quiet --no-project --python "$${UV_PYTHON:-$(PYTHON_VERSIONS)}" python -m tools.environments relock; }
 	@"$(UV)" sync --locked --quiet
 	@touch $@
 

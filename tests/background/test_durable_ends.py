@@ -25,6 +25,7 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict
+from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import LATE_SECONDS, execution_of
 from tests.background.durable_bench import (
@@ -120,20 +121,26 @@ def test_a_reply_whose_turn_was_not_woken_is_delivered_by_the_sweep(
     assert bench.wait(task["id"], lambda head: "nights" in json.dumps(head.status))
 
 
+def sweep_without_function(bench: DurableBench, task_id: str, until: float) -> Execution:
+    """A sweep of a release without durable skills; returns the execution that it looked at. until: Unix time
+    at which the turn's pause ends."""
+    head = bench.head(task_id)
+    execution = replace(execution_of(head), until=until)
+    bench.store.update_head(replace(head, due=0, execution=execution))
+    sweep = Sweep(bench.store, Dispatcher(FakeQueue()))
+    asyncio.run(sweep.look_at(bench.scope, task_id, int(bench.store.clock()) // 60))
+    return execution
+
+
 @pytest.mark.parametrize("skill", ["pay", "ask"])
 def test_a_turn_whose_function_was_removed_fails(bench: DurableBench, skill: str) -> None:
     """ExecutionTimeout became 0, or its function was deleted by hand: the task does not work for ever."""
     task = bench.send(skill=skill)
     bench.wait_until_open(task["id"])
-    head = bench.head(task["id"])
-    late = replace(execution_of(head), until=bench.store.clock() - LATE_SECONDS)
-    head = bench.store.update_head(replace(head, due=0, execution=late))
-    without = Sweep(bench.store, Dispatcher(FakeQueue()))
-    asyncio.run(without.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
+    execution = sweep_without_function(bench, task["id"], until=bench.store.clock() - LATE_SECONDS)
     assert bench.get(task["id"])["status"]["state"] == TaskState.FAILED
-    assert head.execution is not None
     assert bench.head(task["id"]).execution is None
-    bench.executions.stop(head.execution.arn)
+    bench.executions.stop(execution.arn)
 
 
 def test_a_rollback_to_a_release_without_durable_skills_harms_no_turn(
@@ -142,14 +149,9 @@ def test_a_rollback_to_a_release_without_durable_skills_harms_no_turn(
     """The function is still there, and ends pauses. A reply is refused, because nothing could wake it."""
     task = bench.send(skill="ask")
     bench.wait_until_open(task["id"])
-    head = bench.head(task["id"])
-    pause = replace(execution_of(head), until=bench.store.clock())  # it ends now
-    head = bench.store.update_head(replace(head, due=0, execution=pause))
-    without = Dispatcher(FakeQueue())
-    sweep = Sweep(bench.store, without)
-    asyncio.run(sweep.look_at(bench.scope, task["id"], int(bench.store.clock()) // 60))
-    assert bench.head(task["id"]).execution == pause
-    old_release = Messages(bench.store, bench.agents, dispatcher=without, repeat_seconds=60)
+    execution = sweep_without_function(bench, task["id"], until=bench.store.clock())  # its pause ends now
+    assert bench.head(task["id"]).execution == execution
+    old_release = Messages(bench.store, bench.agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60)
     with monkeypatch.context() as patch:
         patch.setattr(bench, "messages", old_release)
         with pytest.raises(Unavailable):

@@ -85,15 +85,15 @@ def test_a_stream(deployment: Deployment) -> None:
     def flow(when: str, number: str) -> bool:
         with deployment.serving(when, number) as url:
             client = send(url, deployment.key, body("pieces", count="8", every="0.1"), streaming=True)
-        if not client.task_id:  # it died before it told its client of a task
+        if not client.task_id:  # it died before its client had a task
             return not client.finished
         looks.append(client.task_id)
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
-            found = get_task(url, deployment.key, client.task_id)
-        assert found["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
-        told = "".join(part["text"] for item in found.get("artifacts", []) for part in item["parts"])
-        assert told.startswith("".join(client.acknowledged)), (when, number)
+            task = get_task(url, deployment.key, client.task_id)
+        assert task["status"]["state"] in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+        text = "".join(part["text"] for item in task.get("artifacts", []) for part in item["parts"])
+        assert text.startswith("".join(client.acknowledged)), (when, number)
         return not client.finished
 
     print(f"\nstream: killed at {(deaths := every_point(flow))} points, nothing acknowledged was lost")

@@ -90,8 +90,9 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
 ) -> None:
     wire, path, method = CALLS[how]
     metadata = intent("pieces", **SLOTS)
-    said: Json = message_1_0(metadata=metadata) if wire is v1_0.WIRE else message(metadata=metadata)
-    params: Json = {"message": said}
+    params: Json = {
+        "message": message_1_0(metadata=metadata) if wire is v1_0.WIRE else message(metadata=metadata)
+    }
     if wire is v0_3_http_reader.WIRE:
         params = {
             "message": {

@@ -63,13 +63,13 @@ def report(
     listing = ", ".join(f"{name} {packages[name] / MB:.0f} MB" for name in heaviest)
     if total <= LIMIT_MB * MB:
         return f"warning: {line}. Largest packages: {listing}", 0
-    fewer = (
-        ""
-        if agent_count == 1
-        else " let each stage serve fewer agents (AgentNames in samconfig.toml) and build those (make build"
-        " AGENTS=…),"
-    )
+    advice = "Remove a package,"
+    if agent_count > 1:
+        advice += (
+            " let each stage serve fewer agents (AgentNames in samconfig.toml) and build those (make build"
+            " AGENTS=…),"
+        )
     return (
-        f"error: {line}. Lambda refuses that. Remove a package,{fewer} or use a container image: make image."
+        f"error: {line}. Lambda refuses that. {advice} or use a container image: make image."
         f" Largest packages: {listing}"
     ), 1

@@ -48,15 +48,14 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.h
 
 def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
-    stage_parameters = stages.overrides_of(stages.stage_of(environ)[1])
+    stage_words = stages.overrides_of(stages.stage_of(environ)[1])
     declarations = template.parameters(TEMPLATE)
     try:
-        call_parameters = shlex.split(environ.get("PARAMETERS", ""))
+        call_words = shlex.split(environ.get("PARAMETERS", ""))
     except ValueError as error:
         raise ConfigurationError(f"PARAMETERS: {error}") from None
-    return stack.parse_parameters(declarations, *stage_parameters), stack.parse_parameters(
-        declarations, *call_parameters
-    )
+    stage_parameters = stack.parse_parameters(declarations, *stage_words)
+    return stage_parameters, stack.parse_parameters(declarations, *call_words)
 
 
 def parameters_for(

@@ -25,8 +25,8 @@ def built(folder: Path, *, package: int) -> Path:
 
 
 def test_an_image_may_be_larger(tmp_path: Path) -> None:
-    said, status = size.report(built(tmp_path, package=400), 2, for_image=True)
-    assert (status, said.startswith("404.0 MB")) == (0, True)
+    line, status = size.report(built(tmp_path, package=400), 2, for_image=True)
+    assert (status, line.startswith("404.0 MB")) == (0, True)
 
 
 def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.tools.fork.repositories import EXAMPLE, STATEMENT, Repository, make_f
 from tools.fork import upgrade
 from tools.fork.owned import OWN_FILES, OWN_PLACES, is_own
 
-pytestmark = pytest.mark.slow(seconds=30)
+pytestmark = pytest.mark.slow(seconds=105)
 
 
 @pytest.fixture(scope="module")

@@ -42,15 +42,15 @@ def test_every_kind_of_part(rest: Rest) -> None:
 def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streaming: bool) -> None:
     params = {"message": message_1_0(metadata=intent("everything"))}
     if streaming:
-        found = events(rpc.post(request("SendStreamingMessage", params)).text)
+        stream = events(rpc.post(request("SendStreamingMessage", params)).text)
     else:
-        found = rest.stream(body=params)
-    kinds = [next(iter(event)) for event in found]
+        stream = rest.stream(body=params)
+    kinds = [next(iter(event)) for event in stream]
     assert kinds[0] == "task"
     assert kinds[-1] == "statusUpdate"
-    assert found[0]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
-    assert found[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert "final" not in found[-1]["statusUpdate"]
+    assert stream[0]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert stream[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "final" not in stream[-1]["statusUpdate"]
 
 
 def test_snake_case_is_understood_everywhere(rpc: Rpc) -> None:

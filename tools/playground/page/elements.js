@@ -17,8 +17,10 @@ export function showElements(place, elements) {
   for (const [index, element] of elements.entries()) {
     const former = shown[index];
     if (!former) place.append(element);
-    else if (former.tagName === "PRE" && element.tagName === "PRE") former.textContent = element.textContent; // it stays where it was scrolled to
-    else if (!former.isEqualNode(element)) former.replaceWith(element);
+    else if (former.isEqualNode(element)) continue;
+    else if (element.tagName === "PRE" && former.cloneNode().isEqualNode(element.cloneNode()))
+      former.textContent = element.textContent; // it stays where it was scrolled to
+    else former.replaceWith(element);
   }
   for (const node of shown.slice(elements.length)) node.remove();
 }

@@ -21,8 +21,8 @@ from a2a_lambda.tasks.identity import RequestIdentity, Scope
 class UploadPlace(NamedTuple):
     """Where a client sends a file.
 
-    reference: what a message names the file by. form: what the client posts it with. seconds: for how long
-    the form is valid.
+    reference: names the file in a message. form: the URL and the fields with which the client posts the file.
+    seconds: how long the form is valid.
     """
 
     reference: str

@@ -82,15 +82,15 @@ class Lease:
                         raise
                     self.head = conflict.head
 
-    async def update_after(self, store: Callable[[], None], change: Callable[[Head], Head]) -> None:
-        """Store something, which blocks, and then a changed head, both in one thread. Raises what `store` and
-        `update` raise."""
+    async def update_after(self, store_first: Callable[[], None], change: Callable[[Head], Head]) -> None:
+        """Store something, which blocks, and then a changed head, both in one thread. Raises what
+        `store_first` and `update` raise."""
 
         def store_both(head: Head) -> Head:
-            store()
+            store_first()
             return self._store.update_head(head)
 
-        # Not under the lock: the lease is renewed while `store` waits for a slow table.
+        # Not under the lock: the lease is renewed while `store_first` waits for a slow table.
         try:
             new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:

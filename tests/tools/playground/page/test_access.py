@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 
-def focused(page: "Page") -> str:
+def focus_of(page: "Page") -> str:
     """Id of what has the focus, or its text."""
     text: str = page.evaluate("document.activeElement.id || document.activeElement.textContent")
     return text
@@ -58,7 +58,7 @@ def test_a_screen_reader_gets_what_a_turn_waits_for(page: "Page") -> None:
 
 def test_what_has_not_changed_stays(page: "Page") -> None:
     """What is selected in it, or open, would be lost."""
-    kept = page.evaluate(
+    looks = page.evaluate(
         """async () => {
           const { showMessages, showTask } = await import("/playground/views.js");
           const place = document.createElement("div");
@@ -82,7 +82,7 @@ def test_what_has_not_changed_stays(page: "Page") -> None:
           return [same, panel.querySelector("dl") === ids, texts];
         }"""
     )
-    same, is_list_kept, texts = kept
+    same, is_list_kept, texts = looks
     assert same == [True, True, True, False]
     assert is_list_kept
     assert "same" in texts[1]
@@ -95,7 +95,7 @@ def test_the_focus_is_never_lost(page: "Page") -> None:
     choose(page, "add", a="1")
     send(page)
     state(page, "input-required")
-    assert focused(page) == "Send"
+    assert focus_of(page) == "Send"
     choose(page, "pause", seconds="60")
     send(page)
     page.locator("#cancel").click()
@@ -118,12 +118,15 @@ def test_the_focus_stays_where_the_answer_grows(page: "Page") -> None:
           const place = document.querySelector("#task");
           const pre = (textContent) => make("pre", { textContent, tabIndex: 0 });
           place.replaceChildren(pre("one"));
+          const words = place.firstChild.firstChild;
+          showElements(place, [pre("one")]);
+          const isKept = words.isConnected; // with what is selected in it
           place.firstChild.focus();
           showElements(place, [pre("one two")]);
-          return [document.activeElement === place.firstChild, place.textContent];
+          return [isKept, document.activeElement === place.firstChild, place.textContent];
         }"""
     )
-    assert moved == [True, "one two"]
+    assert moved == [True, True, "one two"]
     open_agent(page, "probe")
     choose(page, "pieces", count="40", every="0.05")
     page.get_by_role("tab", name="Requests").focus()

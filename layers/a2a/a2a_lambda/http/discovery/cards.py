@@ -243,8 +243,9 @@ def cache_control(agents: Sequence[card_json.Description], *, needs_key: bool) -
     """How long a client may use what it reads of the agents: not at all, if it does not say how callers sign
     in, because the issuers could not be read."""
     is_complete = all(agent.sign_ins is not None for agent in agents)
-    cache_control = f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
-    return cache_control if is_complete else "no-store"
+    if not is_complete:
+        return "no-store"
+    return f"{'private' if needs_key else 'public'}, max-age={CARD_MAX_AGE_SECONDS}"
 
 
 def is_unchanged(request: Request, etag: str) -> bool:

@@ -32,8 +32,8 @@ MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel":
 class McpRequest:
     """A request or a notification of MCP.
 
-    id: None for a notification, which gets no answer. capabilities: what the client can do; a revision
-    with a handshake tells it to a session, which this server does not keep.
+    id: None for a notification, which gets no answer. capabilities: what the client can do. In a
+    revision with a handshake they belong to a session, which this server does not keep.
     """
 
     id: jsonrpc.Id
