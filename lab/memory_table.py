@@ -88,14 +88,16 @@ class MemoryTable:
 
 
 class MemoryParameters:
-    """One key, which a test of the kit's would make."""
+    """One key, as `make key` would create it."""
 
     def __init__(self, path: str, secret: str) -> None:
         record = {"digest": digest_of(secret), "owner": "bench", "agents": [], "local": True}
         self._parameters = [{"Name": f"{path}/bench", "Value": json.dumps(record)}]
 
-    def get_parameters_by_path(self, **_: Any) -> dict[str, Any]:
-        return {"Parameters": self._parameters}
+    def get_parameters_by_path(self, *, Path: str, **_: Any) -> dict[str, Any]:
+        return {
+            "Parameters": [parameter for parameter in self._parameters if parameter["Name"].startswith(Path)]
+        }
 
 
 def _key(item: StoredItem) -> tuple[str, str]:
