@@ -196,7 +196,10 @@ Text = str | SkipJsonSchema[None]
 
 Count = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]
 
-PageSize = Annotated[int, Field(ge=1, le=100)] | SkipJsonSchema[None]
+PageSize = (
+    Annotated[int, Field(ge=1, le=100, description="Maximum number of items on a page.")]
+    | SkipJsonSchema[None]
+)
 
 
 class UploadRequest(BaseModel):
@@ -250,13 +253,16 @@ def api() -> FastAPI:
             Count, Query(description="Maximum number of messages in each task's history.")
         ] = None,
         statusTimestampAfter: Annotated[Text, Query(description="Only changed since then: ISO 8601.")] = None,
-        includeArtifacts: bool = False,
+        includeArtifacts: Annotated[bool, Query(description="With each task's artifacts.")] = False,
     ) -> ListTasksResponse:
         raise NotImplementedError
 
     @app.get("/tasks/{id}", operation_id="getTask", summary="Get a task")
     def get_task(
-        id: str, historyLength: Annotated[Count, Query(description="Most messages of the history.")] = None
+        id: str,
+        historyLength: Annotated[
+            Count, Query(description="Maximum number of messages in the history.")
+        ] = None,
     ) -> Task:
         raise NotImplementedError
 

@@ -221,7 +221,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
     text = f"{stars}{parameter.name}: {_type(parameter.annotation)}"
     if parameter.default is inspect.Parameter.empty:
         return text
-    is_plain = isinstance(parameter.default, str | int | float | None.__class__)
+    is_plain = isinstance(parameter.default, str | int | float | None)
     return f"{text} = {parameter.default!r}" if is_plain else f"{text} = …"
 
 

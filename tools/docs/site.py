@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from posixpath import normpath, relpath
+from posixpath import join, normpath, relpath
 
 from tools import environments
 from tools.command import reports_errors
@@ -24,6 +24,9 @@ ENGLISH, CHINESE = Path(".aws-sam/docs"), Path(".aws-sam/docs-zh")
 ZENSICAL = environments.program_path("docs", "zensical")
 
 LINK = re.compile(r"(!?\[[^\]]*\])\(((?!https?:|#|mailto:)[^)#]*)(#[^)]*)?\)")
+
+CODE = re.compile(r"`[^`\n]+`")
+"""Code within a line."""
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "AGENTS.md")
 
@@ -47,11 +50,17 @@ def chinese_sources(root: Path) -> dict[str, str]:
     return {"README.zh-CN.md": "index.md", **pages}
 
 
+def with_plain_pipes(text: str) -> str:
+    """Markdown whose code has no escaped pipes. A table on GitHub needs them; Zensical would show them, and
+    the command would not work when copied."""
+    return CODE.sub(lambda match: match[0].replace(r"\|", "|"), text)
+
+
 def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:
     """A page's text with links that fit the site. A link to a file that is no page becomes plain text.
 
-    page: its path in the repository. pages: pages in this language. others: URLs of pages that only the other
-        language has.
+    page: its path in the repository. pages: pages in this language. others: URLs of the pages in the other
+        language, relative to the start page of this one.
     """
     folder = PurePosixPath(page).parent
     place = PurePosixPath(pages[page]).parent
@@ -64,35 +73,35 @@ def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapp
         if path.startswith(PICTURES):
             return f"{label}({relpath(path.removeprefix('docs/'), str(place))})"
         if path in others:
-            return f"{label}({others[path]}{anchor})"
+            return f"{label}({normpath(join(relpath('.', str(place)), others[path]))}/{anchor})"
         return "" if label.startswith("!") else label[1:-1]
 
     return LINK.sub(replace, text)
 
 
 def write(root: Path, folder: Path, pages: Mapping[str, str], others: Mapping[str, str]) -> None:
-    """Write a site's Markdown. Pages and others as in `with_site_links`."""
+    """Write a site's Markdown. pages, others: see `with_site_links`."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, place in pages.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(with_site_links((root / path).read_text("utf-8"), path, pages, others), "utf-8")
+        text = with_site_links((root / path).read_text("utf-8"), path, pages, others)
+        target.write_text(with_plain_pipes(text), "utf-8")
     shutil.copytree(root / PICTURES, folder / "pictures")
 
 
 def write_all(root: Path, english: Path, chinese: Path) -> None:
     """Write both sites' Markdown."""
     pages, translations = sources(root), chinese_sources(root)
-    write(root, english, pages, {"README.zh-CN.md": "/zh/"})
+    write(root, english, pages, {path: _url("zh", place) for path, place in translations.items()})
     for place, text in reference.pages(root):
-        (english / place).write_text(text, "utf-8")
-    write(root, chinese, translations, {path: _url(place) for path, place in pages.items()})
+        (english / place).write_text(with_plain_pipes(text), "utf-8")
+    write(root, chinese, translations, {path: _url("..", place) for path, place in pages.items()})
 
 
-def _url(place: str) -> str:
-    """Path of a page of the English site: a/b.md is at /a/b/."""
-    path = place.removesuffix(".md").removesuffix("index")
-    return f"/{path}/" if path and not path.endswith("/") else f"/{path}"
+def _url(site: str, place: str) -> str:
+    """URL of a page: b.md is at b/. site: path from one site to the other."""
+    return join(site, place.removesuffix(".md").removesuffix("index"))
 
 
 def write_llms(folder: Path, target: Path, title: str) -> None:
@@ -121,10 +130,10 @@ def _summary(path: Path) -> tuple[str, str]:
     title = next(
         (block.splitlines()[0].lstrip("# ") for block in blocks if block.startswith("# ")), path.stem
     )
-    prose = next((block for block in blocks if block[:1].isalpha()), "")
+    prose = next((block for block in blocks if block[:1].isalpha() or re.match("`[^`]", block)), "")
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split()))
-    sentence = text.partition(". ")[0].rstrip(".:")
-    return title, f"{sentence}." if sentence else ""
+    sentence = re.split(r"\. |(?<=。)", text)[0].rstrip(".:：")
+    return title, sentence if not sentence or sentence.endswith("。") else f"{sentence}."
 
 
 @reports_errors

@@ -50,8 +50,9 @@ def test_links_between_pages_lead_somewhere(built: Path) -> None:
             continue
         for target in re.findall(r'(?:href|src)="([^"#?]+)', page.read_text("utf-8")):
             if not re.match(r"[a-z]+:", target):
-                linked = (built / target[1:] if target.startswith("/") else page.parent / target).resolve()
-                assert linked.exists(), f"{page.relative_to(built)}: {target}"
+                place = f"{page.relative_to(built)}: {target}"
+                assert not target.startswith("/"), f"{place}: the site may be below a path"
+                assert (page.parent / target).resolve().exists(), place
 
 
 def test_nothing_is_loaded_from_another_host(built: Path) -> None:
@@ -86,8 +87,16 @@ def test_it_can_be_searched(built: Path) -> None:
 def test_a_link_out_of_the_site_becomes_text() -> None:
     pages = {"docs/a.md": "a.md", "recipes/x/README.md": "recipes/x.md"}
     text = "[code](../layers/a2a/kit.py), [x](../recipes/x/README.md#top), ![p](pictures/p.png), [z](zh/a.md)"
-    found = site.with_site_links(text, "docs/a.md", pages, {"docs/zh/a.md": "/zh/a/"})
-    assert found == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [z](/zh/a/)"
+    others = {"docs/zh/a.md": "zh/a"}
+    site_text = site.with_site_links(text, "docs/a.md", pages, others)
+    assert site_text == "code, [x](recipes/x.md#top), ![p](pictures/p.png), [z](zh/a/)"
+    text = "[z](../../docs/zh/a.md#top)"
+    assert site.with_site_links(text, "recipes/x/README.md", pages, others) == "[z](../zh/a/#top)"
+
+
+def test_a_command_with_a_pipe_can_be_copied() -> None:
+    text = r"| `printf x \| sha256sum` | a \| b |"
+    assert site.with_plain_pipes(text) == r"| `printf x | sha256sum` | a \| b |"
 
 
 def test_parameters_and_commands_are_complete(built: Path) -> None:

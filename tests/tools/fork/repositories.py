@@ -115,7 +115,7 @@ def make_releases(kit: Repository) -> None:
     kit.run("git", "init", "--quiet", "--initial-branch=main")
     # What releases change: code, documents, the template around the fork's place, locks, the example.
     kit.edit("layers/a2a/a2a_lambda/kit.py", "class Kit:", "class OldKit:")
-    kit.edit("README.md", "## Start", "## Begin")
+    kit.edit("README.md", "## Getting started", "## Begin")
     kit.edit("template.yaml", "A2A agents on AWS Lambda: the", "The A2A agents on AWS Lambda: the")
     kit.edit("template.yaml", "  Table:\n", "  Table: # of tasks\n")
     kit.edit("template.yaml", "          - Sid: Files", "          - Sid: Files # of an older kit")

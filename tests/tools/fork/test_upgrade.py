@@ -63,7 +63,7 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
             assert (fork.folder / path).read_bytes() == (upstream.folder / path).read_bytes(), path
     for path, words in (
         ("template.yaml", "Table:\n"),
-        ("README.md", "## Start"),
+        ("README.md", "## Getting started"),
         ("pyproject.toml", "uvicorn"),
     ):
         assert words in (fork.folder / path).read_text(), path

@@ -261,6 +261,24 @@ def test_an_example_is_within_limits(schema: Json, value: Json) -> None:
     jsonschema.validate(value, schema)
 
 
+def test_an_example_has_its_skills_text_and_arguments() -> None:
+    """A skill with parameters reads the message's text, too."""
+
+    def parts(**properties: Json) -> Json:
+        schema = {"type": "object", "properties": properties}
+        content = operation(document(schemas={"hello": schema}))["requestBody"]["content"]["application/json"]
+        return content["examples"]["hello"]["value"]["message"]["parts"]
+
+    text = {"text": "Good morning"}
+    assert parts(style={"type": "string", "default": "warm"}) == [text, {"data": {"style": "warm"}}]
+    assert parts(style={"type": "string"}) == [text]
+
+
+def test_a_caller_learns_what_the_key_is() -> None:
+    for scheme in document()["components"]["securitySchemes"].values():
+        assert "`make key`" in scheme["description"]
+
+
 def test_what_may_be_left_out_and_has_no_default_is_not_in_an_example() -> None:
     """A made-up value would only be refused."""
     properties = {

@@ -11,13 +11,24 @@ from dataclasses import dataclass
 
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import Json, Part, Role
-from a2a_lambda.wire.shared.card_json import Description, requirements, schemes, uploads_extension
+from a2a_lambda.wire.shared.card_json import (
+    SECURITY_SCHEMES,
+    Description,
+    requirements,
+    schemes,
+    uploads_extension,
+)
 from a2a_lambda.wire.shared.fields import Object
 
 SCHEMAS = "#/components/schemas/"
 
 SENDS = {"sendMessage", "sendStreamingMessage"}
 """Ids of the operations that take a message."""
+
+KEY_DESCRIPTION = (
+    "A key of this deployment. Its operator creates one with `make key`; under `make run`, it is `local-key`."
+)
+"""What a page that shows the API says where it asks for the key."""
 
 SAMPLES: Mapping[str, Json] = {"boolean": True, "null": None}
 """Examples of arguments, by their type."""
@@ -91,6 +102,8 @@ def _encode(
                     verb: _operation(operation, agent, suffix, body) for verb, operation in operations.items()
                 }
     security_schemes = {scheme: fields for agent, _ in places for scheme, fields in schemes(agent).items()}
+    for scheme, fields in SECURITY_SCHEMES.items():
+        security_schemes[scheme] = {**fields, "description": KEY_DESCRIPTION}
     return {
         "openapi": api["openapi"],
         "info": {
@@ -148,13 +161,14 @@ def _examples(agent: Description) -> Iterator[tuple[str, Object]]:
     """A message for each skill."""
     for number, skill in enumerate(agent.card.skills):
         schema = agent.input_schemas.get(skill.id, {})
-        part = Part(text=next(iter(skill.examples), "Hello"))
-        if schema.get("properties"):
-            part = Part(data=_sample(schema, schema.get("$defs", {}), ()))
+        arguments = _sample(schema, schema.get("$defs", {}), ()) if schema.get("properties") else {}
+        parts = [Part(data=arguments)] if arguments else []
+        if skill.examples or not parts:
+            parts.insert(0, Part(text=next(iter(skill.examples), "Hello")))
         message = {
             "messageId": f"message-{number + 1}",
             "role": Role.USER,
-            "parts": [part],
+            "parts": parts,
             "metadata": intent_metadata(skill.id, {}),
         }
         yield skill.id, {"summary": skill.name, "value": {"message": message}}
