@@ -219,3 +219,19 @@ def test_pauses_between_tries_do_not_overflow() -> None:
     poll = Retry(attempts=5000, pause_seconds=5, longest_seconds=10)
     assert [poll.pause_after(attempt) for attempt in (1, 2, 1025, 4999, 5000)] == [5, 10, 10, 10, None]
     assert Retry(attempts=400, factor=10).pause_after(399) == 300
+
+
+@pytest.mark.parametrize("operation", ["turn.step('release', print)", "turn.sleep(hours=1)"])
+def test_nothing_begins_after_an_operation_was_canceled(tmp_path: Path, operation: str) -> None:
+    """A client's cancellation, too, so a step that cleans up would fail in a stack."""
+    code = f"""
+@skill
+async def run(turn: Turn):
+    try:
+        async with asyncio.timeout(0):
+            await turn.step("long", asyncio.sleep, 600)
+    except TimeoutError:
+        await {operation}
+"""
+    with pytest.raises(RuntimeError, match="clean up without a step"):
+        run(written(tmp_path, code))

@@ -121,8 +121,10 @@ def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: 
         return new_task(QUESTION + json.dumps(resumption), context_id, TaskState.INPUT_REQUIRED, parts)
     parts = [_part(block) for block in result["content"]]
     if "structuredContent" in result:
-        others = [part for part in parts if "text" not in part]
-        parts = [Part(data=result["structuredContent"]), *others]
+        data = Part(data=result["structuredContent"])
+        parts = [data if _value(part.get("text", ""), {"type": "object"}) == data["data"] else part for part in parts]
+        if data not in parts:
+            parts.insert(0, data)
     if result.get("isError"):
         return new_task(task_id, context_id, TaskState.FAILED, parts)
     task = new_task(task_id, context_id, TaskState.COMPLETED, [])

@@ -13,7 +13,7 @@ from a2a_lambda.wire.mcp.tools import page_of
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 from tools.callers.mcp import McpCaller
-from tools.callers.mcp_messages import QUESTION, call_of
+from tools.callers.mcp_messages import QUESTION, call_of, task_of
 from tools.callers.records import Record
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +133,15 @@ async def test_what_another_server_may_answer(call: Json, shown: str | None) -> 
     else:
         parts = [part for artifact in last.get("artifacts", []) for part in artifact["parts"]]
         assert "".join(part["text"] for part in parts) == shown
+
+
+def test_a_text_beside_data_is_shown() -> None:
+    """A server repeats its data as a text, for clients that read no data. That one is left out."""
+    texts = [{"type": "text", "text": text} for text in ("Ordered.", '{"total": 5}')]
+    task = task_of({"content": texts, "structuredContent": {"total": 5}}, {}, "")
+    assert task["artifacts"][0]["parts"] == [{"text": "Ordered."}, {"data": {"total": 5}}]
+    task = task_of({"content": texts[:1], "structuredContent": {"total": 5}}, {}, "")
+    assert task["artifacts"][0]["parts"] == [{"data": {"total": 5}}, {"text": "Ordered."}]
 
 
 async def test_data_are_arguments_and_files_are_refused(caller: McpCaller) -> None:

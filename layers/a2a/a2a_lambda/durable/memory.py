@@ -6,7 +6,8 @@ repeat.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
+    error_after_cancellation,
     gather,
 )
 from a2a_lambda.durable.outcomes import MISTAKES, shorten_error
@@ -93,6 +95,7 @@ class MemoryEngine:
         self._caller = caller
         self._branch = branch
         self._next = 0
+        self._is_interrupted = False
         self.suspension: Suspended | None = None
         if not branch:
             record.open.clear()
@@ -106,10 +109,11 @@ class MemoryEngine:
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, at_most_once: bool
     ) -> bytes:
-        await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
-        if (operation := self._replay("step", name)) is None:
-            result = await _try_step(name, call, Retry(attempts=1) if at_most_once else retry)
-            operation = self._keep("step", name, result)
+        with self._note_cancellation():
+            await asyncio.sleep(0)  # as on AWS, where other code runs meanwhile
+            if (operation := self._replay("step", name)) is None:
+                result = await _try_step(name, call, Retry(attempts=1) if at_most_once else retry)
+                operation = self._keep("step", name, result)
         kept_result: bytes = operation.result()
         return kept_result
 
@@ -146,7 +150,8 @@ class MemoryEngine:
             for index, branch in enumerate(branches)
         ]
         try:
-            return await gather(runs)
+            with self._note_cancellation():
+                return await gather(runs)
         except Suspended as suspension:
             self._suspend(suspension)
 
@@ -156,10 +161,21 @@ class MemoryEngine:
     def observe(self, observer: Callable[[OperationNotice], None]) -> None:
         """A test reads `Answer.steps` instead."""
 
+    @contextmanager
+    def _note_cancellation(self) -> Iterator[None]:
+        """Around an operation, after whose cancellation no other one begins."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._is_interrupted = True
+            raise
+
     def _replay(self, kind: str, name: str) -> KeptResult | None:
         """The next operation, if an earlier run has kept it. Raises CodeChanged."""
         if self.suspension is not None:
             raise self.suspension
+        if self._is_interrupted:
+            raise error_after_cancellation(f"{kind} {name}")
         operations = self._record.results.setdefault(self._branch, [])
         if self._next == len(operations):
             if sum(map(len, self._record.results.values())) >= MAX_OPERATIONS:

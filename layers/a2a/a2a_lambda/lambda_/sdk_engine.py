@@ -57,6 +57,7 @@ from a2a_lambda.durable.engine import (
     Retry,
     Suspended,
     Wait,
+    error_after_cancellation,
 )
 from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
@@ -308,10 +309,7 @@ class OperationThread:
         if self.suspension is not None:
             raise self.suspension
         if self._is_interrupted:
-            raise RuntimeError(
-                f"{what} begins after another operation was canceled, for example by asyncio.timeout. Use the"
-                " timeout of turn.wait_for, or asyncio.timeout inside of a step"
-            )
+            raise error_after_cancellation(what)
         key = self.keys.prefix + what
         self._run.times.pop(key, None)
 

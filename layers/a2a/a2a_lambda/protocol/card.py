@@ -187,7 +187,7 @@ class Card(CardModel):
         if not plain_type:
             return
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
-        patterns = [*self.defaultInputModes, *modes, *also]
+        patterns = dict.fromkeys([*self.defaultInputModes, *modes, *also])
         if not matches_media_type(plain_type, patterns):
             raise ContentTypeNotSupported(
                 f"{path} is {excerpt(plain_type)}; the agent accepts {', '.join(patterns)}", path=path
