@@ -72,7 +72,7 @@ def test_the_bucket_is_private_and_encrypted(translated: Json) -> None:
     [policy] = of_type(translated, "AWS::S3::BucketPolicy").values()
     [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Principal"]) == ("Deny", "*")
-    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}
     assert len(statement["Resource"]) == 2
 
 
@@ -84,6 +84,9 @@ def test_files_are_deleted_no_sooner_than_tasks(source: str) -> None:
 
     assert rules(TaskDays=7)["expire"]["ExpirationInDays"] == 7
     assert rules(TaskDays=7, FileDays=38)["expire"]["ExpirationInDays"] == 38
+    assert rules()["expire"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 1}, (
+        "erased, even if versioned"
+    )
     assert rules()["unfinished"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
 
 

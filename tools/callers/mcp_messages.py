@@ -122,8 +122,9 @@ def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: 
     parts = [_part(block) for block in result["content"]]
     if "structuredContent" in result:
         data = Part(data=result["structuredContent"])
-        parts = [data if _value(part.get("text", ""), {"type": "object"}) == data["data"] else part for part in parts]
-        if data not in parts:
+        texts = [part for part in parts if _value(part.get("text", ""), {"type": "object"}) == data["data"]]
+        parts = [data if part in texts else part for part in parts]
+        if not texts:
             parts.insert(0, data)
     if result.get("isError"):
         return new_task(task_id, context_id, TaskState.FAILED, parts)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda import Turn
 from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.protocol.model import Message, Role
 from tests.helpers.rpc import Rpc, events, intent, message, request
 
 pytestmark = pytest.mark.slow
@@ -182,6 +184,13 @@ def test_the_client_is_seen_by_the_agent(client: TestClient, key: str) -> None:
     assert document["images"] == ["https://image_url****"]
     assert document["parameters"] == {"big": 9007199254740993}
     assert document["chat"] == CLIENT["chatId"]
+
+
+def test_results_of_commands_are_as_the_client_sent_them() -> None:
+    results = [{"name": "flash", "result": {"ok": True}}]
+    metadata = {"commandResults": results}
+    turn = Turn(message=Message(messageId="m", role=Role.USER, parts=[], metadata=metadata))
+    assert turn.command_results == results
 
 
 def test_an_unknown_intent_falls_back_and_a_bad_slot_is_asked_for(client: TestClient, key: str) -> None:

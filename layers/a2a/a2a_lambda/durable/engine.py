@@ -163,8 +163,8 @@ def error_after_cancellation(operation: str) -> RuntimeError:
     how far that one came. operation: such as "step release"."""
     return RuntimeError(
         f"{operation} begins after another operation was canceled. If asyncio.timeout canceled that one, use"
-        " the timeout of turn.wait_for, or asyncio.timeout inside of a step. If the task was canceled, clean up"
-        " without a step"
+        " the timeout of turn.wait_for, or asyncio.timeout inside of a step. If the task was canceled, clean"
+        " up without a step"
     )
 
 
