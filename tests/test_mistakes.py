@@ -62,6 +62,10 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
             "Correct the part after `pydantic.`. If your code does not name it, the package is incomplete",
         ),
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
+        (
+            "import hello.helper",
+            "write `from .module import name`. A package is added by make add PACKAGE=hello",
+        ),
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),
         ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
@@ -91,7 +95,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
             " has that id; did you mean helo? The functions have the ids: helo. Correct the"
             " id in card.yaml, or write @skill(",
         ),
-        ("", "hello/agent.py: no function has @skill: write it above the `def` of each skill in card.yaml"),
+        ("", "hello/agent.py: no function has @skill: write it above each skill's `def`, at the top level"),
         (
             "@skill\ndef hello(turn: str): ...",
             "the parameter turn always gets the turn: write `turn: Turn`, and read the message's text from",

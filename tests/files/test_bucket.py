@@ -12,9 +12,8 @@ from botocore.response import StreamingBody
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
-from a2a_lambda.files.bucket import NAME_CHARACTERS, Bucket
+from a2a_lambda.files.bucket import NAME_CHARACTERS, Bucket, key_of, version_of
 from a2a_lambda.files.content import content_of
-from a2a_lambda.files.keys import key_of, version_of
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope

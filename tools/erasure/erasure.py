@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2a_lambda.aws.executions import LambdaExecutions
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.files.keys import folder_key, key_of, owner_prefix
+from a2a_lambda.files.bucket import folder_key, key_of, owner_prefix
 from a2a_lambda.protocol.stored_file import SCHEME, output_folder
 from a2a_lambda.store import items
 from a2a_lambda.store.documents import unpack

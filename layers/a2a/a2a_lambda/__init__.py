@@ -21,12 +21,15 @@ from a2a_lambda.agent.outputs import (
     Reject,
 )
 from a2a_lambda.agent.skills.skill import route, skill
-from a2a_lambda.agent.turn import Turn
+from a2a_lambda.agent.turn import Memory, Turn
 from a2a_lambda.durable.engine import Reply, Retry
 from a2a_lambda.errors import MemoryFull, SkillError, StepFailed
 from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.protocol.model import Part
+from a2a_lambda.tasks.context import Utterance
 
 if TYPE_CHECKING:
+    from a2a_lambda.agent.files.message_files import ReceivedFile
     from a2a_lambda.agent.trial import Answer
 
 Artifact = NamedArtifact
@@ -41,24 +44,34 @@ __all__ = [
     "Caller",
     "Command",
     "File",
+    "Memory",
     "MemoryFull",
     "Message",
+    "Part",
     "Progress",
+    "ReceivedFile",
     "Reject",
     "Reply",
     "Retry",
     "SkillError",
     "StepFailed",
     "Turn",
+    "Utterance",
     "route",
     "skill",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Imports `Answer` when it is first used, because only agents' tests need it and its modules."""
-    if name == "Answer":
-        from a2a_lambda.agent.trial import Answer
+if not TYPE_CHECKING:  # hidden from type checkers, so that they report a name that does not exist
 
-        return Answer
-    raise AttributeError(f"module 'a2a_lambda' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Imports a class when it is first used, because few agents need it and its modules."""
+        if name == "Answer":
+            from a2a_lambda.agent.trial import Answer
+
+            return Answer
+        if name == "ReceivedFile":
+            from a2a_lambda.agent.files.message_files import ReceivedFile
+
+            return ReceivedFile
+        raise AttributeError(f"module 'a2a_lambda' has no attribute {name!r}")

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.files.keys import owner_prefix
+from a2a_lambda.files.bucket import owner_prefix
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.settings import Settings

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda import mistakes, strictjson, telemetry
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
+from a2a_lambda.agent.skills.annotations import signature
 from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, OperationNotice
@@ -53,7 +54,7 @@ class Agent:
         location = mistakes.short_path(module.__file__ or module.__name__)
         for function in routes:
             try:
-                inspect.signature(function, follow_wrapped=False).bind(None)
+                signature(function, follow_wrapped=False).bind(None)
             except TypeError:
                 raise ConfigurationError(
                     f"{mistakes.source_of(function)}: a function with @route takes only the turn: write"
@@ -257,7 +258,7 @@ class Agent:
         ids = {skill.id for skill in self.card.all_skills}
         if ids and not self.skills:
             raise ConfigurationError(
-                f"{location}: no function has @skill: write it above the `def` of each skill in card.yaml"
+                f"{location}: no function has @skill: write it above each skill's `def`, at the top level"
             )
         if missing_ids := sorted(ids - self.skills.keys()):
             candidates = sorted(self.skills.keys() - ids)
@@ -304,8 +305,7 @@ def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
     one with a mark of its own is another skill."""
     inner_ids: set[int] = set()
     for function in functions:
-        mark = getattr(function, MARK, None)
-        inner = getattr(function, "__wrapped__", None)
+        mark, inner = getattr(function, MARK, None), getattr(function, "__wrapped__", None)
         while inner is not None and id(inner) not in inner_ids:
             if getattr(inner, MARK, None) == mark:
                 inner_ids.add(id(inner))

@@ -9,19 +9,18 @@ import contextvars
 import inspect
 import json
 import logging
-import math
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from a2a_lambda import agent_threads, strictjson, tracing
 from a2a_lambda.agent.outputs import Ask, Authorize, check_kept, check_status_text
+from a2a_lambda.agent.skills.annotations import return_hint
 from a2a_lambda.durable.engine import (
-    MAX_WAIT_SECONDS,
     STEP_NAME_CHARACTERS,
     DurableOperation,
     Engine,
@@ -33,6 +32,7 @@ from a2a_lambda.durable.engine import (
     Wait,
     error_besides_suspension,
     labels_of,
+    whole_seconds,
 )
 from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome, encode_result
 from a2a_lambda.errors import ConfigurationError
@@ -74,6 +74,29 @@ class Steps:
     tell: Callable[[Exchange], None]
     _operations: list[DurableOperation[Any]]
 
+    # The options stand between *args and **kwargs, so a ParamSpec cannot check the arguments of a function.
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[Result]],
+        /,
+        *args: Any,
+        retry: Retry = ...,
+        at_most_once: bool = ...,
+        **kwargs: Any,
+    ) -> DurableOperation[Result]: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Result],
+        /,
+        *args: Any,
+        retry: Retry = ...,
+        at_most_once: bool = ...,
+        **kwargs: Any,
+    ) -> DurableOperation[Result]: ...
     def step(
         self,
         name: str,
@@ -104,12 +127,13 @@ class Steps:
                 )
             if not isinstance(retry, Retry):
                 raise TypeError("retry must be a Retry, such as retry=Retry(attempts=5)")
-            call = partial(_run_step, name, function, args, kwargs)
+            call = partial(_run_step, name, partial(function, *args, **kwargs), hint)
             with engine.keys.hold(name):
                 result = await engine.step(name, call, retry, at_most_once=at_most_once)
             return StepOutcome.value_of(result)
 
-        return self._register("step", name, run, lambda value: StepOutcome.restore(value, function))
+        hint = return_hint(function)
+        return self._register("step", name, run, lambda value: StepOutcome.restore(value, hint))
 
     def sleep(
         self,
@@ -123,7 +147,7 @@ class Steps:
         name: str = "sleep",
     ) -> DurableOperation[None]:
         """Pause. Nothing runs meanwhile, and nothing is charged. duration: a timedelta or seconds."""
-        pause = _seconds(duration, days * 86_400 + hours * 3_600 + minutes * 60 + seconds)
+        pause = whole_seconds(duration, days * 86_400 + hours * 3_600 + minutes * 60 + seconds)
 
         async def run() -> None:
             engine = self._require_engine(name)
@@ -149,7 +173,7 @@ class Steps:
             which of the two came.
         timeout: seconds or a timedelta; None = as long as a durable turn may take. Raises TimeoutError.
         """
-        seconds = None if timeout is None else _seconds(timeout)
+        seconds = None if timeout is None else whole_seconds(timeout)
         if ask is not None and not isinstance(ask, Ask):
             raise TypeError(f'the question must be an Ask: write turn.wait_for({name!r}, Ask("…"))')
         if ask is not None and (ask.fills or ask.known):
@@ -274,16 +298,16 @@ class Steps:
         return engine
 
 
-async def _run_step(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
+async def _run_step(name: str, function: Callable[[], Any], hint: Any) -> bytes:
     async def call() -> Any:
         with _contain_exit(f"step {name}"):
             if inspect.iscoroutinefunction(function):
-                return await function(*args, **kwargs)
-            result = await agent_threads.call_in_thread(partial(function, *args, **kwargs), f"step {name}")
+                return await function()
+            result = await agent_threads.call_in_thread(function, f"step {name}")
             return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await StepOutcome.of(name, call, function, check_kept)
+        return await StepOutcome.of(name, call, hint, check_kept)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:
@@ -334,16 +358,3 @@ def _set(variable: "contextvars.ContextVar[Any]", value: Any) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
-
-
-def _seconds(duration: timedelta | float, more: float = 0) -> int:
-    """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
-    if not isinstance(duration, timedelta | int | float):
-        raise TypeError(
-            f"a pause or a timeout must be a timedelta or a number of seconds, not {duration!r:.80}: write"
-            " timedelta(days=3), for example"
-        )
-    seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
-    if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise ValueError(f"a pause or a wait must last 0 to {MAX_WAIT_SECONDS:,} seconds, not {seconds:,}")
-    return max(1, math.ceil(seconds))

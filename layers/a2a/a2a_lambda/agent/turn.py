@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.configuration import Configuration, process_configuration
@@ -77,8 +78,10 @@ class Memory:
         """Remove a value, if there is one."""
         self._change(Delete(key))
 
-    def __setitem__(self, key: str, value: Json) -> NoReturn:
-        raise TypeError(f"write turn.memory.set({key!r}, …)")
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report it
+
+        def __setitem__(self, key: str, value: Json) -> None:
+            raise TypeError(f"write turn.memory.set({key!r}, …)")
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -150,7 +153,6 @@ class Turn(Steps):
         self.sent_parts = self.message["parts"]
         self.message = strictjson.copy_of(self.message)
         self._answer: list[Part] = []
-        self._history: Sequence[Utterance] | None = None
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.json_arguments: dict[str, Json] = {}
@@ -185,14 +187,12 @@ class Turn(Steps):
         """Values of the data parts."""
         return [part["data"] for part in self.parts if "data" in part]
 
-    @property
+    @cached_property
     def history(self) -> Sequence[Utterance]:
         """The conversation before this message, across tasks, oldest first. Each entry has role ("user" or
         "agent"), text, parts and task. The last 40 are kept, and at most 64,000 bytes of them."""
         # A copy, because a skill that changes it must not change what is stored.
-        if self._history is None:
-            self._history = copy.deepcopy(self.context.conversation)
-        return self._history
+        return copy.deepcopy(self.context.conversation)
 
     def messages(
         self,
@@ -201,7 +201,7 @@ class Turn(Steps):
         assistant: str = "assistant",
         blocks: "bool | Api" = False,
         files: bool = False,
-    ) -> list[dict[str, Json]]:
+    ) -> list[Any]:
         """The conversation with this message at its end, as a model's API takes it. Entries alternate, the
         first and the last are the user's, and none is empty: a message without text is "(no text)". A turn
         without a reply is left out.

@@ -9,10 +9,12 @@ the place where it stopped. That is a replay.
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -237,6 +239,19 @@ class DurableOperation(Generic[Result]):
     def __call__(self) -> Coroutine[Any, Any, Json]:
         self.is_awaited = True
         return self._start()
+
+
+def whole_seconds(duration: timedelta | float, more: float = 0) -> int:
+    """Whole seconds, at least one. more: seconds to add. Raises TypeError, ValueError."""
+    if not isinstance(duration, timedelta | int | float):
+        raise TypeError(
+            f"a pause or a timeout must be a timedelta or a number of seconds, not {duration!r:.80}: write"
+            " timedelta(days=3), for example"
+        )
+    seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(f"a pause or a wait must last 0 to {MAX_WAIT_SECONDS:,} seconds, not {seconds:,}")
+    return max(1, math.ceil(seconds))
 
 
 def labels_of(branches: Sequence[Callable[[], Awaitable[Any]]]) -> list[str]:

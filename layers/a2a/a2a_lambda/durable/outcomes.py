@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, get_type_hints
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -79,14 +79,12 @@ class StepOutcome:
     and another try would not help."""
 
     @staticmethod
-    async def of(
-        name: str, call: Work, function: Callable[..., Any], check: Callable[[Any, Any, str], None]
-    ) -> bytes:
+    async def of(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
         """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
         that is not JSON, is too large, or is not what the function's annotation says.
 
-        check: raises NotKept if a replay would get something else; gets the result, what a replay gets, and
-            the name of the place.
+        hint: return annotation of the step's function. check: raises NotKept if a replay would get something
+            else; gets the result, what a replay gets, and the name of the place.
         """
         try:
             result = await call()
@@ -101,7 +99,7 @@ class StepOutcome:
                 " keep it in S3 or a table, and return its key"
             )
         try:
-            restored_result = StepOutcome.read(body, function)
+            restored_result = StepOutcome.read(body, hint)
         except Exception as error:  # a validator is code, and may raise anything
             field = ""
             if isinstance(error, ValidationError):  # without its text, which has the value
@@ -120,10 +118,10 @@ class StepOutcome:
         return result.startswith(b'{"refused":')
 
     @staticmethod
-    def read(result: bytes, function: Callable[..., Any]) -> Any:
-        """The value, in the type of the function's return annotation, or as plain JSON if pydantic cannot
+    def read(result: bytes, hint: Any) -> Any:
+        """The value, in the type of its function's return annotation, or as plain JSON if pydantic cannot
         read that type. Raises SkillError, and what the type's validators raise."""
-        return StepOutcome.restore(StepOutcome.value_of(result), function)
+        return StepOutcome.restore(StepOutcome.value_of(result), hint)
 
     @staticmethod
     def value_of(result: bytes) -> Json:
@@ -134,12 +132,11 @@ class StepOutcome:
         return outcome["value"]
 
     @staticmethod
-    def restore(value: Json, function: Callable[..., Any]) -> Any:
+    def restore(value: Json, hint: Any) -> Any:
         """The JSON value of a step in the type of its function's return annotation: see `read`."""
         try:
-            hint = get_type_hints(function).get("return", Any)
             adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
-        except Exception:  # a type hint is code, and may raise anything; a partial has none
+        except Exception:  # a type is code, and may raise anything
             adapter = None
         return value if adapter is None else adapter.validate_python(value)
 

@@ -1,10 +1,13 @@
 """The bucket with the content of files. Its objects have no type, so that no browser runs one: each URL says
-how its file is served.
+how its file is served. A key is the owner's digest, then the agent, then the path of the reference:
+
+    <SHA-256 of the owner, 32 hex digits>/<agent>/tasks/<digest>/<turn>[-<epoch>]/<number>
 
 Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 """
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +21,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.protocol.model import plain_media_type
+from a2a_lambda.protocol.stored_file import REFERENCE, SCHEME
+from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.threads import Once
 
 if TYPE_CHECKING:
@@ -54,6 +59,30 @@ OBJECT_ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound", "412", "Precond
 
 NAME_CHARACTERS = 120
 """Characters of a file's name that a URL has. A client may write a name of megabytes."""
+
+
+def owner_prefix(owner: str) -> str:
+    """What the keys of all files of an owner begin with."""
+    return f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}/"
+
+
+def key_of(scope: Scope, reference: str) -> str:
+    """Key of the object that a reference of this owner and agent means. Raises FileAbsent if it is none."""
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise FileAbsent("this is no reference")
+    return folder_key(scope, f"{SCHEME}{match['path']}")
+
+
+def version_of(reference: str) -> str:
+    """Version that the object of a reference must have; "" = any."""
+    match = REFERENCE.fullmatch(reference)
+    return (match["version"] or "") if match else ""
+
+
+def folder_key(scope: Scope, folder: str) -> str:
+    """Prefix of the keys of all files whose references begin with `folder`."""
+    return f"{owner_prefix(scope.owner)}{scope.agent}/{folder.removeprefix(SCHEME)}"
 
 
 class StoredObject(NamedTuple):

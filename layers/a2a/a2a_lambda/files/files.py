@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from a2a_lambda import threads
 from a2a_lambda.errors import UnsupportedOperation
-from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form
-from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form, key_of
 from a2a_lambda.files.links import Links
 from a2a_lambda.protocol.model import Message
 from a2a_lambda.protocol.stored_file import SCHEME

@@ -8,8 +8,7 @@ from itertools import count
 
 from a2a_lambda import threads
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.files.keys import key_of
+from a2a_lambda.files.bucket import Bucket, key_of
 from a2a_lambda.protocol.model import Message, Part, decode_raw
 from a2a_lambda.protocol.stored_file import (
     INLINE_CHARACTERS,

@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from a2a_lambda import threads
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
-from a2a_lambda.files.bucket import BINARY_TYPE, Bucket
-from a2a_lambda.files.keys import key_of, version_of
+from a2a_lambda.files.bucket import BINARY_TYPE, Bucket, key_of, version_of
 from a2a_lambda.protocol.model import Event, Part, Published, Task, matches_media_type
 from a2a_lambda.protocol.stored_file import change_parts, is_reference, parts_of
 from a2a_lambda.tasks.identity import Scope

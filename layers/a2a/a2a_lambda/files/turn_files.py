@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.files.keys import key_of, version_of
+from a2a_lambda.files.bucket import Bucket, key_of, version_of
 from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
 from a2a_lambda.tasks.head import Head, Place
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from a2a_lambda.protocol.model import Json
 
@@ -19,7 +19,7 @@ class Caller:
     """
 
     owner: str
-    kind: str = "key"
+    kind: Literal["key", "token", "iam", "trigger"] = "key"
     issuer: str = ""
     subject: str = ""
     client: str = ""

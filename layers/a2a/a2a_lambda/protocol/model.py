@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import translate
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, final
 
 URL_SAFE = str.maketrans("-_", "+/")
 
@@ -76,6 +76,7 @@ class Part(TypedDict, total=False):
     metadata: dict[str, Json]
 
 
+@final  # so that a type checker can tell it from a Task
 class Message(TypedDict):
     messageId: str
     role: Role

@@ -1,14 +1,15 @@
 """A skill: a function, and how a message becomes its arguments."""
 
+import copy
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
@@ -16,6 +17,7 @@ from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
+from a2a_lambda.agent.skills.annotations import hints_of, members_of, signature
 from a2a_lambda.agent.skills.parameters import (
     LIMIT_TEXTS,
     TYPE_TEXTS,
@@ -39,6 +41,8 @@ from a2a_lambda.protocol.card import CardSkill
 from a2a_lambda.protocol.model import Json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Choice = Callable[..., Any] | str | None
+Router = TypeVar("Router", bound=Callable[[Turn], Choice | Awaitable[Choice]])
 
 MARK = "__a2a_skill__"
 ROUTE = "__a2a_route__"
@@ -77,7 +81,7 @@ def skill(target: Any = None, /, *, default: bool = False, **others: Any) -> Any
     return lambda function: mark(function, target)
 
 
-def route(function: Function) -> Function:
+def route(function: Router) -> Router:
     """Make a function the agent's router. For a message that names no intent, it gets the turn and returns
     the skill to call, or its id, or None for the default skill."""
     setattr(function, ROUTE, True)
@@ -101,18 +105,18 @@ class Skill:
         self.parameters: list[Parameter] = []
         self._where = location = f"{mistakes.source_of(function)}: skill {self.id}"
         try:
-            hints = _hints_of(function)
+            hints = hints_of(function)
         except Exception as error:  # a type hint is code, so it may raise anything
             summary = f"{location}: its type hints raise {type(error).__name__}"
             raise ImportFailed(summary, f": {error_text(error)}") from error
         self._returns: Any = hints.get("return")
-        for name, parameter in inspect.signature(function).parameters.items():
+        for name, parameter in signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ConfigurationError(
                     f"{location}: parameter {name} must be a plain named parameter: remove the `*` before it,"
-                    " or the `/` after it"
+                    " or the `/` after it; a decorator needs functools.wraps"
                 )
-            if hints.get(name) is Turn or name == "turn":
+            if name == "turn" or Turn in members_of(hints.get(name)):
                 if self.turn_name is not None:
                     raise ConfigurationError(
                         f"{location}: parameters {self.turn_name} and {name} both get the turn: remove one"
@@ -218,6 +222,8 @@ class Skill:
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
+            elif parameter.default.__hash__ is None:  # it can change, and the next call has another caller
+                result[parameter.name] = copy.deepcopy(parameter.default)
         return result
 
     def problem_of(self, texts: Mapping[str, str], *, is_complete: bool) -> str:
@@ -333,36 +339,15 @@ class Skill:
         return schema if schema.get("type") == "object" else None
 
 
-def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function's type hints. Those of `turn` and of the result may name what is imported only for the type
-    checker, as ruff's TCH rules want it. Raises what the other hints raise."""
-    try:
-        return get_type_hints(function, include_extras=True)
-    except NameError:
-        code = inspect.unwrap(function)
-        hints: dict[str, Any] = {}
-        for name, hint in code.__annotations__.items():
-            holder = SimpleNamespace(__annotations__={name: hint})
-            try:
-                hints |= get_type_hints(holder, code.__globals__, include_extras=True)
-            except NameError:
-                if name not in ("turn", "return"):
-                    raise
-        return hints
-
-
 def _fits_turn(hint: Any) -> bool:
     """Whether `turn` may have this type hint. A class must be Turn, a base class of it, or a protocol. A
     TypeVar, a NewType or a name that cannot be resolved is accepted, because it may stand for any type."""
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    if get_origin(hint) in (Union, UnionType):
-        return any(map(_fits_turn, get_args(hint)))
-    if get_origin(hint) is Literal:
-        return False
-    kind = get_origin(hint) or hint
-    is_protocol = getattr(kind, "_is_protocol", False)
-    return not isinstance(kind, type) or kind in (Any, *Turn.__mro__) or is_protocol
+    for member in members_of(hint):
+        kind = get_origin(member) or member
+        is_class = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
+        if kind is not Literal and (not is_class or kind in (Any, *Turn.__mro__)):
+            return True
+    return False
 
 
 def is_async(function: Any) -> bool:

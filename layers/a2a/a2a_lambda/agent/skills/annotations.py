@@ -1,0 +1,72 @@
+"""Annotations of an author's functions, some of which may name what is imported only for the type checker.
+
+From Python 3.14 on, annotations are evaluated when they are read (PEP 649), so such a name raises NameError
+there even without quotes.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import Format, TypeAliasType, get_annotations
+
+
+def signature(function: Callable[..., Any], *, follow_wrapped: bool = True) -> inspect.Signature:
+    """The parameters of a function. Their annotations may be names that cannot be resolved."""
+    if sys.version_info >= (3, 14):
+        return inspect.signature(function, follow_wrapped=follow_wrapped, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function, follow_wrapped=follow_wrapped)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function's type hints. Those of `turn` and of the result may name what is imported only for the type
+    checker, as ruff's TCH rules want it; they are left out then. Raises what the other hints raise."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError:
+        hints = {}
+        for name in get_annotations(code := inspect.unwrap(function), format=Format.FORWARDREF):
+            try:
+                hints[name] = _hint_of(code, name, include_extras=True)
+            except NameError:
+                if name not in ("turn", "return"):
+                    raise
+    return {name: _without_alias(hint) for name, hint in hints.items()}
+
+
+def return_hint(function: Callable[..., Any]) -> Any:
+    """What a function says that it returns; Any if it does not say, or names what cannot be resolved.
+    function: also a `partial`, or an object that can be called."""
+    while isinstance(function, partial):
+        function = function.func
+    try:
+        code = inspect.unwrap(function if inspect.isroutine(function) else type(function).__call__)
+        return _hint_of(code, "return", include_extras=False)
+    except Exception:  # there is none, or it raises anything, because it is code
+        return Any
+
+
+def members_of(hint: Any) -> list[Any]:
+    """The types that a hint allows: those of a union, or itself. `Annotated` is left out."""
+    if get_origin(hint) is Annotated:
+        return members_of(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [member for argument in get_args(hint) for member in members_of(argument)]
+    return [hint]
+
+
+def _hint_of(code: Any, name: str, *, include_extras: bool) -> Any:
+    """One hint of a function, whatever the others are. include_extras: with what `Annotated` adds."""
+    annotations = get_annotations(code, format=Format.FORWARDREF)
+    holder = SimpleNamespace(__annotations__={name: annotations[name]})
+    return get_type_hints(holder, code.__globals__, include_extras=include_extras)[name]
+
+
+def _without_alias(hint: Any) -> Any:
+    """What a `type` alias (PEP 695) stands for."""
+    while isinstance(hint, TypeAliasType):
+        hint = hint.__value__
+    return hint
