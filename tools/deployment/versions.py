@@ -172,53 +172,12 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
     anything, unless all functions have a version of the release. The durable one need not: a stack gets it
     when durable skills are switched on. It then stays as it is, so that turns that pause can end.
 
-    release: the first characters of its digest; "" = the one that was live before the live one. If an earlier
-    rollback was cut off, so that the functions differ, "" = the older one of theirs.
+    release: see `choose_release`.
     """
     histories = {name: versions.all() for name, versions in functions.items()}
     live_versions = {name: versions.live() for name, versions in functions.items()}
-    sets = [set(releases.values()) for name, releases in histories.items() if name != DURABLE]
-    common_releases = set.intersection(*sets) - {""}
-    [lead, *_] = functions
-    live_releases = {
-        histories[name].get(live_versions[name], "")
-        for name in functions
-        if name != DURABLE or histories[lead].get(live_versions[lead]) in histories[name].values()
-    }
-    releases = [digest for digest in histories[lead].values() if digest in common_releases]
-    other_releases = [digest for digest in releases if {digest} != live_releases]
-    if len(live_releases) > 1:
-        previous_releases = [digest for digest in releases if digest in live_releases][:1]
-    else:
-        earlier_releases = [
-            histories[lead][version] for version in versions_before(histories[lead], live_versions[lead])
-        ]
-        previous_releases = [digest for digest in earlier_releases if digest in common_releases]
-    candidates = (
-        [digest for digest in other_releases if digest.startswith(release)] if release else previous_releases
-    )
-    if not candidates:
-        newest_version = {digest: version for version, digest in histories[lead].items()}
-        choices = ", ".join(
-            f"{digest[:12]} ({lead}: version {newest_version[digest]})"
-            for digest in dict.fromkeys(reversed(other_releases))
-        )
-        advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
-        problem = (
-            f"release {release} is not in every function" if release else "no release is before the live one"
-        )
-        raise ConfigurationError(f"{problem}. {advice}")
-    if release and len(matches := dict.fromkeys(candidates)) > 1:
-        raise ConfigurationError(
-            f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."
-            " Write more characters"
-        )
-    targets = {
-        name: max(
-            (version for version, digest in histories[name].items() if digest == candidates[-1]), default=0
-        )
-        for name in functions
-    }
+    digest = choose_release(histories, live_versions, release)
+    targets = {name: newest_version(releases, digest) for name, releases in histories.items()}
     # Turns of the durable function are started by asynchronous events, which Lambda tries again until the
     # version is ready. It refuses a synchronous call.
     callable_names = [name for name, target in targets.items() if target and name != DURABLE]
@@ -227,11 +186,63 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         functions[name].wait_until_active(targets[name])
     for name, target in targets.items():
         if not target:
-            reason = f"it has no version of release {candidates[-1][:12]}"
+            reason = f"it has no version of release {digest[:12]}"
             yield f"{name}: stays at version {live_versions[name]}: {reason}"
             continue
         functions[name].make_live(target)
-        yield f"{name}: version {live_versions[name]} → {target}, release {candidates[-1][:12]}"
+        yield f"{name}: version {live_versions[name]} → {target}, release {digest[:12]}"
+
+
+def choose_release(
+    histories: Mapping[str, Mapping[int, str]], live_versions: Mapping[str, int], release: str
+) -> str:
+    """Digest of the release to return to, of which all functions but the durable one have a version. Raises
+    ConfigurationError.
+
+    histories: each function's releases, by version. release: the first characters of its digest; "" = the
+    release that was live before the live one. If an earlier rollback was cut off, so that the functions
+    differ, "" = the older one of theirs.
+    """
+    common_releases = set.intersection(
+        *(set(releases.values()) for name, releases in histories.items() if name != DURABLE)
+    ) - {""}
+    [lead, *_] = histories
+    live_releases = {
+        histories[name].get(live_versions[name], "")
+        for name in histories
+        if name != DURABLE or histories[lead].get(live_versions[lead]) in histories[name].values()
+    }
+    releases = [digest for digest in histories[lead].values() if digest in common_releases]
+    other_releases = [digest for digest in releases if {digest} != live_releases]
+    if release:
+        candidates = [digest for digest in other_releases if digest.startswith(release)]
+        problem = f"release {release} is not in every function"
+    else:
+        if len(live_releases) > 1:
+            candidates = [digest for digest in releases if digest in live_releases][:1]
+        else:
+            earlier_versions = versions_before(histories[lead], live_versions[lead])
+            earlier_releases = [histories[lead][version] for version in earlier_versions]
+            candidates = [digest for digest in earlier_releases if digest in common_releases]
+        problem = "no release is before the live one"
+    if not candidates:
+        choices = ", ".join(
+            f"{digest[:12]} ({lead}: version {newest_version(histories[lead], digest)})"
+            for digest in dict.fromkeys(reversed(other_releases))
+        )
+        advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
+        raise ConfigurationError(f"{problem}. {advice}")
+    if release and len(matches := dict.fromkeys(candidates)) > 1:
+        raise ConfigurationError(
+            f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."
+            " Write more characters"
+        )
+    return candidates[-1]
+
+
+def newest_version(releases: Mapping[int, str], digest: str) -> int:
+    """The newest version of a release; 0 if there is none."""
+    return max((version for version, other in releases.items() if other == digest), default=0)
 
 
 def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str, str]) -> Iterator[str]:
