@@ -4,6 +4,7 @@ make chat                                  AGENT=hello VERSION=0.3 PORT=8080
 make chat URL=https://… KEY=…              any A2A agent
 make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
+make chat TEXT="/skill add a=1 b=2"        the same for a skill with parameters
 make chat TEXT="Add them." FILE=sums.csv   with a file, or several, separated by spaces
 make chat TASK=<id>                        continues an earlier task
 """
@@ -74,7 +75,10 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):
                 return 1
             if text:
-                state = runner.run(chat.send(text))
+                command, _, call = text.partition(" ")
+                state = runner.run(
+                    chat.call_skill(call) if command == "/skill" and call.strip() else chat.send(text)
+                )
                 if state == TaskState.FAILED and is_local:
                     print("the output of make run says why", file=sys.stderr)
                 return 0 if state == TaskState.COMPLETED else 1

@@ -128,32 +128,33 @@ class Chat:
                 for skill in skill_lines(self._card):
                     self._view.note(f"  {skill}")
             case "/skill":
-                await self._call_skill(rest)
+                await self.call_skill(rest)
             case _ if command.startswith("/"):
                 self._view.fail(f"there is no command {command}. /help lists them")
             case _:
                 await self.send(line)
         return True
 
-    async def _call_skill(self, line: str) -> None:
-        """Send what is written after /skill: an id, parameters, text."""
+    async def call_skill(self, line: str) -> TaskState | None:
+        """Send what is written after /skill: an id, parameters, text. Returns what `send` returns."""
         skill, *words = line.split(maxsplit=1)
         skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
         if skill not in skills:
             self._view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
-            return
+            return None
         arguments, text = split_parameters("".join(words))
         if any("=" in word for word in text.split()):
             self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
-            return
+            return None
         names = parameters_of(self._card, skill)
         if unknown := [name for name in arguments if names is not None and name not in names]:
             listing = ", ".join(names or ()) or "none"
             self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
-            return
-        await self.send(text, intent_metadata(skill, arguments))
+            return None
+        return await self.send(text, intent_metadata(skill, arguments))
 
     async def send(self, text: str, metadata: dict[str, Json] | None = None) -> TaskState | None:
+        """Send a message. Returns its task's state; None if there is none."""
         message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[])
         if metadata:
             message["metadata"] = metadata

@@ -53,6 +53,9 @@ def chat(server: DevServer, *lines: str, **variables: str) -> tuple[int, str]:
 
 def test_one_message_ends_with_its_status(server: DevServer) -> None:
     assert chat(server, TEXT="What is 1 plus 2?")[0] == 0
+    status, said = chat(server, TEXT="/skill ai-calculate num1=1 num2=2")
+    assert (status, "1 plus 2 is 3." in said) == (0, True)
+    assert chat(server, TEXT="/skill ai-guess")[0] == 1
     status, said = chat(server, TEXT="coach me")
     assert status == 1
     assert ASKED in said
