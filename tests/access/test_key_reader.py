@@ -88,3 +88,10 @@ def test_no_one_waits_until_all_keys_are_read_for_the_issuers(
     with pytest.raises(KeysUnavailable):
         made.find_issuers()
     assert clock() - begun < keys.KEYS_WAIT_SECONDS + 1
+
+
+def test_a_new_key_works_although_a_card_has_just_been_read(register: KeyRegister, made: Keys) -> None:
+    """Reading a card reads all keys. A key that is unknown then must not be refused for five seconds."""
+    register.create("first")
+    made.find_issuers()
+    assert made.find(register.create("second"))
