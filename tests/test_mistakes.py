@@ -64,7 +64,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("from hello import helper", "A module of this agent is imported with a dot: write `from .module"),
         (
             "import hello.helper",
-            "write `from .module import name`. A package is added by make add PACKAGE=hello",
+            "write `from .module import name`. If it is a package, add it: make add PACKAGE=hello",
         ),
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),
         ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),

@@ -46,7 +46,7 @@ async def make_plan(city: str) -> Plan:
 
 
 async def book_hotel(plan: Plan, request: str) -> str:
-    """Replace these with calls of your booking services. A step may run twice, if its process dies: so give
+    """Replace these with calls of your booking services. A step may run twice if its process dies, so give
     the services the turn's id as an idempotency key."""
     return f"H-{plan.city}-{plan.nights}"
 

@@ -221,17 +221,39 @@ def test_pauses_between_tries_do_not_overflow() -> None:
     assert Retry(attempts=400, factor=10).pause_after(399) == 300
 
 
-@pytest.mark.parametrize("operation", ["turn.step('release', print)", "turn.sleep(hours=1)"])
-def test_nothing_begins_after_an_operation_was_canceled(tmp_path: Path, operation: str) -> None:
+OPERATIONS = ["turn.step('other', print)", "turn.sleep(hours=1)", "turn.wait_for('reply')"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("canceled", [*OPERATIONS, "turn.parallel(turn.step('long', asyncio.sleep, 600))"])
+def test_nothing_begins_after_an_operation_was_canceled(
+    tmp_path: Path, canceled: str, operation: str
+) -> None:
     """A client's cancellation, too, so a step that cleans up would fail in a stack."""
     code = f"""
 @skill
 async def run(turn: Turn):
     try:
         async with asyncio.timeout(0):
-            await turn.step("long", asyncio.sleep, 600)
+            await {canceled}
     except TimeoutError:
         await {operation}
 """
     with pytest.raises(RuntimeError, match="clean up without a step"):
         run(written(tmp_path, code))
+
+
+def test_a_step_that_cancels_itself_fails(tmp_path: Path) -> None:
+    """As on AWS, where the turn continues."""
+    code = """
+async def cancel():
+    raise asyncio.CancelledError
+
+@skill
+async def run(turn: Turn) -> str:
+    try:
+        await turn.step("cancel", cancel)
+    except StepFailed as error:
+        return await turn.step("fallback", str, error.kind)
+"""
+    assert run(written(tmp_path, code)).text == "InterruptedError"

@@ -11,7 +11,6 @@ from a2a_lambda.tasks.callback_token import MAX_TOKEN_CHARACTERS, CallbackToken,
 from a2a_lambda.tasks.execution import Execution, WaitState
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 from a2a_lambda.tasks.suspension import (
-    EXECUTION_LOOK_SECONDS,
     LATE_SECONDS,
     REPLY_SECONDS,
     answered_head,
@@ -72,9 +71,8 @@ def test_a_wait_without_an_end_is_looked_at_once_a_day() -> None:
     assert head.execution is not None
     assert head.execution.until == 0.0
     assert head.message_wait is None
-    assert head.due == sweep_minute(NOW + EXECUTION_LOOK_SECONDS + LATE_SECONDS)
-    assert suspend(until=NOW + 10 * EXECUTION_LOOK_SECONDS).due == head.due
-    assert EXECUTION_LOOK_SECONDS == 24 * 3600
+    assert head.due == sweep_minute(NOW + 86_400 + LATE_SECONDS)
+    assert suspend(until=NOW + 10 * 86_400).due == head.due
 
 
 def test_of_two_questions_the_one_that_was_asked_stays() -> None:

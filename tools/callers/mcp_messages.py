@@ -121,11 +121,14 @@ def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: 
         return new_task(QUESTION + json.dumps(resumption), context_id, TaskState.INPUT_REQUIRED, parts)
     parts = [_part(block) for block in result["content"]]
     if "structuredContent" in result:
-        data = Part(data=result["structuredContent"])
-        texts = [part for part in parts if _value(part.get("text", ""), {"type": "object"}) == data["data"]]
-        parts = [data if part in texts else part for part in parts]
-        if not texts:
-            parts.insert(0, data)
+        data = result["structuredContent"]
+        # A server repeats its data as text, and some put a value that is not an object into `result`.
+        values = [data, data["result"]] if isinstance(data, dict) and data.keys() == {"result"} else [data]
+        schema = {"type": "object"}
+        texts = [part for part in parts if "text" in part and _value(part["text"], schema) in values]
+        place = parts.index(texts[0]) if texts else 0
+        parts = [part for part in parts if part not in texts]
+        parts.insert(place, Part(data=data))
     if result.get("isError"):
         return new_task(task_id, context_id, TaskState.FAILED, parts)
     task = new_task(task_id, context_id, TaskState.COMPLETED, [])

@@ -25,6 +25,9 @@ ZENSICAL = environments.program_path("docs", "zensical")
 
 LINK = re.compile(r"(!?\[[^\]]*\])\(((?!https?:|#|mailto:)[^)#]*)(#[^)]*)?\)")
 
+ROW = re.compile(r"^\|.*$", re.MULTILINE)
+"""A row of a table."""
+
 CODE = re.compile(r"`[^`\n]+`")
 """Code within a line."""
 
@@ -51,9 +54,9 @@ def chinese_sources(root: Path) -> dict[str, str]:
 
 
 def with_plain_pipes(text: str) -> str:
-    """Markdown whose code has no escaped pipes. A table on GitHub needs them; Zensical would show them, and
-    the command would not work when copied."""
-    return CODE.sub(lambda match: match[0].replace(r"\|", "|"), text)
+    """Markdown whose tables have no escaped pipes in their code. GitHub needs them there; Zensical would show
+    them, and the command would not work when copied."""
+    return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), text)
 
 
 def with_site_links(text: str, page: str, pages: Mapping[str, str], others: Mapping[str, str]) -> str:

@@ -88,7 +88,7 @@ class Recorder:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Record, or replay, what is called meanwhile. name: the case's."""
+        """Record, or replay, what a case calls meanwhile."""
         path = self._folder / f"{name}.yaml"
         self.has_missed = False
         with ExitStack() as stack:

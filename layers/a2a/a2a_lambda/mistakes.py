@@ -129,7 +129,7 @@ def _missing_module(name: str, folder: Path) -> str:
     if package in (folder.name, "functions"):
         advice = "A module of this agent is imported with a dot: write `from .module import name`."
         is_agent = package == folder.name
-        return advice + (f" A package is added by make add PACKAGE={package}" if is_agent else "")
+        return advice + (f" If it is a package, add it: make add PACKAGE={package}" if is_agent else "")
     is_here = has_module(folder, package)
     if is_here or (folder.parent / package).is_dir():
         place, dots = ("a file of this agent", ".") if is_here else ("a folder beside this agent", "..")

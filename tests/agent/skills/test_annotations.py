@@ -1,7 +1,8 @@
 """Annotations that name what is imported only for the type checker, aliases, and defaults that can change."""
 
 import asyncio
-from functools import partial
+import sys
+from functools import partial, update_wrapper, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from a2a_lambda.agent.skills.skill import Skill
 from tests.durable.agents import run, written
 
 
-class Plan:
+class Planner:
     def __call__(self, city: "Absent") -> int:  # type: ignore[name-defined]  # noqa: F821
         raise NotImplementedError
 
@@ -28,16 +29,35 @@ def plan_elsewhere(city: str) -> "Absent":  # type: ignore[name-defined]  # noqa
     raise NotImplementedError
 
 
-@pytest.mark.parametrize("function", [plan, partial(plan, city="Oslo"), Plan(), Plan().__call__])
+@pytest.mark.parametrize("function", [plan, partial(plan, city="Oslo"), Planner(), Planner().__call__])
 def test_a_result_has_its_type_whatever_the_parameters_are(function: Any) -> None:
     assert return_hint(function) is int
 
 
-@pytest.mark.parametrize("function", [plan_elsewhere, lambda: 1, print, Plan, 5, asyncio.sleep(0)])
+@pytest.mark.parametrize("function", [plan_elsewhere, lambda: 1, print, 5, asyncio.sleep(0)])
 def test_a_result_without_a_known_type_has_any(function: Any) -> None:
     assert return_hint(function) is Any
     if asyncio.iscoroutine(function):
         function.close()
+
+
+def test_a_class_returns_its_objects() -> None:
+    assert return_hint(Planner) is Planner
+
+
+def test_a_decorated_function_returns_what_its_decorator_says() -> None:
+    """Or, if that says nothing, what the function within says, whose names are those of its own module."""
+
+    def wrap_as_text(function: Any) -> Any:
+        @wraps(function, assigned=("__name__",))
+        def wrapper(city: str) -> str:
+            raise NotImplementedError
+
+        return wrapper
+
+    assert return_hint(wrap_as_text(plan)) is str
+    assert return_hint(wraps(plan)(lambda: None)) is int
+    assert return_hint(update_wrapper(Planner(), plan)) is int
 
 
 def test_a_step_returns_what_its_function_says(tmp_path: Path) -> None:
@@ -57,19 +77,26 @@ def make_plan(guide: "Guide", city: str) -> Plan:
 
 @skill
 async def run(turn: Turn) -> str:
-    plan = await turn.step("plan", make_plan, None, "Oslo")
+    plan = await turn.step("plan", make_plan, None, city="Oslo")
     return plan.city
 """
     assert run(written(tmp_path, code)).text == "Oslo"
 
 
-def test_an_alias_stands_for_its_type() -> None:
-    """As `type Count = Annotated[int, "the number of guests"]` does from Python 3.12 on."""
+COUNT = Annotated[int, "the number of guests"]
 
+ALIASES: dict[str, Any] = {"Count": TypeAliasType("Count", COUNT), "Me": TypeAliasType("Me", Turn)}
+"""What `type` makes from Python 3.12 on, where it has a class of its own."""
+
+if sys.version_info >= (3, 12):
+    exec("type Count = COUNT\ntype Me = Turn", {"COUNT": COUNT, "Turn": Turn}, ALIASES)
+
+
+@pytest.mark.parametrize("me", [ALIASES["Me"], ALIASES["Me"] | None])
+def test_an_alias_stands_for_its_type(me: Any) -> None:
     def tell(me: Any, count: Any) -> None: ...
 
-    count = TypeAliasType("count", Annotated[int, "the number of guests"])
-    tell.__annotations__ = {"me": TypeAliasType("me", Turn), "count": count}
+    tell.__annotations__ = {"me": me, "count": ALIASES["Count"]}
     tool = Skill(skill(tell))
     question = tool.arguments({})
     assert isinstance(question, AskArgument)
@@ -86,9 +113,10 @@ def test_a_parameter_that_may_have_the_turn_gets_it(hint: Any) -> None:
 
 
 def test_a_default_that_changes_is_not_the_next_callers() -> None:
-    def collect(tags: list[str] = []) -> None: ...  # noqa: B006
+    def collect(tags: list[list[str]] = [[]], size: int = 3) -> None: ...  # noqa: B006
 
     tool = Skill(skill(collect))
     first: Any = tool.arguments({})
-    first["tags"].append("mine")
-    assert tool.arguments({}) == {"tags": []}
+    first["tags"][0].append("mine")
+    assert tool.arguments({}) == {"tags": [[]]}
+    assert tool.arguments({})["tags"] is not collect.__defaults__[0]  # type: ignore[index]

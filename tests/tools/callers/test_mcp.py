@@ -136,10 +136,14 @@ async def test_what_another_server_may_answer(call: Json, shown: str | None) -> 
 
 
 def test_a_text_beside_data_is_shown() -> None:
-    """A server repeats its data as a text, for clients that read no data. That one is left out."""
+    """A server repeats its data as a text, for clients that read no data. Those are left out."""
     texts = [{"type": "text", "text": text} for text in ("Ordered.", '{"total": 5}')]
     task = task_of({"content": texts, "structuredContent": {"total": 5}}, {}, "")
     assert task["artifacts"][0]["parts"] == [{"text": "Ordered."}, {"data": {"total": 5}}]
+    task = task_of({"content": [texts[1], texts[1]], "structuredContent": {"total": 5}}, {}, "")
+    assert task["artifacts"][0]["parts"] == [{"data": {"total": 5}}]
+    task = task_of({"content": texts[:1], "structuredContent": {"result": "Ordered."}}, {}, "")
+    assert task["artifacts"][0]["parts"] == [{"data": {"result": "Ordered."}}], "as FastMCP answers"
     task = task_of({"content": texts[:1], "structuredContent": {"total": 5}}, {}, "")
     assert task["artifacts"][0]["parts"] == [{"data": {"total": 5}}, {"text": "Ordered."}]
 

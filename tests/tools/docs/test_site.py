@@ -13,9 +13,6 @@ from tests.helpers.pages import PAGES, RECIPES
 from tools.commands import COMMANDS
 from tools.docs import reference, site
 
-pytestmark = pytest.mark.slow
-
-
 ZENSICAL = ROOT / ".venvs" / "docs" / "bin" / "zensical"
 
 
@@ -44,6 +41,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {found[name] for name in kits} | generated <= matches, "a fork may have pages that are not there"
 
 
+@pytest.mark.slow
 def test_links_between_pages_lead_somewhere(built: Path) -> None:
     for page in built.rglob("*.html"):
         if page.name == "404.html":  # its links are absolute
@@ -55,6 +53,7 @@ def test_links_between_pages_lead_somewhere(built: Path) -> None:
                 assert (page.parent / target).resolve().exists(), place
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_another_host(built: Path) -> None:
     """Where a site of the web is slow or blocked, the pages must not wait for it."""
     for page in built.rglob("*.html"):
@@ -66,6 +65,7 @@ def test_nothing_is_loaded_from_another_host(built: Path) -> None:
         assert "mermaid" not in text, "the theme would load its library"
 
 
+@pytest.mark.slow
 def test_a_language_model_finds_every_page(built: Path) -> None:
     matches = re.findall(
         r"^- \[[^\]]+\]\(([^)]+\.md)\)(?:: \S|$)", (built / "llms.txt").read_text("utf-8"), re.MULTILINE
@@ -78,6 +78,7 @@ def test_a_language_model_finds_every_page(built: Path) -> None:
     assert "authoring.md" in (built / "zh" / "llms.txt").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_it_can_be_searched(built: Path) -> None:
     found = json.dumps(json.loads((built / "search.json").read_text("utf-8")))
     for text in ("make playground", "turn.messages", "asynchronous", "HostedZoneId", "pushNotifications"):
@@ -99,6 +100,7 @@ def test_a_command_with_a_pipe_can_be_copied() -> None:
     assert site.with_plain_pipes(text) == r"| `printf x | sha256sum` | a \| b |"
 
 
+@pytest.mark.slow
 def test_parameters_and_commands_are_complete(built: Path) -> None:
     template = (ROOT / "template.yaml").read_text()
     parameters = re.findall(

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
 from a2a_lambda import strictjson
@@ -153,11 +152,11 @@ class Turn(Steps):
         self.sent_parts = self.message["parts"]
         self.message = strictjson.copy_of(self.message)
         self._answer: list[Part] = []
+        self._history: Sequence[Utterance] = ()
         self.memory = Memory(self.context.memory)
         self.slots: dict[str, list[str]] = {}
         self.json_arguments: dict[str, Json] = {}
-        self.skill = ""
-        self.file_count = 0
+        self.skill, self.file_count = "", 0
         self._operations = []
         self._cancelled = threading.Event()
 
@@ -187,12 +186,13 @@ class Turn(Steps):
         """Values of the data parts."""
         return [part["data"] for part in self.parts if "data" in part]
 
-    @cached_property
+    @property
     def history(self) -> Sequence[Utterance]:
         """The conversation before this message, across tasks, oldest first. Each entry has role ("user" or
         "agent"), text, parts and task. The last 40 are kept, and at most 64,000 bytes of them."""
         # A copy, because a skill that changes it must not change what is stored.
-        return copy.deepcopy(self.context.conversation)
+        self._history = self._history or copy.deepcopy(self.context.conversation)
+        return self._history
 
     def messages(
         self,

@@ -162,7 +162,7 @@ def error_besides_suspension(error: BaseException) -> BaseException | None:
 
 def error_after_cancellation(operation: str) -> RuntimeError:
     """What an operation raises after another one of its branch was canceled, because a replay could not know
-    how far that one came. operation: such as "step release"."""
+    how far it got. operation: such as "step release"."""
     return RuntimeError(
         f"{operation} begins after another operation was canceled. If asyncio.timeout canceled that one, use"
         " the timeout of turn.wait_for, or asyncio.timeout inside of a step. If the task was canceled, clean"

@@ -118,13 +118,15 @@ class MemoryEngine:
         return kept_result
 
     async def sleep(self, name: str, seconds: int) -> None:
-        await asyncio.sleep(0)
+        with self._note_cancellation():
+            await asyncio.sleep(0)
         if self._replay("sleep", name) is None:
             self._keep("sleep", name, None)
             self._suspend(Suspended())
 
     async def wait_for(self, wait: Wait) -> Reply:
-        await asyncio.sleep(0)
+        with self._note_cancellation():
+            await asyncio.sleep(0)
         if (operation := self._replay("wait", wait.key)) is None:
             # Suspended in either case, as on AWS. With a reply, the next run returns it.
             if wait.key not in self._replies:
@@ -163,7 +165,7 @@ class MemoryEngine:
 
     @contextmanager
     def _note_cancellation(self) -> Iterator[None]:
-        """Around an operation, after whose cancellation no other one begins."""
+        """Notes that an operation was canceled, so that no other one begins."""
         try:
             yield
         except asyncio.CancelledError:
@@ -208,7 +210,12 @@ async def _try_step(name: str, call: Callable[[], Awaitable[bytes]], retry: Retr
         attempt += 1
         try:
             return await call()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as raised:
+            error: Exception = InterruptedError(f"step {name!r} was canceled")
+            if isinstance(raised, Exception):
+                error = raised
+            elif (task := asyncio.current_task()) and task.cancelling():  # not by the step's own code
+                raise
             if isinstance(error, MISTAKES) or retry.pause_after(attempt) is None:
                 failure = StepFailed(name, type(error).__name__, str(shorten_error(error)))
                 failure.__cause__ = error

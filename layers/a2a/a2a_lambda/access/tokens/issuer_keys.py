@@ -126,7 +126,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
-        """Check a token's signature. header: the token's. Raises TokenRefused, KeysUnavailable."""
+        """Check a token's signature. Raises TokenRefused, KeysUnavailable."""
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in TOKEN_ALGORITHMS:
             raise TokenRefused("algorithm", f"its alg is not one of {', '.join(TOKEN_ALGORITHMS)}")

@@ -7,11 +7,13 @@ there even without quotes.
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from typing_extensions import Format, TypeAliasType, get_annotations
+from typing_extensions import Format, get_annotations
+from typing_inspection.typing_objects import is_typealiastype
 
 
 def signature(function: Callable[..., Any], *, follow_wrapped: bool = True) -> inspect.Signature:
@@ -38,19 +40,24 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
-    """What a function says that it returns; Any if it does not say, or names what cannot be resolved.
-    function: also a `partial`, or an object that can be called."""
-    while isinstance(function, partial):
+    """The type that a function says it returns; Any if it does not say, or names what cannot be resolved.
+    function: also a class, a `partial`, or an object that can be called."""
+    if isinstance(function, partial):
         function = function.func
-    try:
-        code = inspect.unwrap(function if inspect.isroutine(function) else type(function).__call__)
+    if inspect.isclass(function):
+        return function
+    with suppress(Exception):  # there is none, or it raises anything, because it is code
+        return get_type_hints(function)["return"]
+    with suppress(Exception):
+        code = inspect.unwrap(function)
+        code = code if inspect.isroutine(code) else type(code).__call__
         return _hint_of(code, "return", include_extras=False)
-    except Exception:  # there is none, or it raises anything, because it is code
-        return Any
+    return Any
 
 
 def members_of(hint: Any) -> list[Any]:
     """The types that a hint allows: those of a union, or itself. `Annotated` is left out."""
+    hint = _without_alias(hint)
     if get_origin(hint) is Annotated:
         return members_of(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -67,6 +74,6 @@ def _hint_of(code: Any, name: str, *, include_extras: bool) -> Any:
 
 def _without_alias(hint: Any) -> Any:
     """What a `type` alias (PEP 695) stands for."""
-    while isinstance(hint, TypeAliasType):
+    while is_typealiastype(hint):
         hint = hint.__value__
     return hint

@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
+from a2a_lambda.agent.skills.annotations import members_of
 from a2a_lambda.errors import LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
@@ -106,14 +107,8 @@ class Parameter:
         """Members of an Enum or a Literal, also in a union, by the texts with which a question offers
         them."""
         members: list[Any] = []
-        hints = [self.hint]
-        while hints:
-            hint = hints.pop()
-            if get_origin(hint) is Annotated:
-                hints.append(get_args(hint)[0])
-            elif get_origin(hint) in (Union, UnionType):
-                hints += get_args(hint)
-            elif isinstance(hint, EnumType) or get_origin(hint) is Literal:
+        for hint in members_of(self.hint):
+            if isinstance(hint, EnumType) or get_origin(hint) is Literal:
                 members += get_args(hint) or hint
         return {slot_text(to_jsonable_python(member)): member for member in members}
 

@@ -26,7 +26,8 @@ SENDS = {"sendMessage", "sendStreamingMessage"}
 """Ids of the operations that take a message."""
 
 KEY_DESCRIPTION = (
-    "A key of this deployment. Its operator creates one with `make key`; under `make run`, it is `local-key`."
+    "A key of this deployment. Its operator creates one with `make key`; under `make run`, it is `local-key`"
+    " unless you set `LOCAL_KEY`."
 )
 """What a page that shows the API says where it asks for the key."""
 
