@@ -28,7 +28,7 @@ def add_up(turn: Turn) -> tuple[str, File] | Ask:
         return Ask("Please send a CSV file.")
     totals: dict[int, Decimal] = {}  # by column: two may have one name
     with turn.files[0].open() as stream, read_rows(stream) as rows:
-        header = next(rows, [])
+        header: list[str] = next(rows, [])
         count = 0
         for row in filter(None, rows):
             count += 1
@@ -49,7 +49,7 @@ def sort_rows(turn: Turn) -> Iterator[File | Ask]:
         yield Ask("Please send a CSV file.")
         return
     with read_rows(io.BytesIO(turn.files[0].read(SORTED_BYTES))) as rows:
-        header = next(rows, [])
+        header: list[str] = next(rows, [])
         delimiter = rows.dialect.delimiter
         body = sorted(filter(None, rows), key=lambda row: order_of(row[0], delimiter))
         with tempfile.TemporaryFile() as result:

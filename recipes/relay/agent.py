@@ -33,13 +33,13 @@ async def ask(turn: Turn) -> AsyncIterator[Output]:
     is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
     passed_on: dict[str, str] = turn.memory.get("passed-on", {}) if turn.answering else {}
     parts = await asyncio.to_thread(parts_for, turn)
-    status: dict[str, Any] = {}
+    status: Mapping[str, Any] = {}
     task_id = ""
     async with Client(url, key=turn.secret("other"), private=is_local) as other:
         conversation = await resume(turn, other)
         try:
             async for event in until_question(other.stream(parts, **conversation)):
-                [value] = event.values()
+                value: Any = next(iter(event.values()))
                 for output in outputs_of(new_parts_of(event, passed_on)):
                     yield output
                 if context_id := value.get("contextId"):
@@ -84,9 +84,9 @@ async def until_question(events: AsyncGenerator[Event, None]) -> AsyncGenerator[
                 return
 
 
-async def resume(turn: Turn, other: Client) -> dict[str, str]:
+async def resume(turn: Turn, other: Client) -> dict[str, Any]:
     """The conversation with the other agent: its contextId, and its taskId if this message answers it."""
-    conversation: dict[str, str] = {**turn.memory.get("other", {})}
+    conversation: dict[str, Any] = {**turn.memory.get("other", {})}
     task_id = conversation.pop("taskId", None)
     turn.memory.set("other", conversation)
     if task_id is not None and turn.answering:
@@ -101,7 +101,7 @@ async def resume(turn: Turn, other: Client) -> dict[str, str]:
 def parts_for(turn: Turn) -> list[Part]:
     """The user's texts and values, and then the files: a large one is a URL, which works for an hour."""
     others = [part for part in turn.parts if "text" in part or "data" in part]
-    files = [{**file.part, "url": url} if (url := file.url) else file.part for file in turn.files]
+    files = [file.part | Part(url=url) if (url := file.url) else file.part for file in turn.files]
     return [*others, *files]
 
 
@@ -117,16 +117,16 @@ async def excuse_for(cause: KitError, other: Client, task_id: str | None) -> str
     raise SkillError("The other agent cannot be reached.") from cause
 
 
-def state_of(status: dict[str, Any]) -> str:
+def state_of(status: Mapping[str, Any]) -> str:
     return str(status.get("state", "")).removeprefix("TASK_STATE_")
 
 
-def text_of(status: dict[str, Any]) -> str:
+def text_of(status: Mapping[str, Any]) -> str:
     parts = status.get("message", {}).get("parts", [])
     return " ".join(part["text"] for part in parts if "text" in part)
 
 
-def closing_outputs_of(status: dict[str, Any]) -> Iterator[Output]:
+def closing_outputs_of(status: Mapping[str, Any]) -> Iterator[Output]:
     """The message that ends a task: its texts as one, then its values and files."""
     if text := text_of(status):
         yield text
