@@ -150,6 +150,7 @@ def main() -> int:
             return status
     write_llms(ENGLISH, Path(".site"), "A2A Lambda Kit")
     write_llms(CHINESE, Path(".site/zh"), "A2A Lambda Kit")
+    print("the site is in .site: serve that folder with any web server, such as python -m http.server")
     return 0
 
 
