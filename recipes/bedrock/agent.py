@@ -114,7 +114,7 @@ def read(stream: Any) -> Generator[str, None, tuple[list[Any], str]]:
 def run_tool(use: dict[str, Any]) -> dict[str, Any]:
     """What a tool returns, or its error: the model can then ask differently."""
     try:
-        result = {"content": [{"json": TOOLS[use["name"]](**use["input"])}]}
+        result: dict[str, Any] = {"content": [{"json": TOOLS[use["name"]](**use["input"])}]}
     except Exception as error:  # a tool is the agent's own code
         result = {"content": [{"text": f"{type(error).__name__}: {error}"}], "status": "error"}
     return {"toolResult": {"toolUseId": use["toolUseId"], **result}}

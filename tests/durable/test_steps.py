@@ -243,11 +243,26 @@ async def run(turn: Turn):
         run(written(tmp_path, code))
 
 
-def test_a_step_that_cancels_itself_fails(tmp_path: Path) -> None:
-    """As on AWS, where the turn continues."""
+def test_a_canceled_step_is_not_tried_again(tmp_path: Path) -> None:
     code = """
+@skill
+async def run(turn: Turn) -> str:
+    try:
+        async with asyncio.timeout(0.05):
+            await turn.step("long", asyncio.sleep, 600)
+    except TimeoutError:
+        return "late"
+"""
+    assert run(written(tmp_path, code)).text == "late"
+
+
+@pytest.mark.parametrize("cancel", ["raise asyncio.CancelledError", "asyncio.current_task().cancel()"])
+def test_a_step_that_cancels_itself_fails(tmp_path: Path, cancel: str) -> None:
+    """As on AWS, where the turn continues."""
+    code = f"""
 async def cancel():
-    raise asyncio.CancelledError
+    {cancel}
+    await asyncio.sleep(0)
 
 @skill
 async def run(turn: Turn) -> str:

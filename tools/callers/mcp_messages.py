@@ -123,9 +123,16 @@ def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: 
     if "structuredContent" in result:
         data = result["structuredContent"]
         # A server repeats its data as text, and some put a value that is not an object into `result`.
-        values = [data, data["result"]] if isinstance(data, dict) and data.keys() == {"result"} else [data]
+        values = [data]
+        if isinstance(data, dict) and data.keys() == {"result"}:
+            entries = data["result"] if isinstance(data["result"], list) else []
+            values += [data["result"], *entries]
         schema = {"type": "object"}
-        texts = [part for part in parts if "text" in part and _value(part["text"], schema) in values]
+        texts = [
+            part
+            for part in parts
+            if "text" in part and (part["text"] in values or _value(part["text"], schema) in values)
+        ]
         place = parts.index(texts[0]) if texts else 0
         parts = [part for part in parts if part not in texts]
         parts.insert(place, Part(data=data))

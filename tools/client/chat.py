@@ -75,10 +75,9 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):
                 return 1
             if text:
-                command, _, call = text.partition(" ")
-                state = runner.run(
-                    chat.call_skill(call) if command == "/skill" and call.strip() else chat.send(text)
-                )
+                words = text.split(maxsplit=1)
+                is_call = len(words) == 2 and words[0] == "/skill"
+                state = runner.run(chat.call_skill(words[1]) if is_call else chat.send(text))
                 if state == TaskState.FAILED and is_local:
                     print("the output of make run says why", file=sys.stderr)
                 return 0 if state == TaskState.COMPLETED else 1

@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable
 from functools import partial, update_wrapper, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 from typing_extensions import TypeAliasType
 
 from a2a_lambda import Turn, skill
@@ -14,6 +16,10 @@ from a2a_lambda.agent.outputs import AskArgument
 from a2a_lambda.agent.skills.annotations import return_hint
 from a2a_lambda.agent.skills.skill import Skill
 from tests.durable.agents import run, written
+
+
+class Model(BaseModel):
+    city: str
 
 
 class Planner:
@@ -34,15 +40,19 @@ def test_a_result_has_its_type_whatever_the_parameters_are(function: Any) -> Non
     assert return_hint(function) is int
 
 
-@pytest.mark.parametrize("function", [plan_elsewhere, lambda: 1, print, 5, asyncio.sleep(0)])
+@pytest.mark.parametrize("function", [plan_elsewhere, lambda: 1, print, Planner, 5, asyncio.sleep(0)])
 def test_a_result_without_a_known_type_has_any(function: Any) -> None:
     assert return_hint(function) is Any
     if asyncio.iscoroutine(function):
         function.close()
 
 
-def test_a_class_returns_its_objects() -> None:
-    assert return_hint(Planner) is Planner
+def test_what_a_result_stands_for() -> None:
+    async def make() -> Awaitable[int]:
+        raise NotImplementedError
+
+    assert return_hint(make) is int
+    assert return_hint(Model.model_validate) is Model
 
 
 def test_a_decorated_function_returns_what_its_decorator_says() -> None:
@@ -89,7 +99,16 @@ ALIASES: dict[str, Any] = {"Count": TypeAliasType("Count", COUNT), "Me": TypeAli
 """What `type` makes from Python 3.12 on, where it has a class of its own."""
 
 if sys.version_info >= (3, 12):
-    exec("type Count = COUNT\ntype Me = Turn", {"COUNT": COUNT, "Turn": Turn}, ALIASES)
+    statements = "type Count = COUNT\ntype Me = Turn\ntype Unknown = Absent | str"
+    exec(statements, {"COUNT": COUNT, "Turn": Turn}, ALIASES)
+
+
+@pytest.mark.skipif("Unknown" not in ALIASES, reason="Python 3.11 has no type statement")
+def test_an_alias_may_name_what_only_the_type_checker_imports() -> None:
+    def tell(turn: Any, city: str = "Oslo") -> Any: ...
+
+    tell.__annotations__ = {**tell.__annotations__, "turn": ALIASES["Unknown"], "return": ALIASES["Unknown"]}
+    assert Skill(skill(tell)).turn_name == "turn"
 
 
 @pytest.mark.parametrize("me", [ALIASES["Me"], ALIASES["Me"] | None])

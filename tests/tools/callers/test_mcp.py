@@ -142,8 +142,10 @@ def test_a_text_beside_data_is_shown() -> None:
     assert task["artifacts"][0]["parts"] == [{"text": "Ordered."}, {"data": {"total": 5}}]
     task = task_of({"content": [texts[1], texts[1]], "structuredContent": {"total": 5}}, {}, "")
     assert task["artifacts"][0]["parts"] == [{"data": {"total": 5}}]
-    task = task_of({"content": texts[:1], "structuredContent": {"result": "Ordered."}}, {}, "")
-    assert task["artifacts"][0]["parts"] == [{"data": {"result": "Ordered."}}], "as FastMCP answers"
+    for result in ("5", ["5", "Ordered."]):  # as FastMCP answers
+        blocks = [{"type": "text", "text": text} for text in result]
+        task = task_of({"content": blocks, "structuredContent": {"result": result}}, {}, "")
+        assert task["artifacts"][0]["parts"] == [{"data": {"result": result}}]
     task = task_of({"content": texts[:1], "structuredContent": {"total": 5}}, {}, "")
     assert task["artifacts"][0]["parts"] == [{"data": {"total": 5}}, {"text": "Ordered."}]
 

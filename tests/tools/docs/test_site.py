@@ -98,6 +98,7 @@ def test_a_link_out_of_the_site_becomes_text() -> None:
 def test_a_command_with_a_pipe_can_be_copied() -> None:
     text = r"| `printf x \| sha256sum` | a \| b |"
     assert site.with_plain_pipes(text) == r"| `printf x | sha256sum` | a \| b |"
+    assert site.with_plain_pipes(r"Run `grep 'a\|b'`.") == r"Run `grep 'a\|b'`.", "GitHub shows it so, too"
 
 
 @pytest.mark.slow

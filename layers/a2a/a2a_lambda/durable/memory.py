@@ -209,7 +209,7 @@ async def _try_step(name: str, call: Callable[[], Awaitable[bytes]], retry: Retr
     while True:
         attempt += 1
         try:
-            return await call()
+            return await asyncio.ensure_future(call())  # which may cancel its own task
         except (Exception, asyncio.CancelledError) as raised:
             error: Exception = InterruptedError(f"step {name!r} was canceled")
             if isinstance(raised, Exception):

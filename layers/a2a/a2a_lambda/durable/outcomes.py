@@ -138,7 +138,9 @@ class StepOutcome:
             adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
         except Exception:  # a type is code, and may raise anything
             adapter = None
-        return value if adapter is None else adapter.validate_python(value)
+        if adapter is None or not adapter.pydantic_complete:
+            return value
+        return adapter.validate_python(value)
 
 
 class BranchOutcome:

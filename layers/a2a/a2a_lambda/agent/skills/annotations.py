@@ -6,11 +6,11 @@ there even without quotes.
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, Union, get_args, get_origin, get_type_hints
 
 from typing_extensions import Format, get_annotations
 from typing_inspection.typing_objects import is_typealiastype
@@ -28,31 +28,34 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     checker, as ruff's TCH rules want it; they are left out then. Raises what the other hints raise."""
     try:
         hints = get_type_hints(function, include_extras=True)
+        return {name: _without_alias(hint) for name, hint in hints.items()}
     except NameError:
         hints = {}
         for name in get_annotations(code := inspect.unwrap(function), format=Format.FORWARDREF):
             try:
-                hints[name] = _hint_of(code, name, include_extras=True)
+                hints[name] = _without_alias(_hint_of(code, name, include_extras=True))
             except NameError:
                 if name not in ("turn", "return"):
                     raise
-    return {name: _without_alias(hint) for name, hint in hints.items()}
+        return hints
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
-    """The type that a function says it returns; Any if it does not say, or names what cannot be resolved.
-    function: also a class, a `partial`, or an object that can be called."""
+    """The type that a function says it returns; Any if it does not say, or names what cannot be resolved. A
+    class does not say it. function: also a `partial`, or an object that can be called."""
     if isinstance(function, partial):
         function = function.func
-    if inspect.isclass(function):
-        return function
-    with suppress(Exception):  # there is none, or it raises anything, because it is code
-        return get_type_hints(function)["return"]
-    with suppress(Exception):
-        code = inspect.unwrap(function)
-        code = code if inspect.isroutine(code) else type(code).__call__
-        return _hint_of(code, "return", include_extras=False)
-    return Any
+    hint: Any = Any
+    try:
+        hint = get_type_hints(function)["return"]
+    except Exception:  # there is none, or it raises anything, because it is code
+        with suppress(Exception):
+            code = inspect.unwrap(function)
+            code = code if inspect.isroutine(code) else type(code).__call__
+            hint = _hint_of(code, "return", include_extras=False)
+    if hint is Self and inspect.isclass(owner := getattr(function, "__self__", None)):
+        return owner
+    return get_args(hint)[-1] if get_origin(hint) in (Awaitable, Coroutine) else hint
 
 
 def members_of(hint: Any) -> list[Any]:

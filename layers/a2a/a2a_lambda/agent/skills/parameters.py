@@ -107,7 +107,7 @@ class Parameter:
         """Members of an Enum or a Literal, also in a union, by the texts with which a question offers
         them."""
         members: list[Any] = []
-        for hint in members_of(self.hint):
+        for hint in reversed(members_of(self.hint)):  # of two with one text, the first counts
             if isinstance(hint, EnumType) or get_origin(hint) is Literal:
                 members += get_args(hint) or hint
         return {slot_text(to_jsonable_python(member)): member for member in members}
