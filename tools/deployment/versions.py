@@ -216,16 +216,16 @@ def choose_release(
     other_releases = [digest for digest in releases if {digest} != live_releases]
     if release:
         candidates = [digest for digest in other_releases if digest.startswith(release)]
-        problem = f"release {release} is not in every function"
+    elif len(live_releases) > 1:
+        candidates = [digest for digest in releases if digest in live_releases][:1]
     else:
-        if len(live_releases) > 1:
-            candidates = [digest for digest in releases if digest in live_releases][:1]
-        else:
-            earlier_versions = versions_before(histories[lead], live_versions[lead])
-            earlier_releases = [histories[lead][version] for version in earlier_versions]
-            candidates = [digest for digest in earlier_releases if digest in common_releases]
-        problem = "no release is before the live one"
+        earlier_versions = versions_before(histories[lead], live_versions[lead])
+        earlier_releases = [histories[lead][version] for version in earlier_versions]
+        candidates = [digest for digest in earlier_releases if digest in common_releases]
     if not candidates:
+        problem = (
+            f"release {release} is not in every function" if release else "no release is before the live one"
+        )
         choices = ", ".join(
             f"{digest[:12]} ({lead}: version {newest_version(histories[lead], digest)})"
             for digest in dict.fromkeys(reversed(other_releases))

@@ -97,7 +97,7 @@ class Case(Runs):
 class Evals(Runs):
     """The cases of an agent.
 
-    repeats, pass_rate: for the cases that do not set them.
+    Its repeats and its pass_rate apply to the cases that do not set them.
     """
 
     cases: list[Case] = Field(min_length=1)

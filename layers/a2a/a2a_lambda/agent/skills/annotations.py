@@ -31,9 +31,10 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return {name: _without_alias(hint) for name, hint in hints.items()}
     except NameError:
         hints = {}
-        for name in get_annotations(code := inspect.unwrap(function), format=Format.FORWARDREF):
+        code = inspect.unwrap(function)
+        for name, annotation in get_annotations(code, format=Format.FORWARDREF).items():
             try:
-                hints[name] = _without_alias(_hint_of(code, name, include_extras=True))
+                hints[name] = _without_alias(_resolve(annotation, code, include_extras=True))
             except NameError:
                 if name not in ("turn", "return"):
                     raise
@@ -52,7 +53,8 @@ def return_hint(function: Callable[..., Any]) -> Any:
         with suppress(Exception):
             code = inspect.unwrap(function)
             code = code if inspect.isroutine(code) else type(code).__call__
-            hint = _hint_of(code, "return", include_extras=False)
+            annotations = get_annotations(code, format=Format.FORWARDREF)
+            hint = _resolve(annotations["return"], code, include_extras=False)
     if hint is Self and inspect.isclass(owner := getattr(function, "__self__", None)):
         return owner
     return get_args(hint)[-1] if get_origin(hint) in (Awaitable, Coroutine) else hint
@@ -68,15 +70,15 @@ def members_of(hint: Any) -> list[Any]:
     return [hint]
 
 
-def _hint_of(code: Any, name: str, *, include_extras: bool) -> Any:
-    """One hint of a function, whatever the others are. include_extras: with what `Annotated` adds."""
-    annotations = get_annotations(code, format=Format.FORWARDREF)
-    holder = SimpleNamespace(__annotations__={name: annotations[name]})
-    return get_type_hints(holder, code.__globals__, include_extras=include_extras)[name]
+def _resolve(annotation: Any, code: Any, *, include_extras: bool) -> Any:
+    """The type hint in one annotation of a function, whatever its other annotations are. include_extras:
+    keeps what `Annotated` adds."""
+    holder = SimpleNamespace(__annotations__={"hint": annotation})
+    return get_type_hints(holder, code.__globals__, include_extras=include_extras)["hint"]
 
 
 def _without_alias(hint: Any) -> Any:
-    """What a `type` alias (PEP 695) stands for."""
+    """The type that a `type` alias (PEP 695) names; any other hint as it is."""
     while is_typealiastype(hint):
         hint = hint.__value__
     return hint
