@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from werkzeug import Request
 
-from a2a_lambda.access.tokens import introspection, tokens
+from a2a_lambda.access.tokens import tokens
 from a2a_lambda.access.tokens.documents import ISSUER_DOCUMENT_BYTES
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.tokens import KNOWN_SECONDS, MAX_TOKEN_BYTES, SILENT_SECONDS
@@ -133,49 +133,6 @@ def test_a_missing_scope_is_told_each_time(open_door: Open, provider: IdentityPr
     url = provider.introspect(lambda request: (200, claims()))
     door = open_door(provider.issuer(introspection=url, scopes=("agents.admin",)))
     assert [door.refusal(TOKEN) for _ in range(2)] == ["scope", "scope"]
-
-
-GOOGLES = {"azp": "client", "aud": "client", "sub": "117", "scope": "openid", "exp": "4000000000"}
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ((200, {}), ""),
-        ((400, {"error": "invalid_token"}), "inactive"),
-        ((401, {}), "inactive"),
-        ((200, {"active": False}), "inactive"),
-        ((200, {"aud": "other"}), "audience"),
-        ((200, {"exp": "1"}), "expired"),
-        ((200, {"exp": "9" * 5000}), "form"),
-        ((200, {"iss": "https://accounts.google.com", "alg": "RS256", "kid": "k", "typ": "JWT"}), "kind"),
-        ((200, {"scope": None}), "kind"),
-        ((200, {"sub": None}), "owner"),
-    ],
-)
-def test_googles_tokens(
-    open_door: Open,
-    provider: IdentityProvider,
-    monkeypatch: pytest.MonkeyPatch,
-    said: tuple[int, Json],
-    reason: str,
-) -> None:
-    """Times are texts there, and nothing says `active`. An ID token must not pass."""
-    asked: list[Request] = []
-
-    def answer(request: Request) -> tuple[int, Json]:
-        asked.append(request)
-        return said[0], {name: value for name, value in {**GOOGLES, **said[1]}.items() if value is not None}
-
-    url = provider.introspect(answer, "tokeninfo")
-    monkeypatch.setattr(introspection, "GOOGLE", url)
-    door = open_door(provider.issuer(introspection=url, audiences=("client",)))
-    if reason:
-        assert door.refusal(TOKEN) == reason
-    else:
-        assert door.tokens.check(TOKEN).caller.owner == "idp|sub:117"
-    assert asked[0].headers["Authorization"] == f"Bearer {TOKEN}"
-    assert not asked[0].form
 
 
 def test_where_an_issuer_is_asked_its_signature_counts_for_nothing(
@@ -356,15 +313,4 @@ def test_an_answer_has_a_largest_size(
         assert door.refusal(TOKEN) == "inactive"
         return
     with pytest.raises(KeysUnavailable, match="more than"):
-        door.tokens.check(TOKEN)
-
-
-@pytest.mark.parametrize("said", [(500, GOOGLES), (200, []), (200, "text")])
-def test_what_google_does_not_say_opens_no_door(
-    open_door: Open, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch, said: tuple[int, Json]
-) -> None:
-    url = provider.introspect(lambda request: said, "tokeninfo")
-    monkeypatch.setattr(introspection, "GOOGLE", url)
-    door = open_door(provider.issuer(introspection=url, audiences=("client",)))
-    with pytest.raises(KeysUnavailable, match="is not a JSON object"):
         door.tokens.check(TOKEN)
