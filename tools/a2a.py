@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tools import environments
-from tools.commands import COMMANDS
+from tools.commands import COMMANDS, MakeCommand
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,52 +76,81 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """A command's variables: those in the call of a2a, or of make. Exits with status 2 if there is another
     one."""
-    command = COMMANDS[name]
+    joined_words = _join_options(COMMANDS[name], words)
+    assignments = [re.match("([A-Za-z_]+)=", word) for word in joined_words]
     make_names = environ.get(GIVEN, "").split()
+    _check_names(name, [match[1] for match in assignments if match], make_names, environ)
+    options = [
+        f"{_option(match[1])}={word[match.end() :]}" if match else word
+        for match, word in zip(assignments, joined_words, strict=True)
+    ]
+    values = {variable: environ[variable] for variable in make_names if variable in environ}
+    values |= vars(_parser_of(name).parse_args(options))
+    _check_values(COMMANDS[name], {**environ, **values})
+    return values
+
+
+def _join_options(command: MakeCommand, words: Sequence[str]) -> list[str]:
+    """The words of a call, with each option's value joined to it: `--text`, `a=b` become `--text=a=b`."""
     switches = {_option(variable) for variable, example in command.variables.items() if example == "1"}
     names = {_option(variable) for variable in command.variables}
     joined_words, option = list[str](), ""
-    for word in words:  # what follows an option that is no switch is its value, such as `--text a=b`
+    for word in words:  # what follows an option that is no switch is its value
         if option and word.partition("=")[0] not in names:
             joined_words[-1], option = f"{option}={word}", ""
             continue
         joined_words.append(word)
         takes_value = word.startswith("--") and "=" not in word and word not in (*switches, "--help")
         option = word if takes_value else ""
-    assignments = [re.match("([A-Za-z_]+)=", word) for word in joined_words]
-    of_call = [match[1] for match in assignments if match]
+    return joined_words
+
+
+def _check_names(
+    name: str, call_names: Sequence[str], make_names: Sequence[str], environ: Mapping[str, str]
+) -> None:
+    """Exits with status 2 for a variable that the command does not have.
+
+    call_names: the variables in a2a's own arguments. make_names: those in the call of make, which may be for
+        another one of its goals.
+    """
+    variables = COMMANDS[name].variables
     goals = {name, *environ.get(GOALS, "").split()} & COMMANDS.keys()
-    variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
+    goal_variables = {variable for goal in goals for variable in COMMANDS[goal].variables}
     unknown_names = [
-        variable for variable in make_names if variable not in variables and not ANYWHERE.fullmatch(variable)
+        variable
+        for variable in make_names
+        if variable not in goal_variables and not ANYWHERE.fullmatch(variable)
     ]
-    unknown_names += [variable for variable in of_call if variable not in command.variables]
+    unknown_names += [variable for variable in call_names if variable not in variables]
     if unknown_names:
-        hint = f"It takes {', '.join(command.variables)}" if command.variables else "It takes none"
-        if unknown_names[0].upper() in command.variables:
+        hint = f"It takes {', '.join(variables)}" if variables else "It takes none"
+        if unknown_names[0].upper() in variables:
             hint = f"Write it in capitals: {unknown_names[0].upper()}"
         print(f"error: {name} has no variable {unknown_names[0]}. {hint}", file=sys.stderr)
         sys.exit(2)
+
+
+def _parser_of(name: str) -> argparse.ArgumentParser:
+    """Parser of a command's options. One that is left out is not among its results."""
     parser = argparse.ArgumentParser(
         prog=f"a2a {name}",
-        description=command.summary,
+        description=COMMANDS[name].summary,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
-    for variable, example in command.variables.items():
+    for variable, example in COMMANDS[name].variables.items():
         if example == "1":
             parser.add_argument(_option(variable), dest=variable, nargs="?", const="1", metavar="1")
         else:
             help_text = None if example else argparse.SUPPRESS
             parser.add_argument(_option(variable), dest=variable, metavar=example or "VALUE", help=help_text)
-    options = [
-        f"{_option(match[1])}={word[match.end() :]}" if match else word
-        for match, word in zip(assignments, joined_words, strict=True)
-    ]
-    values = {variable: environ[variable] for variable in make_names if variable in environ}
-    values |= vars(parser.parse_args(options))
+    return parser
+
+
+def _check_values(command: MakeCommand, values: Mapping[str, str]) -> None:
+    """Exits with status 2 for a value that is not UTF-8, and for a switch that is not 1."""
     for variable, example in command.variables.items():
-        value = {**environ, **values}.get(variable, "")
+        value = values.get(variable, "")
         try:
             value.encode()
         except UnicodeEncodeError:  # Python's stand-ins for bytes that it could not read
@@ -130,7 +159,6 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
         if example == "1" and value not in ("", "1"):  # YES=0 would count as yes
             print(f"error: {variable}={value!r}: write {variable}=1, or leave it out", file=sys.stderr)
             sys.exit(2)
-    return values
 
 
 def _environment_text(name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ make issuer NAME=entra REMOVE=1                                   accept them no
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from a2a_lambda.access.tokens.discovery import check_metadata, fetch_keys
 from a2a_lambda.access.tokens.introspection import introspect
@@ -56,9 +56,21 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     if environ.get("REMOVE"):
         issuers.remove(name)
         return f"removed {name}. Functions that have loaded it may accept its tokens for up to two minutes"
+    issuer = _issuer_of(name, environ)
+    check_issuer(issuer, is_local=not stack)
+    _check_others(issuer, issuers.list())
+    answer = _ask(issuer, environ)
+    issuers.add(issuer)
+    if not issuer.scopes:
+        answer += ". Without SCOPE, anyone with a token for this audience may call"
+    return f"{_line(issuer)}\n{answer}.\nNext: {check_command(environ, issuer.agents)} TOKEN=<token>"
+
+
+def _issuer_of(name: str, environ: Mapping[str, str]) -> Issuer:
+    """The issuer that the command's variables describe. Raises ConfigurationError."""
     if not environ.get("ISSUER"):
         raise ConfigurationError("add ISSUER=…: the iss claim of its tokens")
-    issuer = Issuer(
+    return Issuer(
         name=name,
         url=environ["ISSUER"],
         audiences=tuple(split_names(environ.get("AUDIENCE", ""))),
@@ -71,44 +83,47 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
         client=environ.get("CLIENT", ""),
         secret=environ.get("SECRET", ""),
     )
-    check_issuer(issuer, is_local=not stack)
-    for other in issuers.list():
-        if other.name == name and other.url != issuer.url:
+
+
+def _check_others(issuer: Issuer, others: Iterable[Issuer]) -> None:
+    """Raises ConfigurationError if an issuer cannot be saved beside the others."""
+    for other in others:
+        if other.name == issuer.name and other.url != issuer.url:
             raise ConfigurationError(
-                f"{name} has another ISSUER, {other.url}. Owners of tasks begin with {name}, so callers of"
-                " the new one could get tasks of the old: choose another NAME. If no one has signed in with"
-                f" the old one, or both identify people in the same way, remove {name} first"
+                f"{other.name} has another ISSUER, {other.url}. Owners of tasks begin with {other.name}, so"
+                " callers of the new one could get tasks of the old: choose another NAME. If no one has"
+                " signed in with the old one, or both identify people in the same way, remove"
+                f" {other.name} first"
             )
-        if other.url == issuer.url and other.name != name:
+        if other.url == issuer.url and other.name != issuer.name:
             raise ConfigurationError(
                 f"{other.name} already has this ISSUER: change it with NAME={other.name}, or remove it first"
             )
-        if issuer.introspection and other.introspection and other.name != name:
+        if issuer.introspection and other.introspection and other.name != issuer.name:
             raise ConfigurationError(
                 f"{other.name} is asked about opaque tokens already. A second issuer would be asked about the"
                 " tokens of the first: leave out INTROSPECTION, or remove that one"
             )
+
+
+def _ask(issuer: Issuer, environ: Mapping[str, str]) -> str:
+    """Ask an issuer what a deployment will ask it; returns what it said. Raises ConfigurationError if no
+    token of it could be accepted."""
     try:
-        answer = (
-            _ask_about_a_token(issuer, environ)
-            if issuer.introspection
-            else _ask_for_keys(issuer, is_local=not stack)
-        )
+        if issuer.introspection:
+            return _ask_about_a_token(issuer, environ)
+        return _ask_for_keys(issuer, is_local=not stack_argument(environ))
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
-        answer = f"warning: {error}. It is saved, but its tokens are refused until it answers"
+        return f"warning: {error}. It is saved, but its tokens are refused until it answers"
     except ConfigurationUnavailable as error:
         # The functions may read a secret of Secrets Manager that an operator may not.
-        answer = f"warning: {error}. The issuer is saved, but was not asked"
+        return f"warning: {error}. The issuer is saved, but was not asked"
     except TokenRefused:  # some issuers refuse the question because of what is asked about
-        answer = (
+        return (
             "warning: the introspection endpoint rejected a test request; the issuer is saved. Check that"
             " INTROSPECTION is the URL of its introspection endpoint"
         )
-    issuers.add(issuer)
-    if not issuer.scopes:
-        answer += ". Without SCOPE, anyone with a token for this audience may call"
-    return f"{_line(issuer)}\n{answer}.\nNext: {check_command(environ, issuer.agents)} TOKEN=<token>"
 
 
 def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:

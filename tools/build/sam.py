@@ -82,16 +82,11 @@ def build(
     """Build the functions and layers. Returns the exit status. Raises ConfigurationError.
 
     version: version of Python, such as 3.13. agents: names of those to build, with their packages; none =
-    all.
-    is_image: they become an image, whose size has another limit. has_tracing: the functions have the layer of
-        tracing.
+        all. is_image: they become an image, whose size has another limit. has_tracing: the functions have
+        the layer of tracing.
     """
     _check_folder(folder)
-    for program in ("make", "sh"):
-        if shutil.which(program) is None:
-            raise ConfigurationError(
-                f"a build needs {program}. On Windows, build in WSL: docs/faq.md, Windows"
-            )
+    _check_programs()
     # In a process of its own, because it imports the agents.
     if status := environments.run(sys.executable, "-m", "tools.build.check", str(MANIFEST), *agents):
         return status
@@ -136,15 +131,28 @@ def build(
         variant / "build", len(agents or agent_folders()), for_image=is_image, has_tracing=has_tracing
     )
     print(line, file=sys.stderr if status else sys.stdout)
-    if status:
-        return status
+    if not status:
+        _copy_build(variant / "build", folder)
+        print(f"built: {folder}")
+    return status
+
+
+def _check_programs() -> None:
+    """Raises ConfigurationError if a program that sam starts is missing."""
+    for program in ("make", "sh"):
+        if shutil.which(program) is None:
+            raise ConfigurationError(
+                f"a build needs {program}. On Windows, build in WSL: docs/faq.md, Windows"
+            )
+
+
+def _copy_build(build: Path, folder: Path) -> None:
+    """Replace what a folder has by a build."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / MARK).touch()  # first: the copy may be interrupted
-    shutil.copytree(variant / "build", folder, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(build, folder, symlinks=True, dirs_exist_ok=True)
     _open_to_all_users(folder)
-    print(f"built: {folder}")
-    return 0
 
 
 def _delete_unused(variants: Path) -> None:

@@ -47,8 +47,14 @@ def parameter_changes(name: str, parameters: Mapping[str, str]) -> Iterator[str]
             )
         if new != value and parameter != "Release":
             yield f"{parameter} changes from {value or 'nothing'} to {new or 'nothing'}"
-    if old_parameters.get("Files") != "true":
-        return
+    if old_parameters.get("Files") == "true":
+        yield from _file_changes(name, old_parameters, parameters)
+
+
+def _file_changes(
+    name: str, old_parameters: Mapping[str, str], parameters: Mapping[str, str]
+) -> Iterator[str]:
+    """What a deployment means for the files that a stack has stored."""
     if parameters["Files"] != "true":
         bucket = stack.outputs_of(name).get("FileBucketName", "")
         yield (

@@ -66,6 +66,27 @@ class Continuation:
     replies: dict[str, Any]
     caller: Caller
 
+    def check_replies(self, *, is_suspended: bool) -> None:
+        """Raises ValueError for a reply that no wait of the turn takes. Another wait may still take it if the
+        turn is suspended, unless it is one for a branch's wait, under a key without the branch."""
+        names_by_branch = {
+            branch: {result.name for result in results if result.kind == "wait"}
+            for branch, results in self.record.results.items()
+        }
+        if is_suspended:
+            for wait in self.record.open:
+                name = wait.key.rpartition("/")[2]
+                if name != wait.key and name in self.replies.keys() - names_by_branch.get("", set()):
+                    raise ValueError(f"the wait {name!r} of a branch is called {wait.key!r} in replies")
+            return
+        waits = set().union(*names_by_branch.values())
+        if unused_names := sorted(self.replies.keys() - waits):
+            hint = mistakes.did_you_mean(unused_names[0], waits)
+            names = ", ".join(sorted(waits)) or "none"
+            raise ValueError(
+                f"no wait has taken the reply {unused_names[0]!r}{hint} The turn's waits: {names}"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -264,23 +285,7 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
             if not record.open:
                 continue
             record.open.sort(key=branch_order)  # as in `Suspended`
-            taken_names = {result.name for result in record.results.get("", ()) if result.kind == "wait"}
-            for open_wait in record.open:
-                name = open_wait.key.rpartition("/")[2]
-                if name != open_wait.key and name in start.replies.keys() - taken_names:
-                    raise ValueError(
-                        f"the wait {name!r} of a branch is called {open_wait.key!r} in replies"
-                    ) from None
-        waits = {
-            result.name for results in record.results.values() for result in results if result.kind == "wait"
-        }
-        unused_names = sorted(start.replies.keys() - waits)
-        if unused_names and not is_suspended:
-            hint = mistakes.did_you_mean(unused_names[0], waits)
-            names = ", ".join(sorted(waits)) or "none"
-            raise ValueError(
-                f"no wait has taken the reply {unused_names[0]!r}{hint} The turn's waits: {names}"
-            )
+        start.check_replies(is_suspended=is_suspended)
         task = Task(id=turn.task_id, contextId=turn.context_id, status=make_status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
