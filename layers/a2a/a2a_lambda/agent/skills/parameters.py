@@ -18,7 +18,7 @@ from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.skills.annotations import members_of
-from a2a_lambda.errors import LimitExceeded, excerpt
+from a2a_lambda.errors import ConfigurationError, LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.tasks.head import CALL_BYTES
@@ -79,6 +79,32 @@ class Parameter:
     name: str
     hint: Any
     default: Any
+
+    @classmethod
+    def of(cls, parameter: inspect.Parameter, hints: Mapping[str, Any], location: str) -> "Parameter":
+        """A function's parameter. hints: the function's type hints. location: of the function, for errors.
+        Raises ConfigurationError."""
+        name = parameter.name
+        if name not in hints:
+            raise ConfigurationError(
+                f"{location}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
+            )
+        if isinstance(parameter.default, FieldInfo):
+            raise ConfigurationError(
+                f"{location}: the default of parameter {name} is Field(…), which would be its value:"
+                f" write `{name}: Annotated[…, Field(…)] = …`"
+            )
+        hint = hints[name]
+        extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
+        if any(field.alias for field in fields):
+            raise ConfigurationError(f"{location}: parameter {name} has an alias in Field(…): remove it")
+        if parameter.default is parameter.empty and not all(field.is_required() for field in fields):
+            raise ConfigurationError(
+                f"{location}: the default of parameter {name} is in Field(…): write it as"
+                f" `{name}: Annotated[…] = …`"
+            )
+        return cls(name, hint, parameter.default)
 
     @property
     def description(self) -> str:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, overload
 
 from pydantic import BaseModel, Field, TypeAdapter, create_model
-from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
@@ -127,29 +126,8 @@ class Skill:
                         f"{location}: the parameter turn always gets the turn: write `turn: Turn`, and read"
                         " the message's text from turn.text, or rename the parameter"
                     )
-            elif name not in hints:
-                raise ConfigurationError(
-                    f"{location}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
-                )
-            elif isinstance(parameter.default, FieldInfo):
-                raise ConfigurationError(
-                    f"{location}: the default of parameter {name} is Field(…), which would be its value:"
-                    f" write `{name}: Annotated[…, Field(…)] = …`"
-                )
             else:
-                hint = hints[name]
-                extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-                fields = [extra for extra in extras if isinstance(extra, FieldInfo)]
-                if any(field.alias for field in fields):
-                    raise ConfigurationError(
-                        f"{location}: parameter {name} has an alias in Field(…): remove it"
-                    )
-                if parameter.default is parameter.empty and not all(field.is_required() for field in fields):
-                    raise ConfigurationError(
-                        f"{location}: the default of parameter {name} is in Field(…): write it as"
-                        f" `{name}: Annotated[…] = …`"
-                    )
-                self.parameters.append(Parameter(name, hint, parameter.default))
+                self.parameters.append(Parameter.of(parameter, hints, location))
 
     def read_message(self, turn: Turn, asked_name: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
