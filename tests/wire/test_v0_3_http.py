@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, make_status
-from a2a_lambda.protocol.requests import SendMessageResponse
+from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
 from a2a_lambda.wire import v0_3_http
 from a2a_lambda.wire.shared import json_0x
 
@@ -181,6 +181,22 @@ def test_answers_are_messages_or_tasks() -> None:
 def test_a_status_may_have_no_time_and_no_message() -> None:
     bare: TaskStatus = {"state": TaskState.WORKING}
     assert v0_3_http.encode_status(bare) == {"state": "TASK_STATE_WORKING"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "update"),
+    [
+        ("statusUpdate", {"status": {"state": TaskState.WORKING}}),
+        (
+            "artifactUpdate",
+            {"artifact": {"artifactId": "a", "parts": []}, "append": False, "lastChunk": False},
+        ),
+    ],
+)
+def test_an_update_keeps_its_metadata(kind: str, update: Json) -> None:
+    event: Json = {kind: {"taskId": "t", "contextId": "c", **update, "metadata": {"a": 1}}}
+    [encoded] = v0_3_http.encode_event(event, Recipient())
+    assert encoded[kind]["metadata"] == {"a": 1}
 
 
 def test_a_message_in_a_task_has_the_tasks_context() -> None:
