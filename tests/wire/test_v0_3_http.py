@@ -189,7 +189,7 @@ def test_a_status_may_have_no_time_and_no_message() -> None:
         ("statusUpdate", {"status": {"state": TaskState.WORKING}}),
         (
             "artifactUpdate",
-            {"artifact": {"artifactId": "a", "parts": []}, "append": False, "lastChunk": False},
+            {"artifact": {"artifactId": "a", "parts": [{"text": "hi"}]}, "append": False, "lastChunk": False},
         ),
     ],
 )
