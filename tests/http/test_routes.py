@@ -63,9 +63,9 @@ def request_of(headers: Json = None, query: str = "", scope: Json = None, **sett
     ],
 )
 def test_a_refused_method_names_those_that_are_allowed(
-    client: TestClient, verb: str, path: str, allowed: set[str]
+    client: TestClient, key: str, verb: str, path: str, allowed: set[str]
 ) -> None:
-    answer = client.request(verb, path, json={})
+    answer = client.request(verb, path, json={}, headers={"X-API-Key": key})
     assert answer.status_code == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
     methods = answer.text.partition(f"{verb} is not allowed here; use ")[2].partition('"')[0]
@@ -145,7 +145,7 @@ def test_http_answers_in_the_versions_type_unless_a_client_takes_json_only(
 
 
 @pytest.mark.parametrize("path", ["message:send", "message:stream"])
-@pytest.mark.parametrize("body", ["[]", '"text"', "1", "null"])
+@pytest.mark.parametrize("body", ["[]", '"text"', "1"])
 def test_a_body_is_an_object(rest: Rest, path: str, body: str) -> None:
     headers = {**rest.headers, "Content-Type": "application/json"}
     answer = rest.client.post(f"{rest.path}/{path}", content=body, headers=headers)

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.http import sse
+from a2a_lambda.http.mcp.endpoint import REFUSED_BODY_BYTES
 from a2a_lambda.kit import Kit
 from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, CONTEXT_KEY, STATELESS, SUPPORTED, VERSION_KEY
 from tests.conftest import BASE_URL, new_key
@@ -137,6 +138,37 @@ def test_a_model_can_correct_its_arguments(
     assert result["isError"]
     assert text in text_of(result)
     assert Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"] == []
+
+
+def test_a_model_learns_how_to_begin_a_task(mcp: Mcp) -> None:
+    """One that must fill every argument makes a task up."""
+    refusal = mcp.call("echo", {"message": "hi", "task": "none"})
+    assert text_of(refusal).endswith("To begin a new task, leave task empty")
+    assert text_of(mcp.call("echo", {"message": "hi", "task": ""})) == "hi"
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": None}, {"Authorization": "Bearer wrong"}])
+def test_a_caller_who_is_refused_gets_the_id_back(mcp: Mcp, headers: dict[str, str | bytes | None]) -> None:
+    """A Python client shows the error only then."""
+    body = mcp.body("tools/list")
+    answer = mcp.post(body, **headers)
+    assert (answer.status_code, answer.json()["id"]) == (401, body["id"])
+    large = mcp.post({**body, "params": {"pad": "x" * REFUSED_BODY_BYTES}}, **headers)
+    assert (large.status_code, "id" in large.json()) == (401, False)
+    assert mcp.post(b"{", **headers).status_code == 401
+
+
+def test_a_get_is_refused_as_a_post_is(mcp: Mcp) -> None:
+    """A client whose key was refused tries it, and shows the user its answer."""
+    assert mcp.client.get(mcp.path, headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert mcp.client.get(mcp.path, headers={"Authorization": f"Bearer {mcp.key}"}).status_code == 405
+
+
+def test_a_client_that_would_register_learns_what_is_wrong(mcp: Mcp) -> None:
+    """It does so after a 401."""
+    answer = mcp.client.post("/register", json={"redirect_uris": []})
+    assert answer.status_code == 404
+    assert "check the key" in answer.text
 
 
 def test_a_model_learns_that_a_task_has_ended(client: TestClient, mcp: Mcp) -> None:

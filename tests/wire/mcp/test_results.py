@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.protocol.model import CHOICES, FILLS, Part, TaskState
+from a2a_lambda.protocol.model import CHOICES, FILLS, Message, Part, Role, TaskState
 from a2a_lambda.wire.mcp.results import (
     encode_new_task,
     encode_result,
@@ -131,10 +131,21 @@ def test_the_revision_without_links_has_the_url_as_a_text() -> None:
     assert result_of(link, revision=WITH_SESSION)["content"][0]["type"] == "resource_link"
 
 
-def test_the_only_value_is_structured_content() -> None:
-    assert result_of(Part(text="a"), Part(data={"sum": 2}))["structuredContent"] == {"sum": 2}
+def test_a_value_that_is_the_whole_result_is_structured_content() -> None:
+    assert result_of(Part(data={"sum": 2}))["structuredContent"] == {"sum": 2}
     assert "structuredContent" not in result_of(Part(data={"sum": 2}), Part(data={"sum": 3}))
     assert "structuredContent" not in result_of(Part(text="a"))
+
+
+def test_data_beside_a_text_is_a_text() -> None:
+    """Many clients show the model nothing but structured content."""
+    result = result_of(Part(text="Only two."), Part(data={"sum": 2}))
+    assert result.keys() == {"content", "_meta"}
+    assert result["content"] == [text("Only two."), text('{"sum":2}')]
+    promised = result_of(Part(text="Only two."), Part(data={"sum": 2}), promises=True)
+    assert promised["structuredContent"] == {"sum": 2}
+    rejected = task(TaskState.REJECTED, Part(data={"sum": 2}), says="No.")
+    assert "structuredContent" not in encode_result(rejected, STATELESS, tool())
 
 
 def test_before_the_stateless_revision_structured_content_is_an_object() -> None:
@@ -166,6 +177,19 @@ def test_a_canceled_turn_says_so() -> None:
     assert result_of(state=TaskState.CANCELED)["content"] == [canceled]
     assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [canceled, text("a")]
     assert result_of(state=TaskState.FAILED)["content"] == []
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        (Role.AGENT, "This question was not answered: How many?\nThe task was canceled."),
+        (Role.USER, "The task was canceled."),
+    ],
+)
+def test_a_task_that_was_canceled_at_a_question_repeats_it(role: Role, words: str) -> None:
+    canceled = task(TaskState.CANCELED)
+    canceled["history"] = [Message(messageId="m", role=role, parts=[Part(text="How many?")])]
+    assert encode_result(canceled, STATELESS, tool())["content"] == [text(words)]
 
 
 def test_a_tool_that_promises_structured_content_fails_without_it() -> None:

@@ -18,7 +18,7 @@ def test_a_skill_without_parameters_needs_a_message() -> None:
     assert schema["required"] == ["message"]
     assert schema["properties"].keys() == {"message", "task"}
     assert schema["type"] == "object"
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "$schema" not in schema, "validators of draft 7 refuse the name of another"
 
 
 @pytest.mark.parametrize("reads_text", [False, True])

@@ -27,6 +27,7 @@ from starlette.routing import request_response
 from a2a_lambda import telemetry, tracing
 from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
 from a2a_lambda.http import rest, rpc
+from a2a_lambda.http.auth import authenticate
 from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.http.request import check_method
@@ -122,6 +123,10 @@ async def route(request: Request) -> Response:
 
         return await openapi.handle(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
+        if (
+            request.method != "POST"
+        ):  # a client whose key was refused tries GET, and shows the user its answer
+            await authenticate(request)
         check_method(request, "POST")
         from a2a_lambda.http.mcp import endpoint
 

@@ -6,19 +6,20 @@ POST ── key or token ── envelope ── method ─┬─ initialize, ser
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, telemetry, tracing
-from a2a_lambda.errors import Forbidden, MethodNotFound, excerpt
+from a2a_lambda.errors import Forbidden, KitError, MethodNotFound, excerpt
 from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.mcp import tasks, tool_calls
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import accept
-from a2a_lambda.http.request import base_url, check_media_type
+from a2a_lambda.http.request import base_url, check_media_type, read_body
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.mcp import envelope, tools
@@ -30,6 +31,9 @@ from a2a_lambda.wire.mcp.revisions import (
     status_of,
 )
 from a2a_lambda.wire.shared import jsonrpc
+
+REFUSED_BODY_BYTES = 100_000
+"""Maximum size of a body that is read for its id alone, in bytes."""
 
 CACHE: Mapping[str, Json] = {"ttlMs": 300_000, "cacheScope": "private"}
 """How long a client may use what it read without asking again, in milliseconds."""
@@ -66,10 +70,19 @@ async def handle(request: Request, agent: str | None) -> Response:
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
         error = report_error(cause)
+        if request_id is None:  # Python clients show an error only if it has the id
+            request_id = await _read_id(request)
         # MCP's schema has no null: the error of a request without a readable id has no id.
         id_field = {} if request_id is None else {"id": request_id}
         body = strictjson.dumps({"jsonrpc": "2.0", **id_field, "error": encode_error(error)})
         return Response(body, status_of(error, revision), error.headers, JSON)
+
+
+async def _read_id(request: Request) -> jsonrpc.Id:
+    """The id of a request that was refused before its body was read; None if it cannot be read."""
+    with suppress(KitError, RuntimeError):  # RuntimeError: the body has been read, and is not JSON
+        return jsonrpc.read_id(strictjson.loads(await read_body(request, REFUSED_BODY_BYTES)))
+    return None
 
 
 async def initialize(call: McpCall) -> dict[str, Json]:

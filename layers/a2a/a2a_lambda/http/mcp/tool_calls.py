@@ -46,7 +46,10 @@ def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause
     """
     error = report_error(cause)
     if _is_of_arguments(error, call, tool, arguments):
-        return call.encode(results.encode_mistake(str(error)))
+        text = str(error)
+        if isinstance(error, TaskNotFound):  # a model that must fill every argument makes a task up
+            text += f". To begin a new task, leave {tool.task_argument} empty"
+        return call.encode(results.encode_mistake(text))
     return call.encode_error(error)
 
 

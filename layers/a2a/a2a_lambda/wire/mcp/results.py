@@ -13,6 +13,7 @@ from a2a_lambda.protocol.model import (
     Artifact,
     Json,
     Part,
+    Role,
     Task,
     TaskState,
     decode_raw,
@@ -65,12 +66,14 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         is_error = has_output_schema
     else:
         values = [part["data"] for part in output if "data" in part]
-        # A skill that promises data returns one value, and an earlier turn of the task may have returned one.
-        data = values[-1] if len(values) == 1 or (values and has_output_schema) else None
         message = task["status"].get("message")
         words = [] if message is None else [*_content(message["parts"], revision)]
+        # Many clients show the model nothing but structured content, so without a promise it must be the
+        # whole result. A skill that promises data returns one value, and an earlier turn may have, too.
+        is_structured = has_output_schema or (len(output) == 1 and not words)
+        data = values[-1] if values and is_structured else None
         if state == TaskState.CANCELED and not words:
-            words = [_text("The task was canceled.")]
+            words = [_text(_reason_of_cancellation(task))]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         lacks_data = has_output_schema and "structuredContent" not in result
@@ -104,6 +107,15 @@ def _shape_of(artifact: Artifact) -> list[dict[str, Json]]:
 def encode_mistake(text: str) -> dict[str, Json]:
     """The result of a call whose arguments are wrong. text: what is wrong with them."""
     return {"content": [_text(text)], "isError": True}
+
+
+def _reason_of_cancellation(task: Task) -> str:
+    """Why a task was canceled. A client that cannot show a form may have closed it, so the model must see
+    what it asked."""
+    last_message = task.get("history", [])[-1:]
+    if not last_message or last_message[0]["role"] != Role.AGENT:  # a question that was answered
+        return "The task was canceled."
+    return f"This question was not answered: {text_of(last_message[0]['parts'])}\nThe task was canceled."
 
 
 def _how_to_go_on(task: Task, tool: Tool | None) -> str:

@@ -16,8 +16,6 @@ from a2a_lambda.protocol.profile import Profile
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """Form of a tool's name. A skill with another id is no tool."""
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
 PAGE_TOOLS = 100
 """Tools in a page of the list."""
 
@@ -76,7 +74,8 @@ class Tool:
             required.append(self.message_argument)
         text = "Only to answer a task's question, or to see a task's progress: the task's id."
         properties[self.task_argument] = {"type": "string", "description": text}
-        schema |= {"$schema": DIALECT, "properties": properties, "additionalProperties": False}
+        # Without `$schema`: 2020-12 is the default, and validators of draft 7 refuse another name.
+        schema |= {"properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {})
 
     @property
