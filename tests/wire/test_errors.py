@@ -16,10 +16,10 @@ NOT_ALLOWED.status = 405
 
 FAILURES = [
     (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
-    (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", ""),
-    (errors.MethodNotFound("x"), 404, "UNIMPLEMENTED", ""),
-    (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", ""),
-    (errors.InternalError(), 500, "INTERNAL", ""),
+    (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
+    (errors.MethodNotFound("x"), 404, "UNIMPLEMENTED", "METHOD_NOT_FOUND"),
+    (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+    (errors.InternalError(), 500, "INTERNAL", "INTERNAL_ERROR"),
     (errors.TaskNotFound("x"), 404, "NOT_FOUND", "TASK_NOT_FOUND"),
     (errors.TaskNotCancelable("x"), 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
     (
@@ -62,7 +62,8 @@ def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, na
     assert reasons == ([reason] if reason else [])
     rpc = encode_error(error)
     assert (rpc["code"], rpc["message"]) == (error.code, str(error))
-    assert rpc.get("data", []) == body["error"]["details"]
+    # JSON-RPC's own codes need no reason.
+    assert rpc.get("data", []) == (body["error"]["details"] if error.code > -32100 else [])
 
 
 def test_an_error_names_the_field_that_is_wrong() -> None:
@@ -71,7 +72,8 @@ def test_an_error_names_the_field_that_is_wrong() -> None:
     assert body["error"]["message"] == "Invalid parameters: message.parts[0].text must be text", (
         "no params here"
     )
-    [detail] = body["error"]["details"]
+    [info, detail] = body["error"]["details"]
+    assert info["reason"] == "INVALID_PARAMS", "some clients read the first detail only"
     [violation] = detail["fieldViolations"]
     assert violation["field"] == "message.parts[0].text"
     assert "must be text" in violation["description"]

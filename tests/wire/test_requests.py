@@ -21,7 +21,6 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
     ("params", "request_"),
     [
         (None, {}),
-        ({}, {}),
         ({"contextId": "c", "tenant": "t"}, {"contextId": "c", "tenant": "t"}),
         ({"context_id": "c", "page_size": 7}, {"contextId": "c", "pageSize": 7}),
         ({"pageSize": 1}, {"pageSize": 1}),
@@ -37,22 +36,23 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
         ({"includeArtifacts": "true"}, {"includeArtifacts": True}),
         ({"includeArtifacts": "false"}, {"includeArtifacts": False}),
         ({"statusTimestampAfter": None}, {}),
-        (
-            {"statusTimestampAfter": "2026-01-02T03:04:05.6789+01:00"},
-            {"statusTimestampAfter": "2026-01-02T02:04:05.678Z"},
-        ),
-        (
-            {"statusTimestampAfter": "0999-01-01T00:00:00Z"},
-            {"statusTimestampAfter": "0999-01-01T00:00:00.000Z"},
-        ),
-        (
-            {"statusTimestampAfter": "1990-12-31T23:59:60Z"},
-            {"statusTimestampAfter": "1990-12-31T23:59:59.999Z"},
-        ),
     ],
 )
 def test_a_list_of_1_0(params: Json, request_: Json) -> None:
     assert v1_0.WIRE.requests["list"].decode(params) == request_
+
+
+@pytest.mark.parametrize(
+    ("name", "time", "instant"),
+    [
+        ("statusTimestampAfter", "2026-01-02T03:04:05.6789+01:00", "2026-01-02T02:04:05.678Z"),
+        ("statusTimestampAfter", "0999-01-01T00:00:00Z", "0999-01-01T00:00:00.000Z"),
+        ("statusTimestampAfter", "1990-12-31T23:59:60Z", "1990-12-31T23:59:59.999Z"),
+        ("lastUpdatedAfter", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000Z"),  # as a2a-go sends it
+    ],
+)
+def test_a_list_of_1_0_has_an_instant(name: str, time: str, instant: str) -> None:
+    assert v1_0.WIRE.requests["list"].decode({name: time}) == {"statusTimestampAfter": instant}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,6 @@ def test_a_list_of_1_0(params: Json, request_: Json) -> None:
         ([], "params"),
         ({"pageSize": 0}, "params.pageSize"),
         ({"pageSize": 101}, "params.pageSize"),
-        ({"pageSize": "x"}, "params.pageSize"),
         ({"pageToken": 7}, "params.pageToken"),
         ({"pageToken": "x" * (v1_0.PAGE_TOKEN_CHARACTERS + 1)}, "params.pageToken"),
         ({"status": "WORKING"}, "params.status"),
@@ -126,6 +125,7 @@ def test_a_request_for_a_task(wire: Any) -> None:
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 2.0}, {"taskId": "t", "pageSize": 2}),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 1000}, {"taskId": "t", "pageSize": 1000}),
         (v1_0.WIRE, "set_push", {"taskId": "t", **CONFIG}, {"taskId": "t", **CONFIG}),
+        (v1_0.WIRE, "set_push", {"taskId": "t", "config": CONFIG}, {"taskId": "t", **CONFIG}),  # as a2a-rs
         (v0_3.WIRE, "get_push", {"id": "t"}, {"taskId": "t"}),
         (v0_3.WIRE, "get_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
         (v0_3.WIRE, "delete_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),

@@ -84,6 +84,18 @@ def test_both_extensions_are_declared_with_their_params(client: TestClient, path
     }
 
 
+def test_a_card_for_go_has_the_security_of_0_3_alone(client: TestClient) -> None:
+    """a2a-go up to 2.3.1 cannot read 1.0's security requirements."""
+    path = "/.well-known/agent-card.json"
+    answer = client.get(path, headers={"User-Agent": "Go-http-client/1.1"})
+    card = client.get(path).json()
+    assert card.pop("securityRequirements") == [
+        {"schemes": {name: {"list": []}}} for name in ("bearer", "apiKey")
+    ]
+    assert answer.json() == card
+    assert "User-Agent" in answer.headers["vary"]
+
+
 def test_alibabas_security_is_a_list_of_strings(client: TestClient) -> None:
     assert client.get("/alibaba/.well-known/agent.json").json()["security"] == []
     assert client.get("/.well-known/agent.json").json()["security"] == [{"bearer": []}, {"apiKey": []}]

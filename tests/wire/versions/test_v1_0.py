@@ -137,6 +137,15 @@ def error(answer: Json, status: int) -> Json:
     return body
 
 
+def test_a_body_of_null_is_no_body(rest: Rest) -> None:
+    """As a2a-go up to 2.3.1 sends it with requests that need none."""
+    headers = {**rest.headers, "Content-Type": "application/json"}
+    answer = rest.client.request("GET", f"{rest.path}/tasks", content="null", headers=headers)
+    assert answer.json()["tasks"] == []
+    answer = rest.client.post(f"{rest.path}/message:send", content="null", headers=headers)
+    assert "message is missing" in answer.text
+
+
 def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
     missing = error(rest.ask("GET", "tasks/nothing"), 404)
     assert missing["status"] == "NOT_FOUND"
@@ -147,7 +156,7 @@ def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
         "metadata": {},
     }
     invalid = error(rest.ask("POST", "message:send", {"message": {"parts": []}}), 400)
-    assert invalid["details"][0]["fieldViolations"][0]["field"] == "message.parts"
+    assert invalid["details"][1]["fieldViolations"][0]["field"] == "message.parts"
     task = rest.send()
     for accept in (
         "*/*",
@@ -200,6 +209,28 @@ def test_the_media_type_is_the_one_the_client_speaks(
     headers = {**rest.headers, "Accept": accept, "Content-Type": sent}
     answer = client.get("/a2a/probe/tasks", headers=headers)
     assert answer.headers["content-type"] == told
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("*/*", "application/a2a+json"),
+        ("application/a2a+json", "application/a2a+json"),
+        ("application/json", "application/json"),
+        ("text/event-stream", "application/json"),  # as streams of a2a-go
+        (None, "application/json"),  # as calls of a2a-dotnet
+    ],
+)
+def test_an_error_has_a_media_type_that_the_client_reads(
+    client: TestClient, rest: Rest, accept: str | None, media_type: str
+) -> None:
+    request_ = client.build_request("GET", "/a2a/probe/tasks/nothing", headers=rest.headers)
+    request_.headers.pop("Accept")
+    if accept is not None:
+        request_.headers["Accept"] = accept
+    answer = client.send(request_)
+    assert error(answer, 404)["status"] == "NOT_FOUND"
+    assert answer.headers["content-type"] == media_type
 
 
 def test_the_tenant_is_the_agent(client: TestClient, key: str) -> None:

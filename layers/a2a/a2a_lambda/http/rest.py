@@ -31,6 +31,12 @@ from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 from a2a_lambda.wire.shared import protojson
 
+REGISTRATION_PATH = "register"
+"""Where a client of MCP whose key was refused tries to register, and whose answer it shows the user (MCP
+2025-03-26, authorization, section 2.3.2)."""
+
+REGISTRATION_HINT = ". Clients cannot register here: check the key that yours sends as X-API-Key"
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -48,6 +54,7 @@ class Rest:
     """Answers of one request."""
 
     media_type: str
+    error_media_type: str
     error_event: str = "error"
 
     def result(self, value: Json) -> bytes:
@@ -63,25 +70,26 @@ class Rest:
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
             )
-        return Response(strictjson.dumps(body), status, {**error.headers, **NO_STORE}, self.media_type)
+        return Response(strictjson.dumps(body), status, {**error.headers, **NO_STORE}, self.error_media_type)
 
 
 async def handle(request: Request, path: str) -> Response:
     wire = VERSIONS[0]
-    binding = Rest(_media_type(request, wire))
+    binding = Rest(*_media_types(request, wire))
     try:
         matches = list(_matches(path))
         if not matches:
-            raise RouteNotFound(f"nothing is served at /{excerpt(path)}")
+            hint = REGISTRATION_HINT if path == REGISTRATION_PATH else ""
+            raise RouteNotFound(f"nothing is served at /{excerpt(path)}{hint}")
         wire = matches[0].wire
-        binding = Rest(_media_type(request, wire))
+        binding = Rest(*_media_types(request, wire))
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
             verbs = ", ".join(dict.fromkeys(match.route.verb for match in matches))
             refusal = InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
             refusal.status = 405
             status, body = wire.encode_http_error(refusal)
-            return Response(strictjson.dumps(body), status, {"Allow": verbs}, binding.media_type)
+            return Response(strictjson.dumps(body), status, {"Allow": verbs}, binding.error_media_type)
         accepted_request = await accept(request, partial(check_version, wire))
         params = _params(request, accepted_request.body, match)
         tenant = params.get("tenant")
@@ -127,6 +135,8 @@ def _params(request: Request, body: bytes, match: Match) -> dict[str, Json]:
     if body.strip():
         check_media_type(request)
         fields = strictjson.loads(body)
+        if fields is None:  # a2a-go up to 2.3.1 sends null where there is nothing to send
+            fields = {}
         if not isinstance(fields, dict):
             raise InvalidParams("the body must be an object")
     # A client that writes `?historyLength=` names no length.
@@ -150,13 +160,14 @@ def check_version(wire: Wire, request: Request) -> None:
         )
 
 
-def _media_type(request: Request, wire: Wire) -> str:
-    """The version's own media type, unless the client accepts application/json only.
-
-    Source: A2A 1.0.1 section 11.1.
+def _media_types(request: Request, wire: Wire) -> tuple[str, str]:
+    """Media types of an answer and of an error. An answer has the version's own (A2A 1.0.1 section 11.1),
+    unless the client accepts application/json only. An error has it if the client says that it accepts it,
+    because streams of a2a-go and calls of a2a-dotnet do not, and read an error only as application/json.
     """
     items = request.headers.get("accept", "").split(",")
     # With the weight 0, a type is one that the client does not take (RFC 9110 section 12.4.2).
     types = {plain_media_type(item) for item in items if not re.search(r";\s*q=0(\.0*)?\s*$", item)}
-    only_json = JSON in types and not types & {wire.media_type, "application/*", "*/*"}
-    return JSON if only_json else wire.media_type
+    takes_own = bool(types & {wire.media_type, "application/*", "*/*"})
+    only_json = JSON in types and not takes_own
+    return JSON if only_json else wire.media_type, wire.media_type if takes_own else JSON

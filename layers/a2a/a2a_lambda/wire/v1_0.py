@@ -101,6 +101,8 @@ def decode_task_request(params: Json) -> TaskRequest:
 
 def decode_list(params: Json) -> ListTasksRequest:
     source = protojson.canonical_fields({} if params is None else params, "params", LIST_SPELLINGS)
+    if "lastUpdatedAfter" in source:  # its name in a draft of 1.0, as a2a-go sends it over HTTP+JSON
+        source = {"statusTimestampAfter": source["lastUpdatedAfter"], **source}
     names = [name for name in source if name in LIST_SPELLINGS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _check_page_token(result)
@@ -144,6 +146,10 @@ def _page_size(source: Object) -> int | None:
 
 
 def decode_config(params: Json) -> TaskPushNotificationConfig:
+    if isinstance(params, dict) and isinstance(
+        params.get("config"), dict
+    ):  # as a2a-rs and a2a-dotnet send it
+        params = {**params["config"], **fields.without(params, ("config",))}
     config = protojson.decode_config(params, "params")
     fields.identifier(dict(config), "taskId", "params")
     return config

@@ -36,6 +36,9 @@ from a2a_lambda.wire.shared.error_json import encode_http_error
 CARD_MAX_AGE_SECONDS = 300
 """Seconds for which a client may use a card without asking again."""
 
+GO_USER_AGENT = "Go-http-client/"
+"""How the User-Agent begins that Go's standard library sends."""
+
 METADATA_MAX_AGE_SECONDS = 60
 """Seconds for which a client may use the metadata. An issuer reaches every container in that time, too."""
 
@@ -57,7 +60,8 @@ async def agent_card_json(request: Request) -> Response:
     """In the version that the request asks for. Without one, a card that both 1.0 and 0.3 can read."""
     version_name = version(request)
     if not version_name:
-        return await _card(request, card_json.hybrid)
+        is_go = request.headers.get("user-agent", "").startswith(GO_USER_AGENT)
+        return await _card(request, card_json.hybrid_for_go if is_go else card_json.hybrid)
     try:
         wires = negotiation.wires_for("", version_name)
     except VersionNotSupported as error:
@@ -184,7 +188,7 @@ async def _card(request: Request, translate: Translate, *, needs_key: bool = Fal
     headers = {
         **cache_headers(body, [description], needs_key=needs_key),  # without signatures, which vary
         "Last-Modified": format_datetime(date, usegmt=True),
-        "Vary": "A2A-Version",
+        "Vary": "A2A-Version, User-Agent",
     }
     if is_unchanged(request, headers["ETag"]):
         return Response(None, 304, headers)

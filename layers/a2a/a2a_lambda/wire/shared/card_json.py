@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, PROTOCOL_EXTENSION
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.wire.shared.fields import Object
+from a2a_lambda.wire.shared.fields import Object, without
 
 SECURITY_SCHEMES: Mapping[str, Object] = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -134,7 +134,9 @@ def v1_0(source: Description) -> Object:
         },
         "securitySchemes": {**sign_ins, **SECURITY_SCHEMES_1_0},
         "securityRequirements": [
-            {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in requirements(source)
+            # An empty list is the default value, but a2a-rs reads no scopes without it.
+            {"schemes": {name: {"list": scopes}}}
+            for name, scopes in requirements(source)
         ],
         **source.card.model_dump(include=MODE_FIELDS),
         "skills": _skills(source),
@@ -147,6 +149,15 @@ def hybrid(source: Description) -> Object:
     both_schemes = {name: scheme | newer["securitySchemes"][name] for name, scheme in schemes(source).items()}
     capabilities = {**older["capabilities"], **newer["capabilities"]}
     return {**older, **newer, "capabilities": capabilities, "securitySchemes": both_schemes}
+
+
+def hybrid_for_go(source: Description) -> Object:
+    """The hybrid card without 1.0's security requirements, whose form a2a-go up to 2.3.1 cannot read. Those
+    of 0.3 remain, in `security`.
+
+    Source: https://github.com/a2aproject/a2a-go/issues/430
+    """
+    return without(hybrid(source), ("securityRequirements",))
 
 
 def alibaba(source: Description) -> Object:

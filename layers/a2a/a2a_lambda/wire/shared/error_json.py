@@ -19,8 +19,7 @@ DOMAIN = "a2a-protocol.org"
 class ErrorKind(NamedTuple):
     """How an error is called over HTTP and gRPC.
 
-    reason: `reason` of the ErrorInfo detail, for errors that A2A defines. rpc_code: name in
-    google.rpc.Code. http: HTTP status.
+    reason: `reason` of the ErrorInfo detail. rpc_code: name in google.rpc.Code. http: HTTP status.
     """
 
     reason: str
@@ -30,10 +29,10 @@ class ErrorKind(NamedTuple):
 
 ERROR_KINDS: Mapping[int, ErrorKind] = {
     -32700: ErrorKind("", "INVALID_ARGUMENT", 400),
-    -32600: ErrorKind("", "INVALID_ARGUMENT", 400),
-    -32601: ErrorKind("", "UNIMPLEMENTED", 404),
-    -32602: ErrorKind("", "INVALID_ARGUMENT", 400),
-    -32603: ErrorKind("", "INTERNAL", 500),
+    -32600: ErrorKind("INVALID_REQUEST", "INVALID_ARGUMENT", 400),
+    -32601: ErrorKind("METHOD_NOT_FOUND", "UNIMPLEMENTED", 404),
+    -32602: ErrorKind("INVALID_PARAMS", "INVALID_ARGUMENT", 400),
+    -32603: ErrorKind("INTERNAL_ERROR", "INTERNAL", 500),
     -32001: ErrorKind("TASK_NOT_FOUND", "NOT_FOUND", 404),
     -32002: ErrorKind("TASK_NOT_CANCELABLE", "FAILED_PRECONDITION", 400),
     -32003: ErrorKind("PUSH_NOTIFICATION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
@@ -44,6 +43,9 @@ ERROR_KINDS: Mapping[int, ErrorKind] = {
     -32008: ErrorKind("EXTENSION_SUPPORT_REQUIRED", "FAILED_PRECONDITION", 400),
     -32009: ErrorKind("VERSION_NOT_SUPPORTED", "FAILED_PRECONDITION", 400),
 }
+
+A2A_CODES = range(-32009, -32000)
+"""Codes that A2A defines; the others are JSON-RPC's."""
 
 PARAMS = "params."
 """How the path of a field begins. Only JSON-RPC has params."""
@@ -64,7 +66,7 @@ RPC_CODES = {
 def encode_error(error: ProtocolError) -> Json:
     """A JSON-RPC error object."""
     result: Object = {"code": error.code, "message": str(error)}
-    if details := _details(error, str(error)):
+    if details := _details(error, str(error), has_reason=error.code in A2A_CODES):
         result["data"] = details
     return result
 
@@ -77,13 +79,17 @@ def encode_http_error(error: ProtocolError) -> tuple[int, Json]:
     text = str(error)
     if error.path is not None:  # this request has no params
         text = text.replace(error.path, error.path.removeprefix(PARAMS))
-    body: Object = {"code": http, "status": rpc_code, "message": text, "details": _details(error, text)}
+    # The official SDKs learn from the reason which error it is, even one of JSON-RPC. An error with a status
+    # of its own, such as 401, says more with that.
+    has_reason = error.code in A2A_CODES or error.status == 200
+    details = _details(error, text, has_reason=has_reason)
+    body: Object = {"code": http, "status": rpc_code, "message": text, "details": details}
     return http, {"error": body}
 
 
-def _details(error: ProtocolError, text: str) -> list[Json]:
+def _details(error: ProtocolError, text: str, *, has_reason: bool) -> list[Json]:
     details: list[Json] = []
-    if reason := ERROR_KINDS[error.code].reason:
+    if has_reason and (reason := ERROR_KINDS[error.code].reason):
         details.append({"@type": ERROR_INFO, "reason": reason, "domain": DOMAIN, "metadata": {}})
     if error.path is not None:
         violation = {"field": error.path.removeprefix(PARAMS), "description": text}
