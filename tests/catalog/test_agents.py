@@ -123,7 +123,6 @@ def test_a_manifest_says_what_the_code_would(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     [made], [read] = Agents.of_folder(tmp_path).values(), build_agents(tmp_path).values()
     assert (read.name, read.card, read.input_schemas) == (made.name, made.card, made.input_schemas)
-    assert read.takes_arguments
     assert encode_manifest([read]) == encode_manifest([made])
 
 

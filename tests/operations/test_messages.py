@@ -145,7 +145,7 @@ def test_an_answer_has_as_much_history_as_was_asked_for(
 def test_a_send_to_a_task_that_runs_elsewhere(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    """A version whose sends do not block is answered at once, unless the client says otherwise."""
+    """It waits for its turn, unless the client says otherwise."""
     head = bench.run_elsewhere(place=Place.WORKER)
     waited: list[str] = []
 
@@ -160,12 +160,10 @@ def test_a_send_to_a_task_that_runs_elsewhere(
     monkeypatch.setattr(messages, "wait_until_stopped", wait)
     call, request = bench.sent("echo")
     assert within(bench.messages.send(call, request))["task"]["id"] == head.task_id
-    within(bench.messages.send(replace(call, blocking_by_default=True), request))
-    assert len(waited) == 1, "only the version that blocks waits"
+    assert len(waited) == 1
     request["configuration"] = SendMessageConfiguration(returnImmediately=at_once)
-    for blocks in (True, False):
-        within(bench.messages.send(replace(call, blocking_by_default=blocks), request))
-    assert len(waited) == (1 if at_once else 3)
+    within(bench.messages.send(call, request))
+    assert len(waited) == (1 if at_once else 2)
 
 
 def test_a_repeated_send_waits_for_its_turn_in_another_request(
@@ -318,20 +316,20 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     assert within(bench.service.list(bench.scope, {}))["tasks"] == []
 
 
-def test_only_an_agent_with_parameters_takes_json(bench: RunBench, tmp_path: Path) -> None:
-    json_part = Part(data={"n": 1}, mediaType="application/json")
-    json_text = Part(text='{"n": 1}', mediaType="application/json")
-    for name, parameter, part, is_taken in (
-        ("with", ", n: int", json_part, True),
-        ("with-text", ", n: int", json_text, False),
-        ("without", "", json_part, False),
-    ):
-        code = f"@skill\ndef hello(turn{parameter}): return 'hi'"
-        agents = Agents.of(Agent.load(write(tmp_path / name, code)))
-        bench.messages = Messages(bench.store, agents, repeat_seconds=60)
-        bench.scope = Scope(bench.scope.owner, "hello")
-        with nullcontext() if is_taken else pytest.raises(errors.ContentTypeNotSupported):
-            assert within(bench.send("", parts=[part]))["status"]["state"] == TaskState.COMPLETED
+@pytest.mark.parametrize(
+    ("part", "is_taken"),
+    [
+        (Part(data={"events": []}, mediaType="application/vnd.ag2.history+json"), True),  # AG2 sends it
+        (Part(text='{"n": 1}', mediaType="application/json"), False),
+    ],
+)
+def test_data_is_taken_whatever_its_type(bench: RunBench, tmp_path: Path, part: Part, is_taken: bool) -> None:
+    agents = Agents.of(Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'hi'")))
+    bench.messages = Messages(bench.store, agents, repeat_seconds=60)
+    bench.scope = Scope(bench.scope.owner, "hello")
+    with nullcontext() if is_taken else pytest.raises(errors.ContentTypeNotSupported):
+        task = within(bench.send("", parts=[Part(text="x"), part]))
+        assert task["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_path: Path) -> None:

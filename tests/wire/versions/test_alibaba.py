@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda import Turn
-from a2a_lambda.protocol.alibaba_metadata import intents
+from a2a_lambda.protocol.alibaba_metadata import Intent, intents
 from a2a_lambda.protocol.model import Message, Role
 from tests.helpers.rpc import Rpc, events, intent, message, request
 
@@ -247,3 +247,15 @@ def test_a_slot_without_a_value_is_none() -> None:
     ]
     [intent] = intents({"intentInfos": [{"intent": "weather", "slots": slots}]})
     assert intent.slots == {"city": ("Hangzhou",), "day": ("02", "2")}
+
+
+@pytest.mark.parametrize("name", ["skillId", "skill_id", "skill"])
+def test_other_clients_name_a_skill_alone(name: str) -> None:
+    assert intents({name: "weather"}) == [Intent("weather", {})]
+    infos = [{"intent": "chat", "slots": []}]
+    assert [intent.skill for intent in intents({name: "weather", "intentInfos": infos})] == [
+        "chat",
+        "weather",
+    ]
+    for other in ("", None, ["weather"]):
+        assert intents({name: other}) == []

@@ -46,6 +46,15 @@ def test_the_articles_example(client: TestClient, key: str) -> None:
     assert found["history"][0]["parts"] == [{"type": "text", "text": "tell me a joke"}]
 
 
+def test_python_a2a_posts_a_message_to_a_path_of_its_own(client: TestClient, key: str) -> None:
+    """Its message has one content instead of parts."""
+    message = {"role": "user", "content": {"type": "text", "text": "hi"}, "metadata": intent("echo")}
+    body = request("tasks/send", {"id": new_id(), "message": message})
+    for path in ("/a2a/probe/tasks/send", "/a2a/probe"):
+        task = client.post(path, json=body, headers={"X-API-Key": key}).json()["result"]
+        assert task["artifacts"][0]["parts"][0]["text"] == "hi"
+
+
 def test_the_client_names_the_task_and_its_session(rpc: Rpc) -> None:
     task_id = new_id()
     task = rpc.call("tasks/send", {"id": task_id, "sessionId": "session", "message": said()})

@@ -24,7 +24,7 @@ from a2a_lambda.wire.shared import jsonrpc
 AGENT = "(?P<agent>[^/]+)"
 
 PATHS = {
-    re.compile(pattern + "(?:/stream)?/?"): dialect
+    re.compile(pattern + "(?:/stream|/tasks/send)?/?"): dialect
     for pattern, dialect in {
         "": "",
         f"/a2a/{AGENT}": "shared",
@@ -34,7 +34,8 @@ PATHS = {
         f"/v2/{AGENT}": "qianfan",
     }.items()
 }
-"""Where agents are called, and the dialect there. For "shared" see `find_address`."""
+"""Where agents are called, and the dialect there. For "shared" see `find_address`. Some clients append a
+path: Alibaba's suite for its streams, and python-a2a for its messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,9 +192,8 @@ class Messages:
                     " bytes, or upload it",
                     path=path,
                 )
-            if "mediaType" in part:
-                extra_types = ("application/json",) if "data" in part and agent.takes_arguments else ()
-                agent.card.check_media_type(part["mediaType"], path, extra_types)
+            if "mediaType" in part and "data" not in part:  # data is JSON, whatever its type is called
+                agent.card.check_media_type(part["mediaType"], path)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:
             agent.card.check_operation("set_push")
@@ -281,11 +280,8 @@ class _Sending:
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyCalls(self._stop_reason)
-                # If a request does not say whether it blocks, some versions block. In the others, the place
-                # of the turn decides.
                 options = self._request.get("configuration", {})
-                returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
-                if returns_at_once and head.place is not Place.REQUEST:
+                if options.get("returnImmediately") and head.place is not Place.REQUEST:
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
             request, old_head = self._call.request, started.head

@@ -25,6 +25,10 @@ SUITE_EXTENSIONS = frozenset(
 )
 """Both extensions, in both spellings that the vendor's pages have."""
 
+SKILL_FIELDS = ("skillId", "skill_id", "skill")
+"""Where other clients name a skill in a message's metadata: novaos, CrewAI, and the tools that
+a2a-langchain-adapters makes of skills."""
+
 Metadata = dict[str, Json]
 
 
@@ -93,7 +97,9 @@ def images(metadata: Metadata) -> list[Image]:
 
 
 def intents(metadata: Metadata) -> list[Intent]:
-    """intentInfos, best first. normValue has precedence over value. Neither counts if it is empty."""
+    """intentInfos, best first, and then the skill that the metadata names in one of SKILL_FIELDS. normValue
+    has precedence over value. Neither counts if it is empty."""
+    named_skills = [Intent(skill, {}) for name in SKILL_FIELDS if (skill := text(metadata, name))]
     return [
         Intent(
             skill,
@@ -106,7 +112,7 @@ def intents(metadata: Metadata) -> list[Intent]:
         )
         for info in objects_in(metadata, "intentInfos")
         if (skill := text(info, "intent"))
-    ]
+    ] + named_skills
 
 
 def intent_metadata(skill: str, arguments: Mapping[str, str]) -> Metadata:

@@ -1,7 +1,7 @@
 """The card of an agent: what it is, independent of protocol versions."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -180,14 +180,14 @@ class Card(CardModel):
         description = self.extended.description or self.description
         return self.model_copy(update={"description": description, "skills": [*self.all_skills]})
 
-    def check_media_type(self, media_type: str, path: str, also: Sequence[str] = ()) -> None:
-        """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes, and
-        that is not in `also`. path: path of the field, such as params.message.parts[0]."""
+    def check_media_type(self, media_type: str, path: str) -> None:
+        """Raises ContentTypeNotSupported for a type that neither the agent nor one of its skills takes. path:
+        path of the field, such as params.message.parts[0]."""
         plain_type = plain_media_type(media_type)
         if not plain_type:
             return
         modes = [mode for skill in self.all_skills for mode in skill.inputModes or ()]
-        patterns = dict.fromkeys([*self.defaultInputModes, *modes, *also])
+        patterns = dict.fromkeys([*self.defaultInputModes, *modes])
         if not matches_media_type(plain_type, patterns):
             raise ContentTypeNotSupported(
                 f"{path} is {excerpt(plain_type)}; the agent accepts {', '.join(patterns)}", path=path

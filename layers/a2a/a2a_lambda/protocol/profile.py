@@ -32,8 +32,3 @@ class Profile:
     def extension_uris(self) -> frozenset[str]:
         """URIs of the extensions that a client may activate."""
         return SUITE_EXTENSIONS | {extension.uri for extension in self.card.extensions}
-
-    @property
-    def takes_arguments(self) -> bool:
-        """Whether a message may have arguments as JSON: a skill has parameters."""
-        return bool(self.input_schemas)

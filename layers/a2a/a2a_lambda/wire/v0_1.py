@@ -46,6 +46,8 @@ def decode_message(source: Object, path: str, *, is_answer: bool = False) -> Mes
     message = dict(source)
     if message.get("parts") is None and "data" in message:
         message["parts"] = message.pop("data")
+    if message.get("parts") is None and "content" in message:  # of python-a2a
+        message["parts"] = [message.pop("content")]
     if message.get("messageId") is None:
         message["messageId"] = str(uuid.uuid4())
     return json_0x.decode_message(message, path, mark="type", is_answer=is_answer)
