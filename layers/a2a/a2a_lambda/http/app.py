@@ -123,9 +123,8 @@ async def route(request: Request) -> Response:
 
         return await openapi.handle(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
-        if (
-            request.method != "POST"
-        ):  # a client whose key was refused tries GET, and shows the user its answer
+        # A client whose key was refused tries GET next, and shows the user that answer.
+        if request.method != "POST":
             await authenticate(request)
         check_method(request, "POST")
         from a2a_lambda.http.mcp import endpoint

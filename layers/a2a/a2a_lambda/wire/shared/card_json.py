@@ -134,9 +134,7 @@ def v1_0(source: Description) -> Object:
         },
         "securitySchemes": {**sign_ins, **SECURITY_SCHEMES_1_0},
         "securityRequirements": [
-            # An empty list is the default value, but a2a-rs reads no scopes without it.
-            {"schemes": {name: {"list": scopes}}}
-            for name, scopes in requirements(source)
+            {"schemes": {name: {"list": scopes} if scopes else {}}} for name, scopes in requirements(source)
         ],
         **source.card.model_dump(include=MODE_FIELDS),
         "skills": _skills(source),
@@ -148,7 +146,17 @@ def hybrid(source: Description) -> Object:
     older, newer = v0_3_0(source), v1_0(source)
     both_schemes = {name: scheme | newer["securitySchemes"][name] for name, scheme in schemes(source).items()}
     capabilities = {**older["capabilities"], **newer["capabilities"]}
-    return {**older, **newer, "capabilities": capabilities, "securitySchemes": both_schemes}
+    return {
+        **older,
+        **newer,
+        "capabilities": capabilities,
+        "securitySchemes": both_schemes,
+        # With lists that are empty, without which a2a-rs reads no card. The strict card, which is signed,
+        # omits them, as it does all default values.
+        "securityRequirements": [
+            {"schemes": {name: {"list": scopes}}} for name, scopes in requirements(source)
+        ],
+    }
 
 
 def hybrid_for_go(source: Description) -> Object:
