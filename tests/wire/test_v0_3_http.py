@@ -5,9 +5,20 @@ import re
 import pytest
 
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import Json, Part, Task, TaskState, TaskStatus, agent_message, make_status
+from a2a_lambda.protocol.model import (
+    Artifact,
+    Json,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    agent_message,
+    make_status,
+)
 from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
-from a2a_lambda.wire import v0_3_http
+from a2a_lambda.wire import agno, v0_3_http
 from a2a_lambda.wire.shared import json_0x
 
 HOOK = "https://example.com/hook"
@@ -220,3 +231,41 @@ def test_a_null_of_a_part_is_unset(unset: Json) -> None:
 def test_tasks_are_listed_with_their_artifacts() -> None:
     assert v0_3_http.decode_list(None)["includeArtifacts"] is True
     assert v0_3_http.decode_list({"includeArtifacts": "false"})["includeArtifacts"] is False
+
+
+def task_of_agent(state: TaskState, text: str) -> Task:
+    """A task whose agent asked, was answered, and put out "so far"."""
+    said = Message(messageId="u", role=Role.USER, parts=[Part(text="hi")])
+    return Task(
+        id="t",
+        contextId="c",
+        status=make_status(state, 0, agent_message("t", "c", [Part(text=text)]) if text else None),
+        history=[said, agent_message("t", "c", [Part(text="Which?")]), said],
+        artifacts=[Artifact(artifactId="a", parts=[Part(text="so far")])],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("", ["so far"]), ("It is closed.", ["so far", "It is closed."])]
+)
+def test_agno_reads_an_answer_from_the_history(text: str, shown: list[str]) -> None:
+    """It shows every message of the agent as the answer."""
+    task = task_of_agent(TaskState.FAILED, text)
+    answer: Json = agno.encode_outcome(SendMessageResponse(task=task))
+    assert (answer["id"], answer["status"]["state"]) == ("t", "failed")
+    assert [message["role"] for message in answer["history"]] == ["user", "user", "agent"]
+    assert [part["text"] for part in answer["history"][-1]["parts"]] == shown
+
+
+def test_agno_reads_the_message_of_an_end_as_an_event() -> None:
+    """It ends a stream at the first task, and shows no message of a status."""
+
+    def events(state: TaskState, text: str) -> list[Json]:
+        task = task_of_agent(state, text)
+        update: Json = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": task["status"]}}
+        return [event["kind"] for event in agno.encode_event(update, Recipient())]
+
+    assert agno.encode_event({"task": task_of_agent(TaskState.WORKING, "")}, Recipient()) == []
+    assert events(TaskState.WORKING, "Thinking") == ["status-update"]
+    assert events(TaskState.INPUT_REQUIRED, "Which?") == ["message", "status-update"]
+    assert events(TaskState.COMPLETED, "") == ["status-update"]

@@ -23,13 +23,14 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.http import sse
 from a2a_lambda.http.error_responses import JSON, NO_STORE, report_error
-from a2a_lambda.http.operation_call import accept, answer
+from a2a_lambda.http.operation_call import Binding, accept, answer
 from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
+from a2a_lambda.http.rpc import Rpc
 from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
-from a2a_lambda.wire.shared import protojson
+from a2a_lambda.wire.shared import jsonrpc, protojson
 
 REGISTRATION_PATH = "register"
 """Where a client of MCP whose key was refused tries to register, and whose answer it shows the user (MCP
@@ -95,8 +96,16 @@ async def handle(request: Request, path: str) -> Response:
         tenant = params.get("tenant")
         route = match.route
         method = f"{route.verb} {route.path}"
+        answer_binding: Binding = binding
+        if route.operation in ("send", "stream") and "jsonrpc" in params and "params" in params:
+            from a2a_lambda.wire import agno  # few deployments meet its clients
+
+            answer_binding = Rpc(request.headers.get("accept", ""), jsonrpc.read_id(params))
+            wire, params = agno.WIRE, params["params"]
         return await answer(
-            accepted_request.call(binding, (wire,), route.operation, method, params, match.agent, tenant)
+            accepted_request.call(
+                answer_binding, (wire,), route.operation, method, params, match.agent, tenant
+            )
         )
     except Exception as cause:
         is_streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
