@@ -317,19 +317,22 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
 
 
 @pytest.mark.parametrize(
-    ("part", "is_taken"),
+    ("more", "parts", "takes"),
     [
-        (Part(data={"events": []}, mediaType="application/vnd.ag2.history+json"), True),  # AG2 sends it
-        (Part(text='{"n": 1}', mediaType="application/json"), False),
+        ("", [Part(text="x"), Part(data={}, mediaType="application/vnd.ag2.history+json")], True),  # from AG2
+        (", n: int = 0", [Part(data={}, mediaType="application/json")], True),
+        ("", [Part(data={}, mediaType="application/json")], False),
+        (", n: int = 0", [Part(text="{}", mediaType="application/json")], False),
     ],
 )
-def test_data_is_taken_whatever_its_type(bench: RunBench, tmp_path: Path, part: Part, is_taken: bool) -> None:
-    agents = Agents.of(Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'hi'")))
-    bench.messages = Messages(bench.store, agents, repeat_seconds=60)
+def test_data_with_a_text_is_taken(
+    bench: RunBench, tmp_path: Path, more: str, parts: Any, takes: bool
+) -> None:
+    agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn{more}): return 'hi'"))
+    bench.messages = Messages(bench.store, Agents.of(agent), repeat_seconds=60)
     bench.scope = Scope(bench.scope.owner, "hello")
-    with nullcontext() if is_taken else pytest.raises(errors.ContentTypeNotSupported):
-        task = within(bench.send("", parts=[Part(text="x"), part]))
-        assert task["status"]["state"] == TaskState.COMPLETED
+    with nullcontext() if takes else pytest.raises(errors.ContentTypeNotSupported):
+        assert within(bench.send("", parts=parts))["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from a2a_lambda.errors import ProtocolError
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import fields
-from a2a_lambda.wire.shared.error_json import ERROR_INFO, encode_error, encode_http_error
+from a2a_lambda.wire.shared.error_json import A2A_CODES, ERROR_INFO, encode_error, encode_http_error
 
 NOT_ALLOWED = errors.InvalidRequest("x")
 NOT_ALLOWED.status = 405
 
 FAILURES = [
-    (errors.ParseError("x"), 400, "INVALID_ARGUMENT", ""),
+    (errors.ParseError("x"), 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
     (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
     (errors.MethodNotFound("x"), 404, "UNIMPLEMENTED", "METHOD_NOT_FOUND"),
     (errors.InvalidParams("x"), 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
@@ -63,7 +63,7 @@ def test_an_error_has_the_status_of_its_kind(error: ProtocolError, http: int, na
     rpc = encode_error(error)
     assert (rpc["code"], rpc["message"]) == (error.code, str(error))
     # JSON-RPC's own codes need no reason.
-    assert rpc.get("data", []) == (body["error"]["details"] if error.code > -32100 else [])
+    assert rpc.get("data", []) == (body["error"]["details"] if error.code in A2A_CODES else [])
 
 
 def test_an_error_names_the_field_that_is_wrong() -> None:

@@ -125,7 +125,6 @@ def test_a_request_for_a_task(wire: Any) -> None:
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 2.0}, {"taskId": "t", "pageSize": 2}),
         (v1_0.WIRE, "list_push", {"taskId": "t", "pageSize": 1000}, {"taskId": "t", "pageSize": 1000}),
         (v1_0.WIRE, "set_push", {"taskId": "t", **CONFIG}, {"taskId": "t", **CONFIG}),
-        (v1_0.WIRE, "set_push", {"taskId": "t", "config": CONFIG}, {"taskId": "t", **CONFIG}),  # as a2a-rs
         (v0_3.WIRE, "get_push", {"id": "t"}, {"taskId": "t"}),
         (v0_3.WIRE, "get_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),
         (v0_3.WIRE, "delete_push", {"id": "t", "pushNotificationConfigId": "c"}, {"taskId": "t", "id": "c"}),

@@ -166,6 +166,16 @@ def test_a_task_is_answered_without_its_history_unless_it_is_asked_for(length: J
     assert v0_1.decode_task_request({"id": "t", **length})["historyLength"] == read
 
 
+@pytest.mark.parametrize("name", ["parts", "data"])
+def test_parts_count_before_the_content_of_python_a2a(name: str) -> None:
+    message = {
+        "role": "user",
+        name: [{"type": "text", "text": "a"}],
+        "content": {"type": "text", "text": "b"},
+    }
+    assert v0_1.decode_send({"id": "task", "message": message})["message"]["parts"] == [{"text": "a"}]
+
+
 @pytest.mark.parametrize("parts", [{}, {"parts": []}, {"data": []}])
 def test_a_message_has_parts(parts: Json) -> None:
     with pytest.raises(InvalidParams) as refusal:

@@ -92,6 +92,9 @@ def test_a_card_for_go_has_the_security_of_0_3_alone(client: TestClient) -> None
     del card["securityRequirements"]
     assert answer.json() == card
     assert "User-Agent" in answer.headers["vary"]
+    other = client.get(path, headers={"User-Agent": "Gopher/1.1"})
+    assert other.json().keys() - card.keys() == {"securityRequirements"}
+    assert "User-Agent" in other.headers["vary"]
 
 
 @pytest.mark.parametrize(

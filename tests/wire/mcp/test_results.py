@@ -133,6 +133,7 @@ def test_the_revision_without_links_has_the_url_as_a_text() -> None:
 
 def test_a_value_that_is_the_whole_result_is_structured_content() -> None:
     assert result_of(Part(data={"sum": 2}))["structuredContent"] == {"sum": 2}
+    assert result_of(Part(text=""), Part(data={"sum": 2}))["structuredContent"] == {"sum": 2}
     assert "structuredContent" not in result_of(Part(data={"sum": 2}), Part(data={"sum": 3}))
     assert "structuredContent" not in result_of(Part(text="a"))
 
@@ -190,6 +191,8 @@ def test_a_task_that_was_canceled_at_a_question_repeats_it(role: Role, words: st
     canceled = task(TaskState.CANCELED)
     canceled["history"] = [Message(messageId="m", role=role, parts=[Part(text="How many?")])]
     assert encode_result(canceled, STATELESS, tool())["content"] == [text(words)]
+    message = encode_new_task(canceled, {}).get("statusMessage", "")
+    assert words == f"{message}\nThe task was canceled.".lstrip("\n")
 
 
 def test_a_tool_that_promises_structured_content_fails_without_it() -> None:

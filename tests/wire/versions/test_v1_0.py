@@ -231,6 +231,9 @@ def test_an_error_has_a_media_type_that_the_client_reads(
     answer = client.send(request_)
     assert error(answer, 404)["status"] == "NOT_FOUND"
     assert answer.headers["content-type"] == media_type
+    request_.method = "DELETE"
+    answer = client.send(request_)
+    assert (answer.status_code, answer.headers["content-type"]) == (405, media_type)
 
 
 def test_the_tenant_is_the_agent(client: TestClient, key: str) -> None:

@@ -124,7 +124,7 @@ async def route(request: Request) -> Response:
         return await openapi.handle(request, match["agent"])
     if match := MCP_PATH.fullmatch(path):
         # A client whose key was refused tries GET next, and shows the user that answer.
-        if request.method != "POST":
+        if request.method == "GET":
             await authenticate(request)
         check_method(request, "POST")
         from a2a_lambda.http.mcp import endpoint

@@ -36,7 +36,7 @@ REGISTRATION_PATH = "register"
 """Where a client of MCP whose key was refused tries to register, and whose answer it shows the user (MCP
 2025-03-26, authorization, section 2.3.2)."""
 
-REGISTRATION_HINT = ". Clients cannot register here: check the key that yours sends as X-API-Key"
+REGISTRATION_HINT = ". Clients cannot register here: check the key or the token that yours sends"
 
 
 @dataclass(frozen=True, slots=True)

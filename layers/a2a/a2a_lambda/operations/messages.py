@@ -192,7 +192,9 @@ class Messages:
                     " bytes, or upload it",
                     path=path,
                 )
-            if "mediaType" in part and "data" not in part:  # data is JSON, whatever its type is called
+            # Data is JSON, whatever its type is called. Some clients add it to a text, for any agent.
+            is_taken = "data" in part and (agent.input_schemas or len(request["message"]["parts"]) > 1)
+            if "mediaType" in part and not is_taken:
                 agent.card.check_media_type(part["mediaType"], path)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:

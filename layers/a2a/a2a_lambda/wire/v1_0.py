@@ -101,8 +101,9 @@ def decode_task_request(params: Json) -> TaskRequest:
 
 def decode_list(params: Json) -> ListTasksRequest:
     source = protojson.canonical_fields({} if params is None else params, "params", LIST_SPELLINGS)
-    if "lastUpdatedAfter" in source:  # its name in a draft of 1.0, as a2a-go sends it over HTTP+JSON
-        source = {"statusTimestampAfter": source["lastUpdatedAfter"], **source}
+    # Its name in a draft of 1.0, which a2a-go sends over HTTP+JSON.
+    if source.get("statusTimestampAfter") is None and "lastUpdatedAfter" in source:
+        source = {**source, "statusTimestampAfter": source["lastUpdatedAfter"]}
     names = [name for name in source if name in LIST_SPELLINGS]
     result = fields.optional({name: source[name] for name in names}, "params", ids=("contextId", "tenant"))
     _check_page_token(result)
@@ -146,10 +147,11 @@ def _page_size(source: Object) -> int | None:
 
 
 def decode_config(params: Json) -> TaskPushNotificationConfig:
-    if isinstance(params, dict) and isinstance(
-        params.get("config"), dict
-    ):  # as a2a-rs and a2a-dotnet send it
-        params = {**params["config"], **fields.without(params, ("config",))}
+    if isinstance(params, dict) and isinstance(nested := params.get("config"), dict):
+        # As a2a-rs and a2a-dotnet send it, the latter with the id beside the config.
+        outer = {name: value for name, value in params.items() if value not in (None, "")}
+        ids = {"id": outer["configId"]} if "configId" in outer else {}
+        params = {**nested, **ids, **fields.without(outer, ("config", "configId"))}
     config = protojson.decode_config(params, "params")
     fields.identifier(dict(config), "taskId", "params")
     return config

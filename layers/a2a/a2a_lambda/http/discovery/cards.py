@@ -61,7 +61,9 @@ async def agent_card_json(request: Request) -> Response:
     version_name = version(request)
     if not version_name:
         is_go = request.headers.get("user-agent", "").startswith(GO_USER_AGENT)
-        return await _card(request, card_json.hybrid_for_go if is_go else card_json.hybrid)
+        response = await _card(request, card_json.hybrid_for_go if is_go else card_json.hybrid)
+        response.headers["Vary"] = "A2A-Version, User-Agent"
+        return response
     try:
         wires = negotiation.wires_for("", version_name)
     except VersionNotSupported as error:
@@ -188,7 +190,7 @@ async def _card(request: Request, translate: Translate, *, needs_key: bool = Fal
     headers = {
         **cache_headers(body, [description], needs_key=needs_key),  # without signatures, which vary
         "Last-Modified": format_datetime(date, usegmt=True),
-        "Vary": "A2A-Version, User-Agent",
+        "Vary": "A2A-Version",
     }
     if is_unchanged(request, headers["ETag"]):
         return Response(None, 304, headers)

@@ -70,10 +70,10 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         words = [] if message is None else [*_content(message["parts"], revision)]
         # Many clients show the model nothing but structured content, so without a promise it must be the
         # whole result. A skill that promises data returns one value, and an earlier turn may have, too.
-        is_structured = has_output_schema or (len(output) == 1 and not words)
+        is_structured = has_output_schema or (len(content) == 1 and not words)
         data = values[-1] if values and is_structured else None
         if state == TaskState.CANCELED and not words:
-            words = [_text(_reason_of_cancellation(task))]
+            words = [_text("\n".join(filter(None, (_unanswered(task), "The task was canceled."))))]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         lacks_data = has_output_schema and "structuredContent" not in result
@@ -109,13 +109,14 @@ def encode_mistake(text: str) -> dict[str, Json]:
     return {"content": [_text(text)], "isError": True}
 
 
-def _reason_of_cancellation(task: Task) -> str:
-    """Why a task was canceled. A client that cannot show a form may have closed it, so the model must see
-    what it asked."""
-    last_message = task.get("history", [])[-1:]
-    if not last_message or last_message[0]["role"] != Role.AGENT:  # a question that was answered
-        return "The task was canceled."
-    return f"This question was not answered: {text_of(last_message[0]['parts'])}\nThe task was canceled."
+def _unanswered(task: Task) -> str:
+    """What a canceled task had asked, if it got no answer: a client that cannot show a form may have closed
+    it, so the model must see the question. Else ""."""
+    last_message = next(reversed(task.get("history", ())), None)
+    if last_message is None or last_message["role"] != Role.AGENT:
+        return ""
+    question = text_of(last_message["parts"])
+    return f"This question was not answered: {question}" if question else ""
 
 
 def _how_to_go_on(task: Task, tool: Tool | None) -> str:
@@ -139,6 +140,8 @@ def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
     """A task that was made instead of a result. times: createdAt and ttlMs."""
     status = task["status"]
     text = text_of(status["message"]["parts"]) if "message" in status else ""
+    if status["state"] == TaskState.CANCELED and not text:
+        text = _unanswered(task)
     return {
         "taskId": task["id"],
         "status": TASK_STATUSES.get(status["state"], "working"),

@@ -28,7 +28,7 @@ class ErrorKind(NamedTuple):
 
 
 ERROR_KINDS: Mapping[int, ErrorKind] = {
-    -32700: ErrorKind("", "INVALID_ARGUMENT", 400),
+    -32700: ErrorKind("PARSE_ERROR", "INVALID_ARGUMENT", 400),
     -32600: ErrorKind("INVALID_REQUEST", "INVALID_ARGUMENT", 400),
     -32601: ErrorKind("METHOD_NOT_FOUND", "UNIMPLEMENTED", 404),
     -32602: ErrorKind("INVALID_PARAMS", "INVALID_ARGUMENT", 400),
