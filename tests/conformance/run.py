@@ -44,12 +44,13 @@ def main(kit: str, line: str) -> int:
     python = environment(Path(kit).resolve(), line)
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_PLUGINS": "keyed"}
     failed = 0
-    media = []
+    settings = ["--foreground"] if line == "1.0" else []
     if is_of_may_2026(Path(kit)):
-        media, variables["A2A_ACCEPT"] = ["--any-media"], "application/json"
+        settings.append("--any-media")
+        variables["A2A_ACCEPT"] = "application/json"
     for options in ([], ["--plain"]):
         print(f"== {line}, {'neither declared' if options else 'streaming and push declared'}", flush=True)
-        with serving([*options, *media]):
+        with serving([*options, *settings]):
             for command in COMMANDS[line]:
                 failed += subprocess.run(
                     [str(python), *command], cwd=kit, env=variables, check=False

@@ -47,6 +47,9 @@ def main(arguments: list[str]) -> None:
             for capability in ("streaming", "pushNotifications"):
                 assert f"{capability}: true" in text
                 text = text.replace(f"{capability}: true", f"{capability}: false")
+        if "--foreground" in arguments:
+            assert "background: true" in text
+            text = text.replace("background: true", "background: false")
         if "--any-media" in arguments:
             text = text.replace("defaultInputModes: [", 'defaultInputModes: ["*/*", ')
         card.write_text(text)
