@@ -20,7 +20,7 @@ from a2a_lambda.settings import Settings
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.helpers.rest import Rest, message_1_0
-from tests.helpers.rpc import Rpc, events, intent, request
+from tests.helpers.rpc import Rpc, events, intent, message, request
 
 HOOK = "https://93.184.215.14/hook"
 
@@ -237,3 +237,29 @@ def test_429_says_when(settings: Settings) -> None:
     assert refused, "60 requests are more than the limit"
     assert 1 <= int(refused[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
     assert "at most 10 requests within 10 seconds" in refused[0].json()["error"]["message"]
+
+
+def test_agno_sends_json_rpc_to_paths_of_0_3(client: TestClient, key: str) -> None:
+    def ask(operation: str, key: str) -> Any:
+        body = request(f"message/{operation}", {"message": message("hi", metadata=intent("echo"))})
+        return client.post(f"/a2a/probe/v1/message:{operation}", json=body, headers={"X-API-Key": key})
+
+    answer = ask("send", key).json()
+    assert answer["id"]
+    assert answer["result"]["kind"] == "task"
+    assert answer["result"]["history"][-1]["parts"] == [{"kind": "text", "text": "hi"}]
+    first, *_, last = events(ask("stream", key).text)
+    assert first["artifact"]["parts"] == [{"kind": "text", "text": "hi"}]
+    assert (last["kind"], last["final"]) == ("status-update", True)
+    assert ask("send", "wrong").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send"])
+def test_a_message_with_other_fields_is_no_envelope(client: TestClient, key: str, path: str) -> None:
+    """Unknown fields are ignored."""
+    sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], "metadata": intent("echo")}
+    body = {"message": sent, "jsonrpc": "2.0", "params": {}}
+    assert client.post(path, json=body, headers={"X-API-Key": key}).json()["task"]["id"]
+    envelope = {"jsonrpc": "2.0", "params": {"message": sent}}
+    answer = client.post("/a2a/probe/message:send", json=envelope, headers={"X-API-Key": key})
+    assert answer.status_code == 400, "1.0's paths have no envelopes"

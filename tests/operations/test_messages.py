@@ -321,13 +321,11 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
     [
         ("", [Part(text="x"), Part(data={}, mediaType="application/vnd.ag2.history+json")], True),  # from AG2
         (", n: int = 0", [Part(data={}, mediaType="application/json")], True),
-        ("", [Part(data={}, mediaType="application/json")], False),
+        ("", [Part(data={}, mediaType="application/json")] * 2, False),
         (", n: int = 0", [Part(text="{}", mediaType="application/json")], False),
     ],
 )
-def test_data_with_a_text_is_taken(
-    bench: RunBench, tmp_path: Path, more: str, parts: Any, takes: bool
-) -> None:
+def test_the_media_type_of_data(bench: RunBench, tmp_path: Path, more: str, parts: Any, takes: bool) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn{more}): return 'hi'"))
     bench.messages = Messages(bench.store, Agents.of(agent), repeat_seconds=60)
     bench.scope = Scope(bench.scope.owner, "hello")

@@ -251,21 +251,42 @@ def task_of_agent(state: TaskState, text: str) -> Task:
 def test_agno_reads_an_answer_from_the_history(text: str, shown: list[str]) -> None:
     """It shows every message of the agent as the answer."""
     task = task_of_agent(TaskState.FAILED, text)
-    answer: Json = agno.encode_outcome(SendMessageResponse(task=task))
+    answer: Json = agno.WIRE.results["send"].encode(SendMessageResponse(task=task))
     assert (answer["id"], answer["status"]["state"]) == ("t", "failed")
     assert [message["role"] for message in answer["history"]] == ["user", "user", "agent"]
     assert [part["text"] for part in answer["history"][-1]["parts"]] == shown
 
 
-def test_agno_reads_the_message_of_an_end_as_an_event() -> None:
-    """It ends a stream at the first task, and shows no message of a status."""
+def test_agno_reads_the_texts_of_an_end_as_messages() -> None:
+    """It ends a stream at the first task, shows no message of a status, and the first text of a message."""
 
-    def events(state: TaskState, text: str) -> list[Json]:
-        task = task_of_agent(state, text)
+    def events(state: TaskState, *texts: str) -> list[Json]:
+        task = task_of_agent(state, "")
+        parts = [Part(data={}), *(Part(text=text) for text in texts)]
+        if texts:
+            task["status"]["message"] = agent_message("t", "c", parts)
         update: Json = {"statusUpdate": {"taskId": "t", "contextId": "c", "status": task["status"]}}
-        return [event["kind"] for event in agno.encode_event(update, Recipient())]
+        return agno.WIRE.encode_event(update, Recipient())
 
-    assert agno.encode_event({"task": task_of_agent(TaskState.WORKING, "")}, Recipient()) == []
-    assert events(TaskState.WORKING, "Thinking") == ["status-update"]
-    assert events(TaskState.INPUT_REQUIRED, "Which?") == ["message", "status-update"]
-    assert events(TaskState.COMPLETED, "") == ["status-update"]
+    assert [event["kind"] for event in events(TaskState.WORKING, "Thinking")] == ["status-update"]
+    assert [event["kind"] for event in events(TaskState.COMPLETED)] == ["status-update"]
+    *messages, end = events(TaskState.INPUT_REQUIRED, "Hello.", "Which?")
+    assert [message["parts"] for message in messages] == [
+        [{"kind": "text", "text": "Hello."}],
+        [{"kind": "text", "text": "Which?"}],
+    ]
+    assert (end["kind"], end["final"]) == ("status-update", True)
+
+
+def test_agno_reads_a_task_that_has_stopped_as_its_artifacts() -> None:
+    assert agno.WIRE.encode_event({"task": task_of_agent(TaskState.WORKING, "")}, Recipient()) == []
+    [chunk] = agno.WIRE.encode_event({"task": task_of_agent(TaskState.COMPLETED, "")}, Recipient())
+    assert (chunk["kind"], chunk["artifact"]["parts"]) == (
+        "artifact-update",
+        [{"kind": "text", "text": "so far"}],
+    )
+
+
+def test_agno_gets_tasks_whole_chunks_and_errors_with_their_status() -> None:
+    wire = agno.WIRE
+    assert (wire.answers_with_messages, wire.replaces_artifacts, wire.stream_errors_as_events) == (False,) * 3

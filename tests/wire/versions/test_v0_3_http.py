@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.helpers.rest import Rest
-from tests.helpers.rpc import events, intent, message, request
+from tests.helpers.rpc import intent
 
 pytestmark = pytest.mark.slow
 
@@ -125,18 +125,3 @@ def test_metadata_of_parts_is_kept(rest: Rest) -> None:
     parts = [{"text": "hi", "metadata": {"a": 9007199254740993}}]
     task = rest.call("POST", "message:send", said(content=parts))["task"]
     assert task["history"][0]["content"] == parts
-
-
-def test_agno_sends_json_rpc_to_these_paths(client: TestClient, key: str) -> None:
-    def ask(operation: str, key: str) -> Any:
-        body = request(f"message/{operation}", {"message": message("hi", metadata=intent("echo"))})
-        return client.post(f"/a2a/probe/v1/message:{operation}", json=body, headers={"X-API-Key": key})
-
-    answer = ask("send", key).json()
-    assert answer["id"]
-    assert answer["result"]["kind"] == "task"
-    assert answer["result"]["history"][-1]["parts"] == [{"kind": "text", "text": "hi"}]
-    first, *_, last = events(ask("stream", key).text)
-    assert first["artifact"]["parts"] == [{"kind": "text", "text": "hi"}]
-    assert (last["kind"], last["final"]) == ("status-update", True)
-    assert ask("send", "wrong").status_code == 401

@@ -97,7 +97,8 @@ async def handle(request: Request, path: str) -> Response:
         route = match.route
         method = f"{route.verb} {route.path}"
         answer_binding: Binding = binding
-        if route.operation in ("send", "stream") and "jsonrpc" in params and "params" in params:
+        is_envelope = {"jsonrpc", "params"} <= params.keys() and not {"message", "request"} & params.keys()
+        if route.operation in ("send", "stream") and wire.path_prefix and is_envelope:
             from a2a_lambda.wire import agno  # few deployments meet its clients
 
             answer_binding = Rpc(request.headers.get("accept", ""), jsonrpc.read_id(params))

@@ -184,6 +184,7 @@ class Messages:
         """
         agent, message = self.agents[call.scope.agent], request["message"]
         agent.card.check_extensions(call.extensions)
+        has_text = any("text" in part for part in message["parts"])
         for index, part in enumerate(message["parts"]):
             path = f"params.message.parts[{index}]"
             if len(part.get("url", "")) > PART_URL_CHARACTERS:
@@ -192,9 +193,10 @@ class Messages:
                     " bytes, or upload it",
                     path=path,
                 )
-            # Data is JSON, whatever its type is called. Some clients add it to a text, for any agent.
-            is_taken = "data" in part and (agent.input_schemas or len(request["message"]["parts"]) > 1)
-            if "mediaType" in part and not is_taken:
+            # Skills with parameters read data, whatever its type is called. Some clients add data to a text,
+            # whatever the agent takes.
+            is_checked = "data" not in part or not (agent.input_schemas or has_text)
+            if "mediaType" in part and is_checked:
                 agent.card.check_media_type(part["mediaType"], path)
         config = request.get("configuration", {}).get("taskPushNotificationConfig")
         if config is not None:

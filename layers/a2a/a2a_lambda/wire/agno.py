@@ -1,21 +1,33 @@
-"""agno's clients: JSON-RPC of 0.3, sent to the paths of its HTTP+JSON.
+"""JSON-RPC of 0.3, which agno's clients send to the paths of 0.3's HTTP+JSON.
 
-They read what an agent says from messages alone, and end a stream at its first task.
+They read what an agent says from messages alone, show the first text of each, and end a stream at its first
+task.
 Source: https://github.com/agno-agi/agno, libs/agno/agno/client/a2a/client.py
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from a2a_lambda.protocol.model import Event, Json, Message, Role, is_final, parts_of_artifacts
+from a2a_lambda.protocol.model import (
+    STOPPED,
+    Event,
+    Json,
+    Message,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    is_final,
+    parts_of_artifacts,
+)
 from a2a_lambda.protocol.requests import Recipient, SendMessageResponse
-from a2a_lambda.wire import v0_3
+from a2a_lambda.wire import v0_3, v0_3_http
 from a2a_lambda.wire.interface import Codec
 from a2a_lambda.wire.shared import json_0x
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
-    """The task, whose history ends with what the agent has put out and says. Its earlier messages are left
-    out, because the client would show all of them as the answer."""
+    """The task, whose history ends with what the agent has put out and says. The agent's earlier messages are
+    left out, because the client would show all of them as the answer."""
     task = outcome["task"]
     parts = [*parts_of_artifacts(task), *task["status"].get("message", {}).get("parts", [])]
     reply = Message(messageId=task["id"], role=Role.AGENT, parts=parts)
@@ -24,19 +36,37 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
-    """A status that ends the stream follows its message, which the client would not show otherwise."""
     if "task" in event:
-        return []
+        return [*_artifacts(event["task"])]
     events = v0_3.encode_event(event, recipient)
     if "statusUpdate" in event and is_final(event):
-        message = event["statusUpdate"]["status"].get("message")
-        return [*([] if message is None else [json_0x.encode_message(message)]), *events]
+        return [*_texts(event["statusUpdate"]["status"].get("message")), *events]
     return events
+
+
+def _artifacts(task: Task) -> Iterator[Json]:
+    """What a task that has stopped has put out, because no chunks follow it."""
+    for artifact in task.get("artifacts", []) if task["status"]["state"] in STOPPED else []:
+        update = TaskArtifactUpdateEvent(
+            taskId=task["id"], contextId=task["contextId"], artifact=artifact, append=False, lastChunk=True
+        )
+        yield json_0x.encode_event(Event(artifactUpdate=update))
+
+
+def _texts(message: Message | None) -> Iterator[Json]:
+    """The texts of a status, which the client would not show otherwise, as a message each."""
+    if message is not None:
+        for part in message["parts"]:
+            if "text" in part:
+                yield json_0x.encode_message({**message, "parts": [part]})
 
 
 WIRE = replace(
     v0_3.WIRE,
     answers_with_messages=False,
+    replaces_artifacts=False,
+    stream_errors_as_events=False,
     results={**v0_3.WIRE.results, "send": Codec(v0_3.decode_outcome, encode_outcome)},
     encode_event=encode_event,
+    encode_http_error=v0_3_http.WIRE.encode_http_error,
 )
