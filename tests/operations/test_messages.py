@@ -145,7 +145,7 @@ def test_an_answer_has_as_much_history_as_was_asked_for(
 def test_a_send_to_a_task_that_runs_elsewhere(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    """It waits for its turn, unless the client says otherwise."""
+    """A version whose sends do not block is answered at once, unless the client says otherwise."""
     head = bench.run_elsewhere(place=Place.WORKER)
     waited: list[str] = []
 
@@ -160,10 +160,12 @@ def test_a_send_to_a_task_that_runs_elsewhere(
     monkeypatch.setattr(messages, "wait_until_stopped", wait)
     call, request = bench.sent("echo")
     assert within(bench.messages.send(call, request))["task"]["id"] == head.task_id
-    assert len(waited) == 1
+    within(bench.messages.send(replace(call, blocking_by_default=True), request))
+    assert len(waited) == 1, "only the version that blocks waits"
     request["configuration"] = SendMessageConfiguration(returnImmediately=at_once)
-    within(bench.messages.send(call, request))
-    assert len(waited) == (1 if at_once else 2)
+    for blocks in (True, False):
+        within(bench.messages.send(replace(call, blocking_by_default=blocks), request))
+    assert len(waited) == (1 if at_once else 3)
 
 
 def test_a_repeated_send_waits_for_its_turn_in_another_request(

@@ -290,3 +290,4 @@ def test_agno_reads_a_task_that_has_stopped_as_its_artifacts() -> None:
 def test_agno_gets_tasks_whole_chunks_and_errors_with_their_status() -> None:
     wire = agno.WIRE
     assert (wire.answers_with_messages, wire.replaces_artifacts, wire.stream_errors_as_events) == (False,) * 3
+    assert wire.blocking_by_default, "its clients do not ask again"

@@ -102,6 +102,7 @@ class OperationCall:
             wire_name=self.wire.name,
             extensions=self.extensions,
             is_streamed=self.operation == "stream",
+            blocking_by_default=self.wire.blocking_by_default,
             names_tasks=self.wire.names_tasks,
             takes_message=self.wire.answers_with_messages and self.operation == "send",
             url=base_url(self.request),

@@ -284,8 +284,11 @@ class _Sending:
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyCalls(self._stop_reason)
+                # If a request does not say whether it blocks, some versions block. In the others, the place
+                # of the turn decides.
                 options = self._request.get("configuration", {})
-                if options.get("returnImmediately") and head.place is not Place.REQUEST:
+                returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
+                if returns_at_once and head.place is not Place.REQUEST:
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
             request, old_head = self._call.request, started.head

@@ -14,7 +14,8 @@ class CallContext:
     """A call of `send` or `stream`, apart from its message.
 
     caller: who sends it; None = the owner, with a key. wire_name: name of the wire that the call came over.
-    extensions: URIs that the client activates. is_streamed: the call is a `stream`. names_tasks: see `Wire`.
+    extensions: URIs that the client activates.
+    is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
     answers_in_context: a message that names no task answers the open question of its context.
     takes_message: the answer may be a message instead of a task.
     url: base URL of the deployment, as the client called it.
@@ -29,6 +30,7 @@ class CallContext:
     wire_name: str = ""
     extensions: tuple[str, ...] = ()
     is_streamed: bool = False
+    blocking_by_default: bool = False
     names_tasks: bool = True
     answers_in_context: bool = True
     takes_message: bool = False

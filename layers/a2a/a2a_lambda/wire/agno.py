@@ -63,6 +63,7 @@ def _texts(message: Message | None) -> Iterator[Json]:
 
 WIRE = replace(
     v0_3.WIRE,
+    blocking_by_default=True,
     answers_with_messages=False,
     replaces_artifacts=False,
     stream_errors_as_events=False,

@@ -131,6 +131,7 @@ def _artifact(message: Message) -> Artifact:
 WIRE = replace(
     v0_3.WIRE,
     name="alibaba",
+    blocking_by_default=True,
     names_tasks=False,
     answers_with_messages=False,
     replaces_artifacts=False,

@@ -294,6 +294,7 @@ WIRE = Wire(
     notifies_events=True,
     encode_error=error_json.encode_error,
     media_type="application/a2a+json",
+    blocking_by_default=True,
     subscribe_needs_running=True,
     stream_errors_as_events=False,
     answers_with_messages=True,

@@ -88,6 +88,7 @@ class McpCall:
             wire_name=v1_0.WIRE.name,
             # A client of MCP cannot activate them, and each is for clients of A2A.
             extensions=self.agent.card.required_extensions,
+            blocking_by_default=True,
             answers_in_context=False,  # an answer to a tool names its task
             url=base_url(self.request),
             modes=INLINE_MODES,
