@@ -235,12 +235,12 @@ def test_tasks_are_listed_with_their_artifacts() -> None:
 
 def task_of_agent(state: TaskState, text: str) -> Task:
     """A task whose agent asked, was answered, and put out "so far"."""
-    said = Message(messageId="u", role=Role.USER, parts=[Part(text="hi")])
+    message = Message(messageId="u", role=Role.USER, parts=[Part(text="hi")])
     return Task(
         id="t",
         contextId="c",
         status=make_status(state, 0, agent_message("t", "c", [Part(text=text)]) if text else None),
-        history=[said, agent_message("t", "c", [Part(text="Which?")]), said],
+        history=[message, agent_message("t", "c", [Part(text="Which?")]), message],
         artifacts=[Artifact(artifactId="a", parts=[Part(text="so far")])],
     )
 

@@ -59,7 +59,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuer = _issuer_of(name, environ)
     check_issuer(issuer, is_local=not stack)
     _check_others(issuer, issuers.list())
-    answer = _ask(issuer, environ)
+    answer = _ask(issuer, environ, is_local=not stack)
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
@@ -106,13 +106,13 @@ def _check_others(issuer: Issuer, others: Iterable[Issuer]) -> None:
             )
 
 
-def _ask(issuer: Issuer, environ: Mapping[str, str]) -> str:
+def _ask(issuer: Issuer, environ: Mapping[str, str], *, is_local: bool) -> str:
     """Ask an issuer what a deployment will ask it; returns what it said. Raises ConfigurationError if no
     token of it could be accepted."""
     try:
         if issuer.introspection:
             return _ask_about_a_token(issuer, environ)
-        return _ask_for_keys(issuer, is_local=not stack_argument(environ))
+        return _ask_for_keys(issuer, is_local=is_local)
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
         return f"warning: {error}. It is saved, but its tokens are refused until it answers"

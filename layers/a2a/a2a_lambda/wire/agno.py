@@ -15,7 +15,6 @@ from a2a_lambda.protocol.model import (
     Message,
     Role,
     Task,
-    TaskArtifactUpdateEvent,
     is_final,
     parts_of_artifacts,
 )
@@ -46,11 +45,9 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def _artifacts(task: Task) -> Iterator[Json]:
     """What a task that has stopped has put out, because no chunks follow it."""
-    for artifact in task.get("artifacts", []) if task["status"]["state"] in STOPPED else []:
-        update = TaskArtifactUpdateEvent(
-            taskId=task["id"], contextId=task["contextId"], artifact=artifact, append=False, lastChunk=True
-        )
-        yield json_0x.encode_event(Event(artifactUpdate=update))
+    if task["status"]["state"] in STOPPED:
+        for artifact in task.get("artifacts", []):
+            yield json_0x.encode_whole_artifact(task["id"], task["contextId"], artifact, append=False)
 
 
 def _texts(message: Message | None) -> Iterator[Json]:

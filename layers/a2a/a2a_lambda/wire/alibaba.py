@@ -24,7 +24,6 @@ from a2a_lambda.protocol.model import (
     Message,
     Part,
     Task,
-    TaskArtifactUpdateEvent,
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
@@ -69,10 +68,7 @@ def encode_snapshot(task: Task) -> list[Json]:
 
 def encode_artifact(task_id: str, context_id: str, artifact: Artifact) -> Json:
     """A whole artifact as a chunk of a stream."""
-    update = TaskArtifactUpdateEvent(
-        taskId=task_id, contextId=context_id, artifact=_plain(artifact), append=True, lastChunk=True
-    )
-    return json_0x.encode_event(Event(artifactUpdate=update))
+    return json_0x.encode_whole_artifact(task_id, context_id, _plain(artifact), append=True)
 
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:

@@ -82,8 +82,10 @@ class Parameter:
 
     @classmethod
     def of(cls, parameter: inspect.Parameter, hints: Mapping[str, Any], location: str) -> "Parameter":
-        """A function's parameter. hints: the function's type hints. location: of the function, for errors.
-        Raises ConfigurationError."""
+        """A function's parameter. Raises ConfigurationError.
+
+        hints: the function's type hints. location: where the function is, as an error names it.
+        """
         name = parameter.name
         if name not in hints:
             raise ConfigurationError(

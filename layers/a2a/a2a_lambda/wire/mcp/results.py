@@ -73,7 +73,7 @@ def encode_result(task: Task, revision: str, tool: Tool | None) -> dict[str, Jso
         is_structured = has_output_schema or (len(content) == 1 and not words)
         data = values[-1] if values and is_structured else None
         if state == TaskState.CANCELED and not words:
-            words = [_text("\n".join(filter(None, (_unanswered(task), "The task was canceled."))))]
+            words = [_text("\n".join(filter(None, (_open_question(task), "The task was canceled."))))]
         if data is not None and (isinstance(data, dict) or revision == STATELESS):
             result["structuredContent"] = data
         lacks_data = has_output_schema and "structuredContent" not in result
@@ -109,9 +109,9 @@ def encode_mistake(text: str) -> dict[str, Json]:
     return {"content": [_text(text)], "isError": True}
 
 
-def _unanswered(task: Task) -> str:
-    """What a canceled task had asked, if it got no answer: a client that cannot show a form may have closed
-    it, so the model must see the question. Else ""."""
+def _open_question(task: Task) -> str:
+    """The question that a canceled task left open, in a sentence; "" if there was none. A client that cannot
+    show a form may have closed it, so the model must see the question."""
     last_message = next(reversed(task.get("history", ())), None)
     if last_message is None or last_message["role"] != Role.AGENT:
         return ""
@@ -141,7 +141,7 @@ def encode_new_task(task: Task, times: Mapping[str, Json]) -> dict[str, Json]:
     status = task["status"]
     text = text_of(status["message"]["parts"]) if "message" in status else ""
     if status["state"] == TaskState.CANCELED and not text:
-        text = _unanswered(task)
+        text = _open_question(task)
     return {
         "taskId": task["id"],
         "status": TASK_STATUSES.get(status["state"], "working"),

@@ -162,7 +162,7 @@ def hybrid(source: Description) -> Object:
 def hybrid_for_go(source: Description) -> Object:
     """The hybrid card without 1.0's security requirements, whose form a2a-go up to 2.3.1 cannot read. Those
     of 0.3 remain, in `security`. The form that it reads would be wrong for a version that keeps to the
-    specification, and no header tells the versions apart.
+    specification, and no header shows which version asks.
 
     Source: https://github.com/a2aproject/a2a-go/issues/430
     """

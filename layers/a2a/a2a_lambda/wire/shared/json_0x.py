@@ -18,6 +18,7 @@ from a2a_lambda.protocol.model import (
     Part,
     Role,
     Task,
+    TaskArtifactUpdateEvent,
     TaskPushNotificationConfig,
     TaskState,
     TaskStatus,
@@ -267,6 +268,14 @@ def encode_event(event: Event) -> Object:
         return {"kind": "status-update", **update, "status": encode_status(update["status"]), "final": final}
     chunk = event["artifactUpdate"]
     return {"kind": "artifact-update", **chunk, "artifact": encode_artifact(chunk["artifact"])}
+
+
+def encode_whole_artifact(task_id: str, context_id: str, artifact: Artifact, *, append: bool) -> Object:
+    """An artifact as one chunk of a stream, after which there is no other."""
+    update = TaskArtifactUpdateEvent(
+        taskId=task_id, contextId=context_id, artifact=artifact, append=append, lastChunk=True
+    )
+    return encode_event(Event(artifactUpdate=update))
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:
