@@ -112,10 +112,11 @@ def test_an_alias_may_name_what_only_the_type_checker_imports() -> None:
 
 
 @pytest.mark.parametrize("me", [ALIASES["Me"], ALIASES["Me"] | None])
-def test_an_alias_stands_for_its_type(me: Any) -> None:
+@pytest.mark.parametrize("count", [ALIASES["Count"], ALIASES["Count"] | None])
+def test_an_alias_stands_for_its_type(me: Any, count: Any) -> None:
     def tell(me: Any, count: Any) -> None: ...
 
-    tell.__annotations__ = {"me": me, "count": ALIASES["Count"]}
+    tell.__annotations__ = {"me": me, "count": count}
     tool = Skill(skill(tell))
     question = tool.arguments({})
     assert isinstance(question, AskArgument)

@@ -28,13 +28,13 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     checker, as ruff's TCH rules want it; they are left out then. Raises what the other hints raise."""
     try:
         hints = get_type_hints(function, include_extras=True)
-        return {name: _without_alias(hint) for name, hint in hints.items()}
+        return {name: without_alias(hint) for name, hint in hints.items()}
     except NameError:
         hints = {}
         code = inspect.unwrap(function)
         for name, annotation in get_annotations(code, format=Format.FORWARDREF).items():
             try:
-                hints[name] = _without_alias(_resolve(annotation, code, include_extras=True))
+                hints[name] = without_alias(_resolve(annotation, code, include_extras=True))
             except NameError:
                 if name not in ("turn", "return"):
                     raise
@@ -60,9 +60,16 @@ def return_hint(function: Callable[..., Any]) -> Any:
     return get_args(hint)[-1] if get_origin(hint) in (Awaitable, Coroutine) else hint
 
 
+def without_alias(hint: Any) -> Any:
+    """The type that a `type` alias (PEP 695) names; any other hint as it is."""
+    while is_typealiastype(hint):
+        hint = hint.__value__
+    return hint
+
+
 def members_of(hint: Any) -> list[Any]:
     """The types that a hint allows: those of a union, or itself. `Annotated` is left out."""
-    hint = _without_alias(hint)
+    hint = without_alias(hint)
     if get_origin(hint) is Annotated:
         return members_of(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -75,10 +82,3 @@ def _resolve(annotation: Any, code: Any, *, include_extras: bool) -> Any:
     keeps what `Annotated` adds."""
     holder = SimpleNamespace(__annotations__={"hint": annotation})
     return get_type_hints(holder, code.__globals__, include_extras=include_extras)["hint"]
-
-
-def _without_alias(hint: Any) -> Any:
-    """The type that a `type` alias (PEP 695) names; any other hint as it is."""
-    while is_typealiastype(hint):
-        hint = hint.__value__
-    return hint

@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.agent.skills.annotations import members_of
+from a2a_lambda.agent.skills.annotations import members_of, without_alias
 from a2a_lambda.errors import ConfigurationError, LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
@@ -110,9 +110,9 @@ class Parameter:
 
     @property
     def description(self) -> str:
-        """The first text in Annotated[type, "text"], even within a union; "" if there is none."""
+        """The first text in Annotated[type, "text"], even in a union, or in an alias; "" if there is none."""
         members = get_args(self.hint) if get_origin(self.hint) in (Union, UnionType) else ()
-        for member in (self.hint, *members):
+        for member in map(without_alias, (self.hint, *members)):
             for extra in get_args(member)[1:] if get_origin(member) is Annotated else ():
                 text = extra.description if isinstance(extra, FieldInfo) else extra
                 if isinstance(text, str):
