@@ -252,6 +252,7 @@ def test_a_request_over_the_limit(client: TestClient, key: str, settings: Settin
     response = rpc.post(b" " * (limit + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == -32600
+    assert "4,500,000 bytes: upload a large file first" in response.text
     assert rpc.post(b" " * limit).json()["error"]["code"] == -32700, "it was read, and is no JSON"
 
 

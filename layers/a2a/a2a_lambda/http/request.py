@@ -99,7 +99,9 @@ async def read_body(request: Request, limit: int) -> bytes:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise RequestTooLarge(f"a request may have at most {limit} bytes")
+                raise RequestTooLarge(
+                    f"a request may have at most {limit:,} bytes: upload a large file first, or send its URL"
+                )
             chunks.append(chunk)
     except ClientDisconnect:
         raise InvalidRequest("the client left before the end of its request") from None
