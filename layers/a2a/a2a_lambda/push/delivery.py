@@ -26,10 +26,11 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import Refused, Unresolved
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig, unix_time
-from a2a_lambda.push.updates import read_backlog
+from a2a_lambda.push.updates import Backlog, read_backlog
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import Cursor, status_change, task_of_item
+from a2a_lambda.store.items import Cursor, PushRegistration, status_change, task_of_item
 from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.wire import negotiation
 
@@ -142,41 +143,42 @@ class PushNotifications:
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
         backlog = await threads.run(read_backlog, self._store, self._links, wire, head, push)
-        cursor: Cursor | None = None
-        is_rest = False
-        try:
-            transport = GuardedTransport(allow_loopback=self._allow_loopback)
-            async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
-                while cursor != backlog.end:
-                    # A queue's message must be done before its visibility ends. What is left gets a message
-                    # of its own.
-                    if is_rest := cursor is not None and time.monotonic() - started_at > DELIVERY_SECONDS:
-                        break
-                    update = await threads.run(next, backlog.updates, None)
-                    if update is None:
-                        break
-                    content = strictjson.dumps(update.body)
-                    headers = {
-                        "Content-Type": wire.media_type,
-                        **await self._make_headers(push.config, content),
-                    }
-                    outcome = await self._post(http, push.config["url"], content, headers, head.trace)
-                    telemetry.measure({"Pushes": 1}, agent=scope.agent, outcome=outcome)
-                    cursor = update.cursor
-                    if outcome != "delivered":
-                        cursor = backlog.end
-                        break
-        except Exception as error:
-            if cursor is None:
-                raise
-            is_rest = True
-            reason = safe_text(error) if isinstance(error, KitError) else type(error).__name__
-            logger.warning("a part was delivered: %s", reason)
+        cursor, is_rest = await self._send(head, push, wire.media_type, backlog, started_at)
         if cursor is not None:
             await threads.run(self._store.advance_push, scope, task_id, config_id, cursor)
             if is_rest:
                 ids = [scope.owner, scope.agent, task_id, config_id]
                 await threads.run(self._enqueue, ids, [head.version, *cursor])
+
+    async def _send(
+        self, head: Head, push: PushRegistration, media_type: str, backlog: Backlog, started_at: float
+    ) -> tuple[Cursor | None, bool]:
+        """Send a webhook its backlog, until DELIVERY_SECONDS after `started_at`. Returns how far the webhook
+        is now, None if nothing was new; and whether the rest needs a message of its own. If the first call
+        fails, raises what `deliver` raises."""
+        cursor: Cursor | None = None
+        try:
+            transport = GuardedTransport(allow_loopback=self._allow_loopback)
+            async with httpx2.AsyncClient(transport=transport, timeout=WEBHOOK_SECONDS) as http:
+                while cursor != backlog.end:
+                    # A queue's message must be done before its visibility ends.
+                    if cursor is not None and time.monotonic() - started_at > DELIVERY_SECONDS:
+                        return cursor, True
+                    update = await threads.run(next, backlog.updates, None)
+                    if update is None:
+                        break
+                    content = strictjson.dumps(update.body)
+                    headers = {"Content-Type": media_type, **await self._make_headers(push.config, content)}
+                    outcome = await self._post(http, push.config["url"], content, headers, head.trace)
+                    telemetry.measure({"Pushes": 1}, agent=head.scope.agent, outcome=outcome)
+                    cursor = update.cursor if outcome == "delivered" else backlog.end
+        except Exception as error:
+            if cursor is None:
+                raise
+            reason = safe_text(error) if isinstance(error, KitError) else type(error).__name__
+            logger.warning("a part was delivered: %s", reason)
+            return cursor, True
+        return cursor, False
 
     def postpone(self, handle: str, attempt: int) -> None:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
