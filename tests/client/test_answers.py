@@ -210,10 +210,16 @@ IN_PIECES = task_of(COMPLETED, "The cap")
 IN_PIECES["task"]["artifacts"][0]["parts"] += [{"text": "ital is"}, {"data": 1}, {"text": " Paris."}]
 
 
+IN_ARTIFACTS = task_of(COMPLETED, "The weather is sunny today, ", "no rain.")
+IN_ARTIFACTS["task"]["artifacts"][1]["artifactId"] = IN_ARTIFACTS["task"]["artifacts"][0]["artifactId"]
+"""As in the example of Alibaba's page."""
+
+
 @pytest.mark.parametrize(
     ("result", "text"),
     [
         (task_of(COMPLETED, "one", "two"), "one\ntwo"),
+        (IN_ARTIFACTS, "The weather is sunny today, no rain."),
         (IN_PIECES, "The capital is Paris."),
         (task_of(COMPLETED, says="done"), "done"),
         ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}, "hi"),

@@ -92,6 +92,27 @@ def test_a_state_is_one_that_the_suite_knows(state: TaskState, shown: str) -> No
     assert "artifacts" not in alibaba.encode_task(task)
 
 
+def test_the_user_does_not_hear_why_a_task_was_rejected() -> None:
+    """The suite answers in the agent's place."""
+    reason = change(TaskState.REJECTED, Part(text="Not mine."))
+    [closing] = alibaba.encode_event(reason, RECIPIENT)
+    assert closing["status"]["state"] == "rejected"
+    task = Task(id="t", contextId="c", status=reason["statusUpdate"]["status"])
+    assert "artifacts" not in alibaba.encode_task(task)
+
+
+def test_the_metadata_of_a_message_is_left_out_except_for_commands() -> None:
+    """The suite's extension types it as lists of commands."""
+    commands = [{"name": "flash"}]
+    asking = change(TaskState.INPUT_REQUIRED, Part(text="Which?"))
+    asking["statusUpdate"]["status"]["message"]["metadata"] = {"choices": ["a"], "commands": commands}
+    question, _ = alibaba.encode_event(asking, RECIPIENT)
+    assert question["artifact"]["metadata"] == {"commands": commands}
+    asking["statusUpdate"]["status"]["message"]["metadata"] = {"fills": "city"}
+    question, _ = alibaba.encode_event(asking, RECIPIENT)
+    assert "metadata" not in question["artifact"]
+
+
 def test_progress_is_not_part_of_the_answer() -> None:
     assert alibaba.encode_event(change(TaskState.WORKING, Part(text="thinking")), RECIPIENT) == []
     assert alibaba.encode_event(change(TaskState.WORKING, metadata={OPERATION: {}}), RECIPIENT) == []

@@ -10,6 +10,7 @@ from a2a_lambda.protocol.model import (
     Artifact,
     Event,
     Part,
+    Task,
     TaskArtifactUpdateEvent,
     TaskState,
     TaskStatusUpdateEvent,
@@ -134,7 +135,61 @@ def test_what_has_no_form_in_the_dialect_is_left_out() -> None:
         taskId="t", contextId="c", status=make_status(TaskState.INPUT_REQUIRED, 0, message)
     )
     assert qianfan.encode_event(Event(statusUpdate=asking, past=True), RECIPIENT) == []
-    assert len(qianfan.encode_event(Event(statusUpdate=asking), RECIPIENT)) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (TaskState.COMPLETED, "done"),
+        (TaskState.INPUT_REQUIRED, "interrupt"),
+        (TaskState.AUTH_REQUIRED, "interrupt"),
+    ],
+)
+def test_a_question_or_a_final_message_is_an_artifact(state: TaskState, status: str) -> None:
+    """The page's statuses have no message for it."""
+    message = agent_message("t", "c", [Part(text="Which?")])
+    end = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0, message))
+    artifact, closing = qianfan.encode_event(Event(statusUpdate=end), RECIPIENT)
+    assert artifact["artifact"]["parts"] == [{"kind": "text", "text": "Which?"}]
+    assert (artifact["metadata"]["status"], artifact["metadata"]["is_completion"]) == (status, True)
+    assert "message" not in closing["status"]
+    task = Task(id="t", contextId="c", status=end["status"])
+    encoded: Any = qianfan.encode_task(task)
+    assert encoded["artifacts"] == [artifact["artifact"]]
+    assert "message" not in encoded["status"]
+    assert task["status"] == end["status"], "not changed for others"
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED])
+def test_the_reason_of_a_failure_is_in_its_status(state: TaskState) -> None:
+    message = agent_message("t", "c", [Part(text="No.")])
+    end = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0, message))
+    [closing] = qianfan.encode_event(Event(statusUpdate=end), RECIPIENT)
+    assert closing["status"]["message"]["parts"] == [{"kind": "text", "text": "No."}]
+    assert closing["metadata"]["status"] == "error"
+
+
+def test_a_stream_that_comes_again_has_its_chunks() -> None:
+    task = Task(id="t", contextId="c", status=make_status(TaskState.COMPLETED, 0))
+    task["artifacts"] = [Artifact(artifactId="a", parts=[Part(text="said")])]
+    snapshot, artifact = qianfan.encode_event(Event(task=task), RECIPIENT)
+    assert "artifacts" not in snapshot
+    assert artifact["artifact"]["parts"] == [{"kind": "text", "text": "said"}]
+    assert artifact["lastChunk"] is True
+    task["status"] = make_status(TaskState.WORKING, 0)
+    [snapshot] = qianfan.encode_event(Event(task=task), RECIPIENT)
+    assert snapshot["artifacts"]
+
+
+def test_a_file_in_the_history_has_its_type_under_both_names() -> None:
+    file = Part(raw="AAAA", mediaType="text/csv")
+    task = Task(
+        id="t", contextId="c", status=make_status(TaskState.FAILED, 0, agent_message("t", "c", [file]))
+    )
+    task["history"] = [agent_message("t", "c", [file])]
+    encoded: Any = qianfan.encode_task(task)
+    for message in (*encoded["history"], encoded["status"]["message"]):
+        assert message["parts"][0]["file"]["mime"] == "text/csv"
 
 
 def test_a_message_without_an_id_gets_one() -> None:

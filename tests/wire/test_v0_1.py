@@ -39,6 +39,12 @@ def test_a_task_in_a_stream_becomes_its_artifacts_and_its_status() -> None:
     assert v0_1.encode_event({"task": task_with(TaskState.WORKING)}, RECIPIENT) == [status]
 
 
+def test_the_artifacts_of_earlier_turns_are_whole() -> None:
+    submitted = task_with(TaskState.SUBMITTED, artifacts=ARTIFACTS)
+    *chunks, _ = v0_1.encode_event({"task": submitted}, RECIPIENT)
+    assert all(chunk["artifact"]["lastChunk"] for chunk in chunks)
+
+
 def test_the_status_of_a_task_that_has_stopped_is_the_last_event_alone() -> None:
     for state in (TaskState.COMPLETED, TaskState.INPUT_REQUIRED):
         events = v0_1.encode_event({"task": task_with(state, artifacts=ARTIFACTS)}, RECIPIENT)

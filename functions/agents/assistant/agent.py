@@ -77,7 +77,7 @@ def ai_calculate(
     terms = [number for number in (num1, num2) if number is not None]
     if len(terms) < 2:
         numbers = language.numbers(turn.text)
-        for number in terms if len(numbers) > 1 else ():
+        for number in terms if len(numbers) > 1 or not turn.answering else ():
             if number in numbers:  # the slot's number, as the text has it
                 numbers.remove(number)
         terms += numbers

@@ -43,6 +43,21 @@ def test_bytes_that_come_again_while_their_task_runs_answer_no_question(
     assert once.head(other["id"]).state == TaskState.INPUT_REQUIRED
 
 
+def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(once: Once) -> None:
+    """As of A2A 0.1, whose messages have no ids: the user may say the same again."""
+    call, request = once.asked("echo", key=None, taskId=str(uuid.uuid4()), creates_task=True)
+    call = replace(call, request=replace(call.request, has_own_id=False))
+
+    async def go() -> None:
+        first = await once.messages.intake.start(call, request)
+        assert isinstance(first, Claim)
+        assert isinstance(await once.messages.intake.start(call, request), Repeat)
+        await once.messages.make_run(first).run_to_end()
+        assert isinstance(await once.messages.intake.start(call, request), Claim)
+
+    asyncio.run(go())
+
+
 def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_question(
     once: Once, clock: Clock
 ) -> None:

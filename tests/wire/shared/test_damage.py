@@ -198,10 +198,24 @@ def test_a_part_of_1_0_has_one_content(part: Json) -> None:
         protojson.decode_part(part, "p")
 
 
-@pytest.mark.parametrize("file", [{}, {"bytes": "AAAA", "uri": "https://a"}, {"name": "a"}])
+@pytest.mark.parametrize(
+    "file", [{}, {"bytes": "AAAA", "uri": "https://a"}, {"name": "a"}, {"bytes": "", "uri": ""}]
+)
 def test_a_file_of_0_x_has_one_content(file: Json) -> None:
     with pytest.raises(InvalidParams, match="must have either bytes or uri"):
         json_0x.decode_part({"kind": "file", "file": file}, "p")
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ({"bytes": "", "uri": "https://a"}, {"url": "https://a"}),
+        ({"bytes": "AAAA", "uri": ""}, {"raw": "AAAA"}),
+        ({"bytes": ""}, {"raw": ""}),
+    ],
+)
+def test_a_client_with_typed_fields_may_send_the_other_content_empty(file: Json, part: Json) -> None:
+    assert json_0x.decode_part({"kind": "file", "file": file}, "p") == part
 
 
 def test_null_is_as_if_a_field_was_not_there() -> None:

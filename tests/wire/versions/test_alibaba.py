@@ -124,14 +124,40 @@ def test_standard_clients_get_a_first_chunk_that_does_not_append(client: TestCli
 
 
 def test_an_event_of_two_frames_has_its_id_on_the_last(client: TestClient, key: str) -> None:
-    """A client that has the id has the whole event: the reason of a rejection, and the status."""
-    said = request("message/stream", {"message": message("no", metadata=intent("refuse"))})
+    """A client that has the id has the whole event: the question, and the status."""
+    said = request("message/stream", {"message": message("hi", metadata=intent("question"))})
     frames = Rpc(client, key, "/alibaba/probe/stream").post(said).text.strip().split("\n\n")
-    reason, end = frames[-2:]
-    assert "artifact-update" in reason
+    question, end = frames[-2:]
+    assert "artifact-update" in question
     assert "status-update" in end
-    assert "id:" not in reason.partition("data:")[0]
+    assert "id:" not in question.partition("data:")[0]
     assert "id:" in end.partition("data:")[0]
+
+
+def test_the_suite_answers_itself_what_an_agent_rejects(client: TestClient, key: str) -> None:
+    rpc = Rpc(client, key, "/alibaba/probe")
+    task = rpc.send("no", metadata=intent("refuse"))
+    assert task["status"]["state"] == "rejected"
+    assert "artifacts" not in task
+    _, end = rpc.stream("no", metadata=intent("refuse"))
+    assert end["status"]["state"] == "rejected"
+
+
+@pytest.mark.parametrize("path", ["/alibaba/probe", "/alibaba/probe/stream"])
+def test_the_user_hears_only_what_is_new(client: TestClient, key: str, path: str) -> None:
+    """The second turn of a task does not repeat the first. The suite reads each response aloud."""
+    rpc = Rpc(client, key, path)
+    metadata = intent("order", how="ask")
+    asked = rpc.send("hi", metadata=metadata)
+    text = "".join(part["text"] for artifact in asked["artifacts"] for part in artifact["parts"])
+    if path.endswith("stream"):
+        snapshot, *answers, _ = rpc.stream("yes", contextId=asked["contextId"], metadata=metadata)
+        assert "artifacts" not in snapshot
+        artifacts = [answer["artifact"] for answer in answers]
+    else:
+        artifacts = rpc.send("yes", contextId=asked["contextId"], metadata=metadata)["artifacts"]
+    assert "".join(part["text"] for artifact in artifacts for part in artifact["parts"]) == text
+    assert text == "textAgain?"
 
 
 @pytest.mark.parametrize("streamed", [False, True])

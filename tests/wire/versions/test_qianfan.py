@@ -161,6 +161,22 @@ def test_a_conversation_continues(client: TestClient, key: str) -> None:
     assert call(client, key, body).json()["result"]["status"]["state"] == "completed"
 
 
+def test_the_same_words_of_two_users_are_two_conversations(client: TestClient, key: str) -> None:
+    """Neither their messages nor their requests have an id of their own."""
+    tasks = [call(client, key, said("echo", "message/send")).json()["result"] for _ in range(2)]
+    assert tasks[0]["id"] != tasks[1]["id"]
+    assert tasks[0]["contextId"] != tasks[1]["contextId"]
+
+
+def test_the_same_words_again_are_another_message(client: TestClient, key: str) -> None:
+    body = said("recall", "message/send")
+    body["params"]["message"]["contextId"] = "conversation"
+    tasks = [call(client, key, body).json()["result"] for _ in range(3)]
+    assert len({task["id"] for task in tasks}) == 3
+    recalls = [task["artifacts"][0]["parts"][0]["data"] for task in tasks]
+    assert [recall["history"] for recall in recalls] == [0, 2, 4]
+
+
 def test_never_a_bare_message_and_errors_are_json_rpc(client: TestClient, key: str) -> None:
     assert call(client, key, said("words", "message/send")).json()["result"]["kind"] == "task"
     answer = client.post("/v2/a2a/probe", content=b"{", headers={"Authorization": f"Bearer {key}"})

@@ -137,9 +137,16 @@ def test_indexes_continue_over_turns(rpc: Rpc) -> None:
 
 
 def test_a_retry_is_answered_from_its_task(rpc: Rpc) -> None:
-    body = request("tasks/send", {"id": new_id(), "message": said(skill="look")}, "1")
+    body = request("tasks/send", {"id": new_id(), "message": said(skill="look")})
     first, second = rpc.post(body).json(), rpc.post(body).json()
     assert first == second
+
+
+def test_the_same_words_again_are_another_message(rpc: Rpc) -> None:
+    """Messages of 0.1 have no ids, and the article's requests all have the id 1."""
+    body = request("tasks/send", {"id": new_id(), "message": said("yes"), "historyLength": 9}, 1)
+    histories = [rpc.post(body).json()["result"]["history"] for _ in range(3)]
+    assert [len(history) for history in histories] == [1, 2, 3]
 
 
 def test_its_one_push_config(rpc: Rpc) -> None:

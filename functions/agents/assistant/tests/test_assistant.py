@@ -68,6 +68,11 @@ def test_calculates_from_slots(assistant: Agent, slots: dict[str, str], answer: 
     assert say(assistant, "What is 1 plus 2?", skill="ai-calculate", slots=slots).text == answer
 
 
+def test_a_number_that_the_text_and_a_slot_have_counts_once(assistant: Agent) -> None:
+    question = say(assistant, "add 5", skill="ai-calculate", slots={"num1": "5"})
+    assert question.text == "What should I add to 5?"
+
+
 def test_asks_for_numbers_until_it_has_two(assistant: Agent) -> None:
     assert say(assistant, "add").state == "input-required"
     assert say(assistant, "add", "5").text == "What should I add to 5?"

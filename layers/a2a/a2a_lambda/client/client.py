@@ -8,6 +8,7 @@ import asyncio
 import time
 import uuid
 from codecs import BOM_UTF8
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, suppress
 from typing import Any, Self
@@ -176,12 +177,11 @@ class Client:
         state = answer["status"]["state"]
         if state != TaskState.COMPLETED:
             raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
-        # Some servers keep each piece of a streamed text as a part of its own.
-        texts = [
-            "".join(part.get("text", "") for part in artifact["parts"])
-            for artifact in answer.get("artifacts", [])
-        ]
-        return "\n".join(filter(None, texts)) or words
+        # Some servers keep each piece of a streamed text as a part, or even an artifact, of its own.
+        texts_by_id: defaultdict[str, str] = defaultdict(str)
+        for artifact in answer.get("artifacts", []):
+            texts_by_id[artifact["artifactId"]] += "".join(part.get("text", "") for part in artifact["parts"])
+        return "\n".join(filter(None, texts_by_id.values())) or words
 
     async def stream(
         self, message: Outgoing, *, configuration: SendMessageConfiguration | None = None, **fields: Any

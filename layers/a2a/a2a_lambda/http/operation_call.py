@@ -35,7 +35,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient
+from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient, SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.wire.interface import Wire
@@ -48,12 +48,15 @@ class Binding(Protocol):
     """How results and errors become bytes.
 
     media_type: media type of the answers. error_event: name of an error's event in a stream, or "".
+    has_unique_id: no other request has the id of this one.
     """
 
     @property
     def media_type(self) -> str: ...
     @property
     def error_event(self) -> str: ...
+    @property
+    def has_unique_id(self) -> bool: ...
     def result(self, value: Json, /) -> bytes: ...
     def error(self, wire: Wire, error: ProtocolError, /) -> bytes: ...
     def refusal(self, wire: Wire, error: ProtocolError, /, *, streaming: bool) -> Response: ...
@@ -90,15 +93,21 @@ class OperationCall:
             return {}
         return {"A2A-Extensions": extension_list, "X-A2A-Extensions": extension_list}
 
-    def context(self) -> CallContext:
+    def context(self, request: SendMessageRequest) -> CallContext:
         """What surrounds the message of a `send` or `stream`. Raises InvalidParams."""
-        key = idempotency_key(self.request)
-        # The envelope's id is new in each try of most clients, so with a key the parameters alone count.
-        source = self.body if key is None else strictjson.dumps(self.params)
+        key, message = idempotency_key(self.request), request["message"]
+        has_own_id = not request.get("lacks_id") or self.binding.has_unique_id
+        source = self.body
+        if key is not None:
+            # The envelope's id is new in each try of most clients, so the parameters alone count.
+            source = strictjson.dumps(self.params)
+        elif not has_own_id and not message.keys() & {"taskId", "contextId"}:
+            # The same bytes may be the first words of another user. This id is new in each request.
+            source = message["messageId"].encode()
         return CallContext(
             scope=self.scope,
             caller=self.caller,
-            request=RequestIdentity.of(self.scope, self.method, source, key),
+            request=RequestIdentity.of(self.scope, self.method, source, key, has_own_id=has_own_id),
             wire_name=self.wire.name,
             extensions=self.extensions,
             is_streamed=self.operation == "stream",
@@ -224,7 +233,7 @@ async def _run_operation(call: OperationCall) -> bytes:
     request = wire.requests[operation].decode(call.params)
     match operation:
         case "send":
-            result: Json = await call.kit.messages.send(call.context(), request)
+            result: Json = await call.kit.messages.send(call.context(request), request)
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
             record = await act(scope, request["id"])
@@ -253,7 +262,7 @@ async def _stream(call: OperationCall) -> Response:
         await stack.enter_async_context(call.kit.call_slots.hold(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
-            events = await call.kit.messages.stream(call.context(), request)
+            events = await call.kit.messages.stream(call.context(request), request)
         else:
             recipient = Recipient(owner)
             subscription = await service.subscribe(

@@ -57,6 +57,7 @@ class Rest:
     media_type: str
     error_media_type: str
     error_event: str = "error"
+    has_unique_id: bool = False
 
     def result(self, value: Json) -> bytes:
         return strictjson.dumps({} if value is None else value)

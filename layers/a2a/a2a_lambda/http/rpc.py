@@ -74,6 +74,10 @@ class Rpc:
     media_type: str = JSON
     error_event: str = ""
 
+    @property
+    def has_unique_id(self) -> bool:
+        return jsonrpc.is_unique(self.id)
+
     def result(self, value: Json) -> bytes:
         return jsonrpc.result(self.id, value)
 

@@ -99,7 +99,7 @@ class Intake:
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.scope, context.asking_task)
-            if waiting_head is not None and self.request_tasks.repeats(call.request, waiting_head.requests):
+            if waiting_head is not None and self.request_tasks.is_repeat(waiting_head, call.request):
                 answer = waiting_head
             if answer is not None:
                 return Repeat(answer)
@@ -113,7 +113,7 @@ class Intake:
                         raise
                     context = await threads.run(self._store.get_context, call.scope, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
-            if self.request_tasks.repeats(call.request, working_head.requests):
+            if self.request_tasks.is_repeat(working_head, call.request):
                 return Repeat(working_head)
             return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
@@ -128,7 +128,7 @@ class Intake:
         heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        candidates = [head for head in heads if self.request_tasks.repeats(call.request, head.requests)]
+        candidates = [head for head in heads if self.request_tasks.is_repeat(head, call.request)]
         candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
             raise UnsupportedOperation(
@@ -145,7 +145,7 @@ class Intake:
         if is_elsewhere and not request.get("creates_task"):
             reason = "the task belongs to another context: leave contextId out"
             raise InvalidParams(reason, path="params.message.contextId")
-        if self.request_tasks.repeats(call.request, head.requests):
+        if self.request_tasks.is_repeat(head, call.request):
             return Repeat(head)
         context = await threads.run(self._store.get_context, call.scope, head.context_id)
         return await self._continue_task(call, request, head, context)
@@ -206,7 +206,7 @@ class Intake:
         """The next turn of a stopped task."""
         question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
         while True:
-            if self.request_tasks.repeats(call.request, head.requests):
+            if self.request_tasks.is_repeat(head, call.request):
                 return Repeat(head)
             # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
             # its first turn was lost or stopped.

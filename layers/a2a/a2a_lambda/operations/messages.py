@@ -223,7 +223,7 @@ class Messages:
             head = await threads.run(self.store.get_head, call.scope, task_id)
         if (
             head is not None
-            and self.intake.request_tasks.repeats(call.request, head.requests)
+            and self.intake.request_tasks.is_repeat(head, call.request)
             and not head.has_lost(call.request)
             and not head.has_died(self.store.clock())
         ):
@@ -311,6 +311,9 @@ class _Sending:
 
     async def encode(self, head: Head, task: Task) -> SendMessageResponse:
         task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
+        # A client without task ids reads each response as the answer to this message alone.
+        if not self._call.names_tasks and "artifacts" in task:
+            task["artifacts"] = task["artifacts"][head.artifact_count :]
         modes = self._call.accepted_modes(self._request)
         task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)

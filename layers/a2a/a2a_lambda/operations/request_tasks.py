@@ -17,7 +17,7 @@ from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
 class RequestTasks:
     """Finds the tasks of a request.
 
-    repeat_seconds: seconds for which the same bytes are the same request.
+    repeat_seconds: seconds for which the same bytes are the same request, if they have an id of their own.
 
     Each method raises InvalidParams for an Idempotency-Key that came with another body.
     """
@@ -26,24 +26,25 @@ class RequestTasks:
         self._store = store
         self._repeat_seconds = repeat_seconds
 
-    def repeats(self, request: RequestIdentity, requests: Sequence[KnownRequest]) -> bool:
-        """Whether a head or a context knows this request; see `RequestIdentity.repeats`."""
-        return request.repeats(requests, since=self._store.clock() - self._repeat_seconds)
+    def is_repeat(self, head: Head, request: RequestIdentity) -> bool:
+        """Whether a task has had the request before: its turn has ended recently, or still runs."""
+        is_running = not head.is_stopped and not head.is_asleep and request.has_started(head.turn_id)
+        return self._repeats(request, head.requests) or is_running
 
     def is_answer(self, head: Head, request: RequestIdentity) -> bool:
-        """Whether a task of the request answers it: it has done so, or its turn runs."""
-        return self.repeats(request, head.requests) or not head.is_stopped
+        """Whether a task that the request has made answers it: it has done so, or a turn of it runs."""
+        return self._repeats(request, head.requests) or not head.is_stopped
 
     async def find_continued_task(self, call: CallContext, context: Context) -> str | None:
         """Id of the task that a call's request has continued, or None. The context knows the requests of
         turns that have ended, and which tasks have asked in it."""
         known_request = call.request.find(context.requests)
-        if known_request is not None and self.repeats(call.request, context.requests):
+        if known_request is not None and self._repeats(call.request, context.requests):
             return known_request["task"]
         if not call.answers_in_context or not context.earlier_asking_tasks:
             return None
         heads = await threads.run(self._store.get_heads, call.scope, context.earlier_asking_tasks)
-        return next((id_ for id_, head in heads.items() if self.repeats(call.request, head.requests)), None)
+        return next((id_ for id_, head in heads.items() if self.is_repeat(head, call.request)), None)
 
     async def find_answer(self, scope: Scope, request: RequestIdentity) -> Head | None:
         """Head of the request's task that answers it, or None."""
@@ -53,6 +54,11 @@ class RequestTasks:
                 break
             task_id = next_task_id(head, request)
         return head
+
+    def _repeats(self, request: RequestIdentity, requests: Sequence[KnownRequest]) -> bool:
+        """Whether a request is one of those that a head or a context knows; see `RequestIdentity.repeats`."""
+        window_seconds = self._repeat_seconds if request.has_own_id else 0.0
+        return request.repeats(requests, since=self._store.clock() - window_seconds)
 
 
 def next_task_id(head: Head, request: RequestIdentity) -> str:

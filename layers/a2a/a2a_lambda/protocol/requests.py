@@ -42,7 +42,8 @@ class SendMessageRequest(TypedDict):
     """Request of `send` and `stream`.
 
     creates_task: an unknown taskId creates a task, and a task that has completed, or whose turn was lost,
-    can be continued (A2A 0.1).
+    can be continued (A2A 0.1). lacks_id: the client gave the message no id, so another one may have the same
+    bytes.
     """
 
     message: Message
@@ -50,6 +51,7 @@ class SendMessageRequest(TypedDict):
     metadata: NotRequired[dict[str, Json]]
     tenant: NotRequired[str]
     creates_task: NotRequired[bool]
+    lacks_id: NotRequired[bool]
 
 
 class SendMessageResponse(TypedDict, total=False):

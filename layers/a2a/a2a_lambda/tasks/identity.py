@@ -52,20 +52,29 @@ class RequestIdentity:
     body: hash of the body; with an Idempotency-Key, of the parameters. It shows that the key was used for two
     different requests.
     is_idempotent: the client sent an Idempotency-Key.
+    has_own_id: the client gave the message or the request an id, so another message has other bytes.
     """
 
     key: str
     body: str
     is_idempotent: bool = False
+    has_own_id: bool = True
 
     @classmethod
     def of(
-        cls, scope: Scope, operation: str, body: bytes, idempotency_key: str | None = None
+        cls,
+        scope: Scope,
+        operation: str,
+        body: bytes,
+        idempotency_key: str | None = None,
+        *,
+        has_own_id: bool = True,
     ) -> "RequestIdentity":
         digest = hashlib.sha256(body).hexdigest()[:32]
         source = ("body", digest) if idempotency_key is None else ("key", idempotency_key)
         identity = strictjson.dumps([scope.owner, scope.agent, operation, *source])
-        return cls(hashlib.sha256(identity).hexdigest()[:32], digest, idempotency_key is not None)
+        key = hashlib.sha256(identity).hexdigest()[:32]
+        return cls(key, digest, idempotency_key is not None, has_own_id)
 
     def find(self, requests: "Sequence[KnownRequest]") -> "KnownRequest | None":
         """This request among those that a task or a context knows, or None. The newest counts."""

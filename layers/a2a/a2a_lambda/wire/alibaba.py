@@ -2,7 +2,8 @@
 
 What differs from A2A 0.2.5:
 
-- It has no status messages. A question, or a final message, is sent as an artifact before the status.
+- It has no status messages. A question, or a final message, is sent as an artifact before the status. The
+  reason of a rejection is not sent, because the suite then answers the user itself.
 - A result is never a Message.
 - A state that it does not know is sent as the nearest one that it knows.
 - It takes text only. Structured values are sent as JSON text, and files as their URLs. The bytes of a file
@@ -11,7 +12,6 @@ What differs from A2A 0.2.5:
 Source: https://help.aliyun.com/en/model-studio/multimodal-integration-a2a-agent and its extensions
 """
 
-import uuid
 from dataclasses import replace
 
 from a2a_lambda import strictjson
@@ -47,7 +47,7 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 def encode_task(task: Task) -> Json:
     result = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
-    if "message" in task["status"] and task["status"]["state"] in STOPPED:
+    if _is_spoken(task["status"]):
         artifacts.append(_artifact(task["status"]["message"]))
     if artifacts:
         result["artifacts"] = artifacts
@@ -55,14 +55,17 @@ def encode_task(task: Task) -> Json:
 
 
 def encode_snapshot(task: Task) -> list[Json]:
-    """The task at the beginning of a stream. One that comes after its turn has the reply in chunks, as the
-    others have; the status's message comes with the closing event."""
-    if task["status"]["state"] not in STOPPED:
+    """The task at the beginning of a stream. Before its turn it has what earlier turns have said, which the
+    user need not hear again. After its turn it has the reply in chunks, as the other streams have; the
+    status's message comes with the closing event."""
+    state = task["status"]["state"]
+    if state not in STOPPED and state != TaskState.SUBMITTED:
         return [encode_task(task)]
     snapshot = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
+    artifacts = task.get("artifacts", []) if state in STOPPED else []
     return [
         encode_task(snapshot),
-        *(encode_artifact(task["id"], task["contextId"], item) for item in task.get("artifacts", [])),
+        *(encode_artifact(task["id"], task["contextId"], artifact) for artifact in artifacts),
     ]
 
 
@@ -90,12 +93,18 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         taskId=change["taskId"], contextId=change["contextId"], status=_status(change["status"])
     )
     events = [json_0x.encode_event(Event(statusUpdate=status_update))]
-    if "message" not in change["status"]:
-        return events
-    if change["status"]["state"] not in STOPPED:
+    if "message" in change["status"] and change["status"]["state"] not in STOPPED:
         return []  # progress: the suite would take it as part of the answer
+    if not _is_spoken(change["status"]):
+        return events
     answer = encode_artifact(change["taskId"], change["contextId"], _artifact(change["status"]["message"]))
     return [answer, *events]
+
+
+def _is_spoken(status: TaskStatus) -> bool:
+    """Whether a status has a message for the user."""
+    state = status["state"]
+    return "message" in status and state in STOPPED and state != TaskState.REJECTED
 
 
 def _status(status: TaskStatus) -> TaskStatus:
@@ -116,11 +125,10 @@ def _plain(artifact: Artifact) -> Artifact:
 
 
 def _artifact(message: Message) -> Artifact:
-    """A status message as an artifact. Its id is the same each time."""
-    artifact_id = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
-    artifact = Artifact(artifactId=artifact_id, parts=message["parts"])
-    if "metadata" in message:
-        artifact["metadata"] = message["metadata"]
+    artifact = json_0x.artifact_of(message)
+    # The suite knows no other metadata, and its types allow none.
+    if "commands" in message.get("metadata", {}):
+        artifact["metadata"] = {"commands": message["metadata"]["commands"]}
     return _plain(artifact)
 
 

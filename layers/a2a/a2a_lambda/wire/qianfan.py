@@ -1,7 +1,9 @@
 """Baidu Qianfan AppBuilder: A2A 0.2.6 as its page documents it, with its own metadata.
 
 A result is never a Message. The name of an artifact is a stage of the answer, and so is a step of a running
-turn. The metadata comes in addition to A2A 0.2.6, so a client that does not know it reads the same task.
+turn. A question, or a final message, is sent as an artifact, because the page's statuses have a message only
+to explain a failure. The metadata comes in addition to A2A 0.2.6, so a client that does not know it reads the
+same task.
 Source: https://cloud.baidu.com/doc/qianfan/s/A2A
 """
 
@@ -14,12 +16,14 @@ from a2a_lambda.protocol.model import (
     OPERATION,
     STAGE,
     STOPPED,
+    Artifact,
     Event,
     Json,
     Part,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
+    TaskStatus,
     TaskStatusUpdateEvent,
 )
 from a2a_lambda.protocol.requests import Recipient, SendMessageRequest, SendMessageResponse
@@ -39,6 +43,9 @@ ENDS = {
     TaskState.AUTH_REQUIRED: "interrupt",
 }
 """Status of a conversation at the end of a round. For every other state it is "done"."""
+
+SPOKEN_STATES = {TaskState.COMPLETED, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED}
+"""States whose message is sent as an artifact."""
 
 END_USER_ID = range(6, 65)
 """Lengths that metadata.end_user_id may have, in characters."""
@@ -60,7 +67,7 @@ def decode_send(params: Json) -> SendMessageRequest:
     kind. It has its media type in `mime`."""
     source = fields.mapping(params, "params")
     message = dict(fields.mapping(source.get("message"), "params.message"))
-    if message.get("messageId") in (None, ""):
+    if lacks_id := message.get("messageId") in (None, ""):
         message["messageId"] = str(uuid.uuid4())
     if isinstance(message.get("parts"), list):
         message["parts"] = [_decode_part(part) for part in message["parts"]]
@@ -72,7 +79,9 @@ def decode_send(params: Json) -> SendMessageRequest:
             path = f"{base}.end_user_id"
             raise InvalidParams(f"{path} must have 6 to 64 characters", path=path)
     fields.strings(metadata, "file_ids", base)
-    return v0_3.decode_send({**source, "message": message})
+    request = v0_3.decode_send({**source, "message": message})
+    request["lacks_id"] = lacks_id
+    return request
 
 
 def _decode_part(part: Json) -> Json:
@@ -85,12 +94,17 @@ def _decode_part(part: Json) -> Json:
 
 
 def encode_task(task: Task) -> Object:
-    result = json_0x.encode_task(task)
-    for artifact, source in zip(result.get("artifacts", []), task.get("artifacts", []), strict=True):
-        artifact["name"] = source.get("name", ANSWER_STAGE)
-        artifact["parts"] = _encode_parts(artifact["parts"])
-        description = _describe(artifact["artifactId"], artifact["name"], source["parts"], "done")
-        artifact["metadata"] = {**description, **source.get("metadata", {})}
+    artifacts, status = task.get("artifacts", []), task["status"]
+    if (answer := _answer_of(status)) is not None:
+        artifacts, status = [*artifacts, answer], _without_message(status)
+    result = json_0x.encode_task({**task, "status": status})
+    messages = result.get("history", [])
+    if "message" in status:
+        messages = [*messages, result["status"]["message"]]
+    for message in messages:
+        message["parts"] = _encode_parts(message["parts"])
+    if artifacts:
+        result["artifacts"] = [_encode_artifact(artifact, "done") for artifact in artifacts]
     return result
 
 
@@ -100,38 +114,88 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
-        return [encode_task(event["task"])]
-    if "statusUpdate" in event:
-        if "past" in event or OPERATION in event["statusUpdate"].get("metadata", {}):
-            return []
-        return [_encode_status_update(event["statusUpdate"], recipient)]
-    if "artifactUpdate" not in event:
+        return _encode_snapshot(event["task"], recipient)
+    if "artifactUpdate" in event:
+        return [_encode_chunk(event["artifactUpdate"], recipient)]
+    if (
+        "statusUpdate" not in event
+        or "past" in event
+        or OPERATION in event["statusUpdate"].get("metadata", {})
+    ):
         return []
-    update = event["artifactUpdate"]
+    update = event["statusUpdate"]
+    if update["status"]["state"] in STOPPED:
+        return _encode_end(update, recipient)
+    return [_encode_progress(update, recipient)]
+
+
+def _encode_snapshot(task: Task, recipient: Recipient) -> list[Json]:
+    """The task at the beginning of a stream. After its turn it has the reply in chunks, as the other streams
+    have; the status's message comes with the closing event."""
+    if task["status"]["state"] not in STOPPED:
+        return [encode_task(task)]
+    snapshot = task.copy()
+    snapshot["status"] = _without_message(task["status"])
+    artifacts = snapshot.pop("artifacts", [])
+    chunks = [json_0x.whole_chunk(task["id"], task["contextId"], artifact) for artifact in artifacts]
+    return [encode_task(snapshot), *(_encode_chunk(chunk, recipient) for chunk in chunks)]
+
+
+def _encode_chunk(update: TaskArtifactUpdateEvent, recipient: Recipient, *, status: str = "running") -> Json:
+    """A chunk of an artifact. status: how the round stands."""
     result = json_0x.encode_event(Event(artifactUpdate=update))
-    artifact, parts = result["artifact"], update["artifact"]["parts"]
-    artifact["parts"] = _encode_parts(artifact["parts"]) or [json_0x.encode_part(Part(text=""))]
-    artifact["name"] = artifact.get("name", ANSWER_STAGE)
-    step = "done" if update["lastChunk"] else "running"
-    description = _describe(artifact["artifactId"], artifact["name"], parts, step)
-    artifact["metadata"] = {**description, **artifact.get("metadata", {})}
+    result["artifact"] = _encode_artifact(update["artifact"], "done" if update["lastChunk"] else "running")
+    result["artifact"]["parts"] = result["artifact"]["parts"] or [json_0x.encode_part(Part(text=""))]
     result["metadata"] = {
-        **_round(update, recipient, role="assistant", status="running"),
+        **_round(update, recipient, role="assistant", status=status),
         **update.get("metadata", {}),
     }
-    return [result]
+    return result
 
 
-def _encode_status_update(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
-    """A status. A step that has a stage becomes an artifact."""
-    message, state = update["status"].get("message"), update["status"]["state"]
-    if state in STOPPED:
-        result = json_0x.encode_event(Event(statusUpdate=update))
-        result["metadata"] = {
-            **_round(update, recipient, role="assistant", status=ENDS.get(state, "done")),
-            **update.get("metadata", {}),
-        }
-        return result
+def _encode_end(update: TaskStatusUpdateEvent, recipient: Recipient) -> list[Json]:
+    """The closing status, after its message as an artifact."""
+    status = ENDS.get(update["status"]["state"], "done")
+    events: list[Json] = []
+    if (answer := _answer_of(update["status"])) is not None:
+        chunk = json_0x.whole_chunk(update["taskId"], update["contextId"], answer)
+        events.append(_encode_chunk(chunk, recipient, status=status))
+        update = update.copy()
+        update["status"] = _without_message(update["status"])
+    end = json_0x.encode_event(Event(statusUpdate=update))
+    end["metadata"] = {
+        **_round(update, recipient, role="assistant", status=status),
+        **update.get("metadata", {}),
+    }
+    return [*events, end]
+
+
+def _answer_of(status: TaskStatus) -> Artifact | None:
+    """The message of a status that is part of the answer, as an artifact."""
+    if "message" not in status or status["state"] not in SPOKEN_STATES:
+        return None
+    answer = json_0x.artifact_of(status["message"])
+    if "metadata" in status["message"]:
+        answer["metadata"] = status["message"]["metadata"]
+    return answer
+
+
+def _without_message(status: TaskStatus) -> TaskStatus:
+    return TaskStatus(state=status["state"], timestamp=status["timestamp"])
+
+
+def _encode_artifact(artifact: Artifact, step: str) -> Object:
+    result = json_0x.encode_artifact(artifact)
+    result["name"] = artifact.get("name", ANSWER_STAGE)
+    result["parts"] = _encode_parts(result["parts"])
+    description = _describe(artifact["artifactId"], result["name"], artifact["parts"], step)
+    result["metadata"] = {**description, **artifact.get("metadata", {})}
+    return result
+
+
+def _encode_progress(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
+    """The status of a running turn. A step that has a stage becomes an artifact."""
+    message = update["status"].get("message")
     if message is None or STAGE not in message.get("metadata", {}):
         return json_0x.encode_event(Event(statusUpdate=update))
     stage = message["metadata"][STAGE]
@@ -169,6 +233,7 @@ def _describe(artifact_id: str, stage: str, parts: list[Part], step: str) -> Obj
     is_done = step == "done"
     return {
         "type": kind if media_types else "text",
+        "text": {},  # required by the page's table, and absent in its example: the parts have the content
         "name": "",
         "visible_scope": "all",
         "event": {"create": "", "id": artifact_id, "name": stage, "status": step},

@@ -60,7 +60,8 @@ def encode_message(message: Message) -> Object:
 
 def decode_send(params: Json) -> SendMessageRequest:
     source = fields.mapping(params, "params")
-    message = decode_message(fields.mapping(source.get("message"), "params.message"), "params.message")
+    message_source = fields.mapping(source.get("message"), "params.message")
+    message = decode_message(message_source, "params.message")
     message["taskId"] = fields.identifier(source, "id", "params")
     if (session := fields.optional_identifier(source, "sessionId", "params")) is not None:
         message["contextId"] = session
@@ -71,6 +72,7 @@ def decode_send(params: Json) -> SendMessageRequest:
     if (config := fields.optional_mapping(source, "pushNotification", "params")) is not None:
         configuration["taskPushNotificationConfig"] = json_0x.decode_config(config, "params.pushNotification")
     request = SendMessageRequest(message=message, configuration=configuration, creates_task=True)
+    request["lacks_id"] = message_source.get("messageId") is None
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
@@ -167,9 +169,11 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         task = event["task"]
         is_stopped = task["status"]["state"] in STOPPED
+        # Before a turn, all artifacts are of earlier ones.
+        are_whole = is_stopped or task["status"]["state"] == TaskState.SUBMITTED
         ids: Object = {"id": task["id"], "sessionId": task["contextId"]}
         events: list[Json] = [
-            {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": is_stopped}}
+            {**ids, "artifact": {**encode_artifact(item, index), "lastChunk": are_whole}}
             for index, item in enumerate(task.get("artifacts", []))
         ]
         if is_stopped:  # the last event of the stream has the status

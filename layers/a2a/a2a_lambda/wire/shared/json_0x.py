@@ -5,6 +5,7 @@ and ids may be empty.
 Source: https://a2a-protocol.org/v0.3.0/specification, section 6
 """
 
+import uuid
 from typing import cast
 
 from a2a_lambda.errors import InvalidParams
@@ -119,9 +120,12 @@ def wrap(part: Part) -> Part:
 
 
 def _decode_file(source: Object, path: str) -> Part:
-    if (source.get("bytes") is None) == (source.get("uri") is None):
+    names = [name for name in ("bytes", "uri") if source.get(name) is not None]
+    if len(names) > 1:  # a client with typed fields may send the one that it does not use as ""
+        names = [name for name in names if source[name] != ""]
+    if len(names) != 1:
         raise InvalidParams(f"{path} must have either bytes or uri", path=path)
-    if source.get("bytes") is not None:
+    if names == ["bytes"]:
         part = Part(raw=fields.base64_text(source, "bytes", path))
     else:
         part = Part(url=fields.text(source, "uri", path))
@@ -240,6 +244,12 @@ def encode_artifact(artifact: Artifact) -> Object:
     return {**artifact, "parts": [encode_part(part) for part in artifact["parts"]]}
 
 
+def artifact_of(message: Message) -> Artifact:
+    """A status message as an artifact, for clients that read none. Its id is the same each time."""
+    artifact_id = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
+    return Artifact(artifactId=artifact_id, parts=message["parts"])
+
+
 def encode_status(status: TaskStatus) -> Object:
     result: Object = {**status, "state": STATE_NAMES[status["state"]]}
     if "message" in status:
@@ -271,11 +281,16 @@ def encode_event(event: Event) -> Object:
 
 
 def encode_whole_artifact(task_id: str, context_id: str, artifact: Artifact, *, append: bool) -> Object:
+    return encode_event(Event(artifactUpdate=whole_chunk(task_id, context_id, artifact, append=append)))
+
+
+def whole_chunk(
+    task_id: str, context_id: str, artifact: Artifact, *, append: bool = False
+) -> TaskArtifactUpdateEvent:
     """An artifact as one chunk of a stream, after which there is no other."""
-    update = TaskArtifactUpdateEvent(
+    return TaskArtifactUpdateEvent(
         taskId=task_id, contextId=context_id, artifact=artifact, append=append, lastChunk=True
     )
-    return encode_event(Event(artifactUpdate=update))
 
 
 def encode_config(config: TaskPushNotificationConfig) -> Object:

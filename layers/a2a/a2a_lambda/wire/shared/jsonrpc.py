@@ -1,5 +1,6 @@
 """JSON-RPC 2.0 (https://www.jsonrpc.org/specification): the envelope, for every version."""
 
+import uuid
 from dataclasses import dataclass
 
 from a2a_lambda import strictjson
@@ -31,6 +32,16 @@ def short_id(value: Json) -> Id:
     too long for that."""
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
     return value if is_id and len(str(value).encode()) <= RPC_ID_BYTES else None
+
+
+def is_unique(request_id: Id) -> bool:
+    """Whether an id is a UUID, which no other request has. Some clients count from 1, or always send the same
+    id."""
+    try:
+        uuid.UUID(str(request_id))
+    except ValueError:
+        return False
+    return True
 
 
 def decode(value: Json) -> Envelope:
