@@ -29,6 +29,9 @@ WITHOUT_AGENTS = frozenset(
 ) | {"restore", "rollback", "secret", "setting"}
 """Commands that run even if a package of an agent cannot be installed."""
 
+PACKAGES = ("pydantic", "rich", "uvicorn")
+"""Packages that only the kit's environment has together."""
+
 GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 """Names of the variables and of the targets in a call of make, separated by spaces."""
 
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"error: unknown command {name!r}. Commands: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    if name not in ("help", "lock") and importlib.util.find_spec("pydantic") is None:
+    if name not in ("help", "lock") and not all(map(importlib.util.find_spec, PACKAGES)):
         fix = f"Write make {name}, or uv run a2a {name}"
         print(f"error: {sys.executable} does not have the kit's packages. {fix}", file=sys.stderr)
         return 1

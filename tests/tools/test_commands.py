@@ -82,8 +82,11 @@ def test_a_variable_that_a_command_does_not_have_is_refused(variable: str, hint:
     assert result.stderr.startswith(f"error: setting has no variable {variable}. {hint}")
 
 
-def test_without_the_packages_a_command_says_what_to_write() -> None:
-    result = run(sys.executable, "-S", "-m", "tools.a2a", "run")
+@pytest.mark.parametrize("package", ["none", "pydantic"])
+def test_without_the_packages_a_command_says_what_to_write(tmp_path: Path, package: str) -> None:
+    """Even if the user's Python happens to have one of them."""
+    (tmp_path / f"{package}.py").touch()
+    result = run(sys.executable, "-S", "-m", "tools.a2a", "run", PYTHONPATH=str(tmp_path))
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
     assert "Write make run, or uv run a2a run" in result.stderr
 

@@ -159,6 +159,7 @@ def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
     loop._loop.set_task_factory(refuse)
     task = within(bench.send("pieces"))
     assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
+    assert within(bench.send("pieces"))["status"]["state"] == TaskState.COMPLETED, "on a new loop"
 
 
 def test_a_run_that_was_frozen_before_it_began_does_not_begin(

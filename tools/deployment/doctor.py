@@ -39,6 +39,7 @@ from tools.command import HOST, is_loopback, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 from tools.state import key_for, server_port, start_advice
+from tools.terminal import log_text
 
 TEXT = "Hello"
 
@@ -64,8 +65,8 @@ class Report:
     failed_turns: int = 0
 
     def add(self, what: str, verdict: bool | None, reason: str = "") -> bool:
-        """Add a line. verdict: None if it neither passes nor fails."""
-        self.rows.append((what, verdict, reason))
+        """Add a line. verdict: None if it neither passes nor fails. reason: may have an agent's words."""
+        self.rows.append((what, verdict, log_text(reason)))
         return bool(verdict)
 
     def table(self) -> str:

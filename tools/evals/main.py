@@ -30,6 +30,7 @@ from tools.evals.cases import NAME, Case, read_evals
 from tools.evals.recordings import Recorder
 from tools.evals.runs import Asker, DeployedAgent, LocalAgent, Outcome, load_judges, run_case
 from tools.state import key_for
+from tools.terminal import log_text
 
 RESULTS = Path(".aws-sam/evals")
 
@@ -105,7 +106,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         path = RESULTS / place / f"{agent}.json"
         console.print(report.table_of(agent, outcomes, report.read_rates(path)))
         for line in report.problems_of(outcomes):
-            console.print(line, markup=False)
+            console.print(log_text(line), markup=False)
         report.write_rates(path, report.rates_of(outcomes))
     report.write_junit(RESULTS / "junit.xml", results)
     if place != "here" and any(

@@ -186,6 +186,7 @@ class AgentLoop:
             on_failure = self._turns.pop(future, None)
         # The code of a turn posts its own errors. This one came before it: an agent has changed the loop.
         if on_failure is not None and not future.cancelled() and (error := future.exception()) is not None:
+            self.has_ended = True  # for the turns that come: each would fail like this one
             on_failure(error)
 
 

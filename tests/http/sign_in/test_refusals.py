@@ -152,12 +152,24 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     audit.log_accepted.cache_clear()
     assert audit.log_accepted.cache_info().maxsize == audit.CALLERS
     accept(provider.issuer())
-    key, token, expired = new_key(kit, owner="team"), provider.token(), provider.token(exp=1)
+    token, expired = provider.token(), provider.token(exp=1)
+    key, newer_key = new_key(kit, owner="team"), new_key(kit, owner="team")
+    limited_key = new_key(kit, owner="team", agents=("who",))
     with caplog.at_level(logging.INFO):
-        for secret in (token, token, key, key, expired, "a2a_" + "x" * 43, "", provider.token(iss="x")):
+        for secret in (
+            token,
+            token,
+            key,
+            key,
+            newer_key,
+            expired,
+            "a2a_" + "x" * 43,
+            "",
+            provider.token(iss="x"),
+        ):
             send(client, secret)
         send(client, token, "strict")
-        send(client, new_key(kit, owner="team", agents=("who",)), "strict")
+        send(client, limited_key, "strict")
     fields = ("sign_in", "kind", "owner", "issuer", "client", "reason")
     lines = [
         {name: value for name in fields if (value := getattr(record, name, None))}
@@ -173,13 +185,20 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
             "client": "robot",
         },
         {"sign_in": "accepted", "kind": "key", "owner": "team"},
+        {"sign_in": "accepted", "kind": "key", "owner": "team"},
         {"sign_in": "refused", "kind": "token", "issuer": "idp", "client": "robot", "reason": "expired"},
         {"sign_in": "refused", "kind": "key", "reason": "unknown"},
         {"sign_in": "refused", "kind": "none", "reason": "absent"},
         {"sign_in": "refused", "kind": "token", "reason": "issuer"},
         {"sign_in": "refused", "kind": "token", "issuer": "idp", "client": "robot", "reason": "scope"},
+        {"sign_in": "accepted", "kind": "key", "owner": "team"},
         {"sign_in": "refused", "kind": "key", "reason": "agent"},
     ]
+    names = [record.key_name for record in caplog.records if hasattr(record, "key_name")]
+    assert names == [
+        entry.label for secret in (key, newer_key, limited_key) if (entry := kit.keys.find(secret))
+    ]
+    assert len(names) == 3
     for secret in (token, expired, key):
         assert secret not in caplog.text
         assert not any(secret in str(vars(record)) for record in caplog.records)

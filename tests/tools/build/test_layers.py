@@ -126,10 +126,8 @@ def test_without_uv_a_lock_that_pip_would_read_wrongly_is_refused(
     assert ("whether legacy-cgi is needed differs" in build.stderr) is is_refused
 
 
-def test_a_function_for_some_agents_has_what_they_share(tmp_path: Path) -> None:
-    """A folder without a card.yaml is no agent."""
-    functions, out = tmp_path / "functions", tmp_path / "out"
-    out.mkdir()
+def write_functions(tmp_path: Path) -> Path:
+    functions = tmp_path / "functions"
     for agent in ("news", "other"):
         (functions / "agents" / agent).mkdir(parents=True)
         (functions / "agents" / agent / "card.yaml").write_text("name: A")
@@ -138,11 +136,35 @@ def test_a_function_for_some_agents_has_what_they_share(tmp_path: Path) -> None:
     for handler in ("api", "rpc", "worker", "durable", "notifier"):
         (functions / f"{handler}.py").write_text("")
     shutil.copy(ROOT / "functions" / "Makefile", functions)
-    subprocess.run(
-        ["make", "build-RpcFunction", f"ARTIFACTS_DIR={out}", "A2A_BUILT_AGENTS=news"],
+    return functions
+
+
+def build_function(functions: Path, out: Path, *variables: str) -> subprocess.CompletedProcess[str]:
+    out.mkdir()
+    return subprocess.run(
+        ["make", "build-RpcFunction", f"ARTIFACTS_DIR={out}", *variables],
         cwd=functions,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
-        check=True,
+        text=True,
+        check=False,
     )
+
+
+@pytest.mark.parametrize("name", [".env", ".env.prod", "tls.key", ".netrc"])
+def test_sam_build_by_hand_deploys_no_secrets(tmp_path: Path, name: str) -> None:
+    functions = write_functions(tmp_path)
+    (functions / "agents/news" / f"{name}.example").write_text("TOKEN=")
+    assert build_function(functions, tmp_path / "first").returncode == 0
+    (functions / "agents/news" / name).write_text("TOKEN=x")
+    build = build_function(functions, tmp_path / "second")
+    assert build.returncode != 0
+    assert f"agents/news/{name}\n" in build.stdout
+    assert "may hold secrets" in build.stderr
+
+
+def test_a_function_for_some_agents_has_what_they_share(tmp_path: Path) -> None:
+    """A folder without a card.yaml is no agent."""
+    out = tmp_path / "out"
+    assert build_function(write_functions(tmp_path), out, "A2A_BUILT_AGENTS=news").returncode == 0
     assert {path.name for path in (out / "agents").iterdir()} == {"news", "common"}

@@ -482,6 +482,8 @@ $("messages").addEventListener("scroll", () => {
   else if (scrollTop < lastScrollTop) isAtEnd = false;
   lastScrollTop = scrollTop;
 });
+// A form or a question's buttons take their room from the messages.
+new ResizeObserver(stayAtEnd).observe($("messages"));
 // Pictures and players have their height when they are loaded.
 for (const name of ["load", "loadedmetadata"])
   $("messages").addEventListener(name, ({ target }) => target.tagName === "IFRAME" || stayAtEnd(), true);

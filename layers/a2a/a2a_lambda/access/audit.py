@@ -1,4 +1,4 @@
-"""One log line for each sign-in that is refused, and for the first of each caller in a container.
+"""One log line for each sign-in that is refused, and for the first of each caller and key in a container.
 
 docs/observability.md has the query. A line contains neither the key nor the token, and only those of the
 token's claims that form the owner and the client's id.
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 @lru_cache(CALLERS)
-def log_accepted(kind: str, owner: str, issuer: str, client: str) -> None:
+def log_accepted(kind: str, owner: str, issuer: str, client: str, key_name: str) -> None:
     """Log a sign-in, unless the caller is one of the last CALLERS that were logged. The cache, which has no
     result to keep, is what remembers them."""
-    _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client)
+    _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client, key_name=key_name)
 
 
 def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:

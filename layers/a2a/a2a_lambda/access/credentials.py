@@ -32,11 +32,12 @@ class Grant:
     """What a key or a token allows.
 
     agents: names of those that the caller may call; empty = all. scopes: those that every token of the
-    caller's issuer needs."""
+    caller's issuer needs. key_name: name of the caller's key; "" = the caller has none."""
 
     caller: Caller
     agents: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    key_name: str = ""
 
     def scope(self, agent: str, scopes: Collection[str]) -> Scope:
         """Scope of the caller and an agent. scopes: those that a token needs for the agent.

@@ -48,7 +48,7 @@ async def authenticate(request: Request) -> Grant:
             grant = await _check_token(request, kit, secret)
         # Almost every key is known here: a digest and comparisons, no thread and no call.
         elif secret and (key := kit.keys.find_cached(secret)) is not None:
-            grant = Grant(Caller(key.owner), key.agents)
+            grant = Grant(Caller(key.owner), key.agents, key_name=key.label)
         elif secret:
             grant = await _check_key(request, kit, secret)
         elif (iam_caller := _iam_caller(request)) is not None:
@@ -65,7 +65,7 @@ async def authenticate(request: Request) -> Grant:
         logger.error("a caller could not be checked: %s", error)
         raise Unavailable("keys and tokens cannot be checked at the moment") from None
     caller = grant.caller
-    audit.log_accepted(caller.kind, caller.owner, caller.issuer, caller.client)
+    audit.log_accepted(caller.kind, caller.owner, caller.issuer, caller.client, grant.key_name)
     telemetry.bind(owner=caller.owner)
     await kit.rate_limit.admit(caller.owner)
     return grant
@@ -97,7 +97,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
         audit.log_refused("key", "unknown")
         has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
-    return Grant(Caller(key.owner), key.agents)
+    return Grant(Caller(key.owner), key.agents, key_name=key.label)
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:

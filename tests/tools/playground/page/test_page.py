@@ -322,6 +322,15 @@ def test_a_question_with_choices_has_buttons(page: "Page") -> None:
     expect(choices).to_have_count(0)
 
 
+def test_a_form_takes_its_room_from_the_messages_whose_end_stays_in_view(page: "Page") -> None:
+    send(page, "line\n" * 50)
+    state(page, "completed")
+    page.select_option("#skill", label="AI Calculator")
+    expect(page.locator("#parameters input").first).to_be_visible()
+    pane = page.locator("#messages").element_handle()
+    page.wait_for_function("pane => pane.scrollHeight - pane.clientHeight - pane.scrollTop < 2", arg=pane)
+
+
 def test_a_conversation_of_before_is_opened_and_continued(page: "Page") -> None:
     expect(send(page, "What is 1 plus 2?")).to_contain_text("1 plus 2 is 3.")
     page.select_option("#skill", label="AI Coach")
