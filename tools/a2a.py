@@ -8,6 +8,7 @@ A command's module reads its variables from the environment.
 """
 
 import argparse
+import difflib
 import importlib
 import importlib.util
 import io
@@ -52,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help"):
         name = "help"
     if name not in COMMANDS:
-        print(f"error: unknown command {name!r}. Commands: {', '.join(COMMANDS)}", file=sys.stderr)
+        guesses = difflib.get_close_matches(name, COMMANDS, 1)
+        advice = f"did you mean {guesses[0]}?" if guesses else f"the commands are {', '.join(COMMANDS)}"
+        print(f"error: unknown command {name!r}: {advice}", file=sys.stderr)
         return 2
     if name not in ("help", "lock") and not all(map(importlib.util.find_spec, PACKAGES)):
         fix = f"Write make {name}, or uv run a2a {name}"

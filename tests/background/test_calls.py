@@ -3,6 +3,7 @@ the turn runs."""
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Task, TaskState, text_of
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.identity import Scope
 from tests.agent.folders import CARD, write
 from tests.background.worker_bench import WorkerBench
@@ -67,6 +69,15 @@ def test_the_skill_gets_the_message_that_called_it(bench: WorkerBench) -> None:
     refusal = send(bench, taskId=question["id"], parts=[Part(text="French")])
     assert "“French” cannot be used" in text_of(refusal["status"]["message"]["parts"])
     assert output(send(bench, taskId=question["id"], parts=[Part(text="de")])) == CALLED
+
+
+def test_a_stream_runs_in_its_request_even_if_a_send_would_not_wait(bench: WorkerBench) -> None:
+    call, request = bench.sent("hello", parts=PARTS)
+    request["configuration"]["returnImmediately"] = True
+    place = asyncio.run(bench.messages.placement.choose(replace(call, is_streamed=True), request, None))
+    is_background = bench.agents["hello"].card.background
+    assert place is (Place.WORKER if is_background else Place.REQUEST)
+    assert asyncio.run(bench.messages.placement.choose(call, request, None)) is Place.WORKER
 
 
 def test_a_run_that_dies_with_the_answer_loses_nothing(bench: WorkerBench) -> None:

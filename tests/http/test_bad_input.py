@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.settings import Settings
+from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc, message, request
 
 pytestmark = pytest.mark.slow
@@ -245,6 +246,13 @@ def test_the_headers_are_checked_before_the_body(
     response = Rpc(client, key, path).post(b" " * (6 * 1024 * 1024 + 1), **headers)
     assert response.status_code == 400
     assert response.json()["error"]["code"] == code
+
+
+def test_a_url_may_have_8192_characters(rest: Rest) -> None:
+    url = f"https://example.com/{'x' * (8_192 - len('https://example.com/'))}"
+    assert rest.send("echo", parts=[{"url": url}])["status"]["state"] == "TASK_STATE_COMPLETED"
+    with pytest.raises(AssertionError, match="more than 8,192 characters"):
+        rest.send("echo", parts=[{"url": f"{url}x"}])
 
 
 def test_a_request_over_the_limit(client: TestClient, key: str, settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """How often a follower looks at a task."""
 
 import asyncio
+import itertools
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -176,6 +177,23 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
     end = asyncio.run(read())[-1]
     assert end["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     assert len(pauses) == 1
+
+
+def test_nobody_waits_for_an_answer_past_the_deadline(
+    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, seconds = create_asking(store, scope), itertools.count(1_000)
+
+    async def sleep(_: float) -> None:
+        next(seconds)
+
+    async def read() -> list[Event]:
+        return [event async for _, event in follow.follow(store, head, answer_wait=600, deadline=1_020.0)]
+
+    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    assert len(asyncio.run(read())) == 1, "the task alone"
+    assert next(seconds) < 1_100
 
 
 def test_a_question_whose_turn_a_timer_has_woken_is_followed(

@@ -99,6 +99,10 @@ def test_the_user_does_not_hear_why_a_task_was_rejected() -> None:
     assert closing["status"]["state"] == "rejected"
     task = Task(id="t", contextId="c", status=reason["statusUpdate"]["status"])
     assert "artifacts" not in alibaba.encode_task(task)
+    reason["statusUpdate"]["status"]["message"]["metadata"] = {"commands": [{"name": "beep"}]}
+    artifact, _ = alibaba.encode_event(reason, RECIPIENT)
+    assert artifact["artifact"]["metadata"] == {"commands": [{"name": "beep"}]}
+    assert texts(artifact) == [""]
 
 
 def test_the_metadata_of_a_message_is_left_out_except_for_commands() -> None:

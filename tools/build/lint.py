@@ -1,6 +1,6 @@
-"""make validate: cfn-lint on what AWS gets. That is not template.yaml, but what SAM makes of it. It may have
-faults that the source does not show: in a stage, in a version, in a dependency on a resource that a condition
-removes.
+"""make validate: cfn-lint on the template that AWS gets, into which SAM transforms template.yaml. It can have
+faults that the source does not show: in a stage, in a version, or in a dependency on a resource that a
+condition removes.
 
 cfn-lint checks every condition in both states. Sources:
 https://github.com/aws/serverless-application-model, https://github.com/aws-cloudformation/cfn-lint

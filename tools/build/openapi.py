@@ -73,7 +73,7 @@ class Artifact(TypedDict):
 
 
 class TaskStatus(TypedDict):
-    """The state of a task, since when, and what the agent says of it, such as a question."""
+    """The state of a task, since when, and what the agent says about it, such as a question."""
 
     state: TaskState
     timestamp: NotRequired[str]

@@ -62,7 +62,7 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
                 )
             return _run("-m", "tests.tools.playground.pictures")
         case "costs":  # the figures in docs/costs.md
-            environments.install_all()
+            _install_emulator()
             return _run("-m", "pytest", *COSTS, "-s", "-n", "0")
     raise AssertionError(argv)
 

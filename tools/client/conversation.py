@@ -130,7 +130,7 @@ class Chat:
             case "/skill":
                 await self.call_skill(rest)
             case _ if command.startswith("/"):
-                self._view.fail(f"there is no command {command}. /help lists them")
+                self._view.fail(f"unknown command {command}. /help lists the commands")
             case _:
                 await self.send(line)
         return True

@@ -38,7 +38,7 @@ COUNT = "ApproximateNumberOfMessages"
 class Checkup:
     """Checks a deployed stack, as its operator would.
 
-    resources, outputs: the stack's, by name.
+    resources, outputs: the stack's resources and outputs, by name.
     """
 
     stack: str

@@ -125,7 +125,7 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
 
 def _without_reservations_of(parameters: Mapping[str, str], account: Account) -> Account:
     """The account as it would be without a stack's reservations, which its next deployment sets anew.
-    parameters: those of the stack as it is deployed."""
+    parameters: the parameters with which the stack is deployed now."""
     reserved = sum(int(parameters.get(name, "0")) for name in ("ApiConcurrency", "RpcConcurrency"))
     return replace(account, unreserved=account.unreserved + reserved)
 

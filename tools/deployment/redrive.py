@@ -1,11 +1,11 @@
-"""make redrive: sends dead letters back to where they failed, after the cause is fixed.
+"""make redrive: sends dead-letter messages back to where they failed, after the cause is fixed.
 
     make redrive QUEUE=notices STACK=my-stack     push notifications that a webhook did not accept
     make redrive QUEUE=turns STACK=my-stack       background turns, before they are marked as failed
     make redrive QUEUE=records STACK=my-stack     changes of tasks, of the last 24 hours
 
-It may be stopped and run again. A letter is deleted after it was sent, so it may arrive twice, but is
-never lost.
+You can stop it and run it again. A message is deleted only after it has been sent, so it can arrive twice,
+but it is never lost.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
 """
 
@@ -29,19 +29,19 @@ from tools.stream_records import is_for_webhooks, to_lambda_json
 HIDDEN_SECONDS = 300
 
 READ_SECONDS = 120.0
-"""Seconds that it may take to read the records of one letter."""
+"""Seconds in which the records of one message must be read."""
 
 RECORDS_AT_ONCE = 5
 """An invocation takes 6 MB. A record has an item's old and new state, of 400 KB each at most."""
 
 BATCH_FIELDS = ("streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
-"""What a letter says of its records."""
+"""Fields of a message that name its records."""
 
-Letter = Mapping[str, Any]
+DeadMessage = Mapping[str, Any]
 
 
 class Redrive:
-    """Sends the dead letters of a stack again.
+    """Sends the dead-letter messages of a stack again.
 
     resources: physical ids of a stack's resources.
     """
@@ -51,14 +51,14 @@ class Redrive:
         self._sqs: Any = clients.session().create_client("sqs")
 
     def notices(self) -> tuple[int, int]:
-        """Returns how many letters it sent, and how many it dropped."""
+        """Returns how many messages it sent, and how many it dropped."""
         return self._each("DeadNotices", self._send_to("Notices"))
 
     def turns(self) -> tuple[int, int]:
         return self._each("DeadTurns", self._send_to("Turns"))
 
     def advice_on_hidden(self, queue: str) -> str:
-        """What to do for the letters that another reader of a dead-letter queue has; "" if there are none."""
+        """What to do about messages that another reader of a dead-letter queue has; "" if there are none."""
         answer = self._sqs.get_queue_attributes(
             QueueUrl=self._resources[queue], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
         )
@@ -80,7 +80,7 @@ class Redrive:
         )
 
     def records(self) -> tuple[int, int]:
-        """Sends the notifier the records that the letters name. Drops a letter whose records have expired, or
+        """Sends the notifier the records that messages name. Drops a message whose records have expired, or
         that names none."""
         streams: Any = clients.session().create_client("dynamodbstreams")
         functions: Any = clients.session().create_client("lambda")
@@ -90,9 +90,9 @@ class Redrive:
             ParamValidationError,
         )
 
-        def relay(letter: Letter) -> bool:
+        def relay(message: DeadMessage) -> bool:
             try:
-                batch_info = json.loads(letter["Body"])["DDBStreamBatchInfo"]
+                batch_info = json.loads(message["Body"])["DDBStreamBatchInfo"]
                 place = {name: batch_info[name] for name in BATCH_FIELDS}
             except (ValueError, TypeError, KeyError):
                 return False
@@ -119,42 +119,42 @@ class Redrive:
 
         return self._each("DeadRecords", relay)
 
-    def _send_to(self, queue: str) -> Callable[[Letter], bool]:
-        def send(letter: Letter) -> bool:
+    def _send_to(self, queue: str) -> Callable[[DeadMessage], bool]:
+        def send(message: DeadMessage) -> bool:
             options: dict[str, str] = {}
-            if group := letter.get("Attributes", {}).get("MessageGroupId"):
+            if group := message.get("Attributes", {}).get("MessageGroupId"):
                 options["MessageGroupId"] = group
                 if queue == "Notices":  # it is FIFO, and drops an id that it had in the last five minutes
                     options["MessageDeduplicationId"] = str(uuid.uuid4())
-            self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=letter["Body"], **options)
+            self._sqs.send_message(QueueUrl=self._resources[queue], MessageBody=message["Body"], **options)
             return True
 
         return send
 
-    def _each(self, queue: str, act: Callable[[Letter], bool]) -> tuple[int, int]:
-        """Act on each letter, and delete it; returns how many were sent, and how many were dropped."""
+    def _each(self, queue: str, act: Callable[[DeadMessage], bool]) -> tuple[int, int]:
+        """Act on each message, and delete it; returns how many were sent, and how many were dropped."""
         url = self._resources[queue]
         deliveries = drops = 0
-        while letters := self._receive(url):
+        while messages := self._receive(url):
             try:
-                while letters:
-                    if act(letters[0]):
+                while messages:
+                    if act(messages[0]):
                         deliveries += 1
                     else:
                         drops += 1
-                    self._sqs.delete_message(QueueUrl=url, ReceiptHandle=letters[0]["ReceiptHandle"])
-                    letters.pop(0)
+                    self._sqs.delete_message(QueueUrl=url, ReceiptHandle=messages[0]["ReceiptHandle"])
+                    messages.pop(0)
             finally:
                 # After an error, or Ctrl-C, the next run finds the others at once. The one that failed stays
                 # hidden, or it could be the first again each time.
-                for letter in letters[1:]:
+                for message in messages[1:]:
                     with suppress(ClientError, BotoCoreError):
                         self._sqs.change_message_visibility(
-                            QueueUrl=url, ReceiptHandle=letter["ReceiptHandle"], VisibilityTimeout=0
+                            QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
                         )
         return deliveries, drops
 
-    def _receive(self, url: str) -> list[Letter]:
+    def _receive(self, url: str) -> list[DeadMessage]:
         answer = self._sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=10,
@@ -170,11 +170,11 @@ QUEUES: Mapping[str, tuple[str, Callable[[Redrive], tuple[int, int]]]] = {
     "turns": ("DeadTurns", Redrive.turns),
     "records": ("DeadRecords", Redrive.records),
 }
-"""The resource of each dead-letter queue, and what sends its letters again."""
+"""The resource of each dead-letter queue, and what sends its messages again."""
 
 
 def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Records of the stream, from the first to the last that a letter names."""
+    """Records of the stream, from the first to the last that a message names."""
     answer = streams.get_shard_iterator(
         StreamArn=place["streamArn"],
         ShardId=place["shardId"],
@@ -192,7 +192,7 @@ def _records(streams: Any, place: Mapping[str, Any]) -> Iterator[Mapping[str, An
             if number >= last:
                 return
         if time.monotonic() > deadline:
-            raise ConfigurationError("the stream did not return all records of a dead letter; try again")
+            raise ConfigurationError("the stream did not return all records of a message; try again")
         # A page before the wanted records may be empty.
         iterator = answer.get("NextShardIterator")
 
@@ -207,7 +207,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     with aws_errors(f"redriving {queue}"):
         redrive = Redrive(resources_of(stack))
         dead_letters, send_again = QUEUES[queue]
-        hidden = redrive.advice_on_hidden(dead_letters)  # before it hides letters itself
+        hidden = redrive.advice_on_hidden(dead_letters)  # before it hides messages itself
         deliveries, drops = send_again(redrive)
     print(f"{deliveries} sent again")
     if drops:

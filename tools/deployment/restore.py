@@ -3,7 +3,8 @@ outlived its stack.
 
     make restore FROM=restored-table STACK=my-stack
 
-It changes no item that is there, so it may be run again. It sends no notifications of tasks that had ended.
+Items that are already in the table are not changed, so you can run it again. No notifications are sent for
+tasks that had already ended.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/PointInTimeRecovery.Tutorial.html
 """
 

@@ -1,6 +1,6 @@
 """make rollback and make prune: the versions that deployments have published.
 
-    make rollback STACK=my-stack                    every function returns to the release before
+    make rollback STACK=my-stack                    every function returns to the previous release
     make rollback STACK=my-stack RELEASE=3f9c…      or to another one, by the first characters of its digest
     make prune STACK=my-stack KEEP=3                delete all versions but the newest ones, the live one,
                                                     those that were live before it, and the one that
@@ -66,7 +66,7 @@ class Versions:
         if alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
             raise ConfigurationError(
                 f"{self._function}: some calls go to another version. If a deployment is in progress, wait"
-                " for it, or cancel it, which goes back to the release before: aws cloudformation"
+                " for it, or cancel it, which returns to the previous release: aws cloudformation"
                 " cancel-update-stack --stack-name <stack>. If not, an earlier one has failed. End it: aws"
                 f" lambda update-alias --function-name {self._function} --name {ALIAS} --routing-config"
                 " AdditionalVersionWeights={}"
@@ -201,7 +201,7 @@ def choose_release(
 
     histories: each function's releases, by version. release: the first characters of its digest; "" = the
     release that was live before the live one. If an earlier rollback was cut off, so that the functions
-    differ, "" = the older one of theirs.
+    have different live releases, "" = the older of these.
     """
     common_releases = set.intersection(
         *(set(releases.values()) for name, releases in histories.items() if name != DURABLE)

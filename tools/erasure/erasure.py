@@ -1,4 +1,4 @@
-"""What a stack keeps of an owner in its table and its bucket, and how it is deleted."""
+"""What a stack stores about an owner in its table and its bucket, and how it is deleted."""
 
 import re
 import time

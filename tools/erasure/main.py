@@ -1,4 +1,4 @@
-"""make erase: deletes what a stack keeps of an owner: tasks, conversations, push configs and files.
+"""make erase: deletes what a stack stores about an owner: tasks, conversations, push configs and files.
 
 make erase OWNER=alice STACK=my-stack                  everything of the owner
 make erase OWNER=alice CONTEXT=… STACK=…               one conversation, with its tasks

@@ -4,8 +4,8 @@
     make upgrade TO=v0.3.0                    this tag, branch or commit of the kit
     make upgrade UPSTREAM=https://…/kit.git   names the kit's repository, the first time
 
-What is the fork's own stays as it is (tools/fork/owned.py). Locks become the kit's, and are locked again with
-the fork's packages. Every other conflict is listed, and left to you.
+The fork's own files stay as they are (tools/fork/owned.py). Lock files are replaced with the kit's, and then
+locked again with the fork's packages. Every other conflict is listed, and left to you.
 """
 
 import os

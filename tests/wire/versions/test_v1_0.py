@@ -68,8 +68,8 @@ def test_snake_case_is_understood_everywhere(rpc: Rpc) -> None:
     assert rpc.call("ListTasks", {"context_id": "snake", "page_size": 1})["pageSize"] == 1
 
 
-@pytest.mark.parametrize(("length", "kept"), [(None, 3), (0, 0), (1, 1), (2, 2), (9, 3)])
-def test_history_is_as_long_as_asked_for(rest: Rest, length: int | None, kept: int) -> None:
+@pytest.mark.parametrize(("length", "kept"), [(None, 3), ("", 3), (0, 0), (1, 1), (2, 2), (9, 3)])
+def test_history_is_as_long_as_asked_for(rest: Rest, length: int | str | None, kept: int) -> None:
     question = rest.send("question")
     rest.send("echo", taskId=question["id"])
     query = "" if length is None else f"?historyLength={length}"

@@ -59,7 +59,7 @@ AT_PROBLEM = {
     "expected <block end>": "begin this line in the column of the field above it",
     "expected '<document start>'": "begin every field of the file in the first column",
 }
-"""What to write instead, by the beginning of what PyYAML says of a line."""
+"""What to write instead, by the beginning of PyYAML's message about a line."""
 
 AT_CONTEXT = {
     "could not find expected ':'": "write a colon and a space after the field's name",

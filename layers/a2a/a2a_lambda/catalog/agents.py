@@ -1,4 +1,4 @@
-"""The agents of a deployment, apart from each other.
+"""The agents of a deployment, isolated from each other.
 
     start("weather") ── a thread imports functions/agents/weather/agent.py ── a Future of the Agent
 
@@ -325,7 +325,7 @@ def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] =
 def _select_names(names: Collection[str], choices: Collection[str], folder: Path) -> set[str]:
     """Names of the agents to serve. Raises ConfigurationError for an unknown name.
 
-    names: those that the operator has named; empty = all of the choices.
+    names: agents that the operator has named; empty = all choices.
     """
     for name in names:
         if name not in choices:

@@ -165,7 +165,7 @@ def error_after_cancellation(operation: str) -> RuntimeError:
     how far it got. operation: such as "step release"."""
     return RuntimeError(
         f"{operation} begins after another operation was canceled. If asyncio.timeout canceled that one, use"
-        " the timeout of turn.wait_for, or asyncio.timeout inside of a step. If the task was canceled, clean"
+        " the timeout of turn.wait_for, or asyncio.timeout inside a step. If the task was canceled, clean"
         " up without a step"
     )
 

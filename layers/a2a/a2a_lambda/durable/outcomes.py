@@ -1,4 +1,4 @@
-"""What a durable turn keeps of a step and of a branch: its result or its error, as JSON for replays."""
+"""What a durable turn stores of a step and of a branch: its result or its error, as JSON for replays."""
 
 import asyncio
 import json
@@ -144,7 +144,7 @@ class StepOutcome:
 
 
 class BranchOutcome:
-    """What a branch of `parallel` returned or raised, as JSON: what AWS's SDK keeps of it. If a branch
+    """What a branch of `parallel` returned or raised, as JSON: what AWS's SDK stores of it. If a branch
     raised, the SDK would leave it out of the results, and the next one would take its place."""
 
     @staticmethod

@@ -34,11 +34,11 @@ Events = AsyncGenerator[Published, None]
 
 
 class StreamView:
-    """What the client of a stream has of its task. Clients take one task a stream (a2a-sdk 0.3 fails on a
+    """What the client of a stream knows of its task. Clients take one task a stream (a2a-sdk 0.3 fails on a
     second one), and some cannot replace an artifact.
 
-    replaces: whether the client can. is_stale: what it has is not what is stored, so that no event has an id,
-        from which it would continue.
+    replaces: whether the client can replace an artifact. is_stale: the client has something else than what is
+        stored. Then no event has an id, because the client would resume the stream from it.
     """
 
     def __init__(self, *, replaces: bool) -> None:

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 class Marshaller(LambdaMarshaller):  # type: ignore[misc]
-    """Passes a stream on to the client. Every other result becomes JSON, as usual."""
+    """Passes a stream through to the client. Every other result becomes JSON, as usual."""
 
     def marshal_response(self, response: Any) -> tuple[Any, str]:
         if isinstance(response, Response):

@@ -88,10 +88,11 @@ class OutOfTime(Exception):
 class RunState:
     """What the operation threads of a run share.
 
-    deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. waits,
-    times: what suspended operations wait for, by their key. observer: takes the notices of the operations.
-    sent_notices: those that it took. work: steps and branches that run. steps: the steps among them.
-    moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.
+    deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
+    waits, times: what suspended operations wait for, by their key. observer: takes the notices of the
+    operations. sent_notices: notices that the observer took. work: steps and branches that are running.
+    steps: the steps in `work`. moves: how often each step began too late. is_canceled: the turn has ended, or
+    was canceled.
     """
 
     deadline: float

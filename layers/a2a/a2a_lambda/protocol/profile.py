@@ -11,7 +11,7 @@ from a2a_lambda.protocol.model import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a deployment knows of an agent without importing it.
+    """What a deployment knows about an agent without importing it.
 
     name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill

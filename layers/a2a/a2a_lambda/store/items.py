@@ -52,10 +52,10 @@ LAST_SEQUENCE = 10**10 - 1
 
 
 class Cursor(NamedTuple):
-    """How much of a task a webhook has been told.
+    """How much of a task a webhook has received.
 
-    sequence: number of the last entry of the log. part: events after that, of an entry that has several.
-    state: the last one that the webhook, or the client that set the config, has been told.
+    sequence: number of the last log entry that was sent whole. part: events of the next entry that were sent,
+    too. state: the last state that the webhook, or the client that set the config, has received.
     """
 
     sequence: int

@@ -237,7 +237,7 @@ MemoryChange = Add | Put | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
-    """What a context keeps of a turn.
+    """What a context remembers about a turn.
 
     message: parts of the client's message. exchanges: pairs of a durable turn. Each is what the agent said up
     to a question, and the user's reply. reply: parts that the agent said or asked after these. changes:

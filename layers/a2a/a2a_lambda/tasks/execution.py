@@ -1,4 +1,4 @@
-"""What a head says of the durable execution that runs its turn."""
+"""What a head says about the durable execution that runs its turn."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

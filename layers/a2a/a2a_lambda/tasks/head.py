@@ -46,7 +46,7 @@ DOCUMENT_BYTES = 3_300
 4 KB, and within two to three KB if it is text, which the store compresses."""
 
 CALL_BYTES = 300_000
-"""JSON bytes that a task keeps of a call that lacks an argument: its message, and the arguments it has."""
+"""JSON bytes that a task stores of a call that lacks an argument: its message, and the arguments it has."""
 
 ARGUMENTS_BYTES = 100_000
 """JSON bytes that a task keeps of its arguments while it waits for the answer to a question of its skill. The

@@ -1,4 +1,4 @@
-"""What the log has of a turn that runs again: its replies, its notices, and which of its outputs are new.
+"""What the log has about a turn that runs again: its replies, its notices, and which of its outputs are new.
 
 A durable skill runs again from its beginning and outputs again what it has output before. Each stored event
 of an output carries a Mark: how many such events the log has up to it, and a digest of them. A replay skips

@@ -25,8 +25,8 @@ from a2a_lambda.wire.shared import json_0x
 
 
 def encode_outcome(outcome: SendMessageResponse) -> Json:
-    """The task, whose history ends with what the agent has put out and says. The agent's earlier messages are
-    left out, because the client would show all of them as the answer."""
+    """The task, whose history ends with the agent's output and its last words. The agent's earlier messages
+    are left out, because the client would show all of them as the answer."""
     task = outcome["task"]
     parts = [*parts_of_artifacts(task), *task["status"].get("message", {}).get("parts", [])]
     reply = Message(messageId=task["id"], role=Role.AGENT, parts=parts)
@@ -44,7 +44,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 
 def _artifacts(task: Task) -> Iterator[Json]:
-    """What a task that has stopped has put out, because no chunks follow it."""
+    """The artifacts of a task that has stopped, because no chunks follow it."""
     if task["status"]["state"] in STOPPED:
         for artifact in task.get("artifacts", []):
             yield json_0x.encode_whole_artifact(task["id"], task["contextId"], artifact, append=False)

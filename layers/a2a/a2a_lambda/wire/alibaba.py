@@ -21,7 +21,6 @@ from a2a_lambda.protocol.model import (
     Artifact,
     Event,
     Json,
-    Message,
     Part,
     Task,
     TaskState,
@@ -47,8 +46,8 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 def encode_task(task: Task) -> Json:
     result = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
     artifacts = [_plain(artifact) for artifact in task.get("artifacts", [])]
-    if _is_spoken(task["status"]):
-        artifacts.append(_artifact(task["status"]["message"]))
+    if (answer := _answer_of(task["status"])) is not None:
+        artifacts.append(answer)
     if artifacts:
         result["artifacts"] = artifacts
     return json_0x.encode_task(result)
@@ -95,16 +94,23 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     events = [json_0x.encode_event(Event(statusUpdate=status_update))]
     if "message" in change["status"] and change["status"]["state"] not in STOPPED:
         return []  # progress: the suite would take it as part of the answer
-    if not _is_spoken(change["status"]):
+    if (answer := _answer_of(change["status"])) is None:
         return events
-    answer = encode_artifact(change["taskId"], change["contextId"], _artifact(change["status"]["message"]))
-    return [answer, *events]
+    return [encode_artifact(change["taskId"], change["contextId"], answer), *events]
 
 
-def _is_spoken(status: TaskStatus) -> bool:
-    """Whether a status has a message for the user."""
-    state = status["state"]
-    return "message" in status and state in STOPPED and state != TaskState.REJECTED
+def _answer_of(status: TaskStatus) -> Artifact | None:
+    """The closing message of a turn as an artifact; of a rejection, the commands alone."""
+    if "message" not in status or status["state"] not in STOPPED:
+        return None
+    answer = json_0x.artifact_of(status["message"])
+    # The suite knows no other metadata, and its types allow none.
+    commands = status["message"].get("metadata", {}).get("commands")
+    if commands:
+        answer["metadata"] = {"commands": commands}
+    if status["state"] == TaskState.REJECTED:
+        answer["parts"] = []
+    return _plain(answer) if commands or status["state"] != TaskState.REJECTED else None
 
 
 def _status(status: TaskStatus) -> TaskStatus:
@@ -122,14 +128,6 @@ def _plain(artifact: Artifact) -> Artifact:
     ]
     result["parts"] = [Part(text=text) for text in texts if text is not None] or [Part(text="")]
     return result
-
-
-def _artifact(message: Message) -> Artifact:
-    artifact = json_0x.artifact_of(message)
-    # The suite knows no other metadata, and its types allow none.
-    if "commands" in message.get("metadata", {}):
-        artifact["metadata"] = {"commands": message["metadata"]["commands"]}
-    return _plain(artifact)
 
 
 WIRE = replace(

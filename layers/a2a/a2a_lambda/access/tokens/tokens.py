@@ -203,7 +203,7 @@ class Tokens:
         return grant
 
     def _check_claims(self, issuer: Issuer, claims: dict[str, Json], now: float) -> float:
-        """Check what a signed token, or its issuer, says of it; returns the Unix time at which it ends.
+        """Check what a signed token, or its issuer, says about it; returns the Unix time at which it ends.
 
         Raises TokenRefused.
         """

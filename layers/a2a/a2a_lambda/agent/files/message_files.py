@@ -18,7 +18,7 @@ READ_BYTES = 50_000_000
 class ReceivedFile:
     """A file from the user.
 
-    name, media_type: what the client says of the file, or None.
+    name, media_type: what the client says about the file, or None.
 
     A skill that returns or yields it sends the same file back. Its methods, and `content`, block while they
     read. In an asynchronous skill, write `await asyncio.to_thread(file.read)`.

@@ -171,7 +171,7 @@ def _bytes_of(chunk: Any) -> bytes:
 
 
 def _with_content(file: File, stored: bytes | str) -> File:
-    """The file with what its task keeps of its content."""
+    """The file with the part of its content that its task stores."""
     if isinstance(stored, bytes):
         return File(file.name, stored, media_type=file.media_type)
     return File(file.name, url=stored, media_type=file.media_type)

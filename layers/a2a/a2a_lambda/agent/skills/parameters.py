@@ -1,4 +1,4 @@
-"""Parameters of skills: how texts become arguments, and what JSON Schema says of them."""
+"""Parameters of skills: how texts become arguments, and what JSON Schema says about them."""
 
 import inspect
 import re

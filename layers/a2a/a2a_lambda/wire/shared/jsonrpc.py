@@ -54,9 +54,7 @@ def decode(value: Json) -> Envelope:
         raise InvalidRequest('jsonrpc must be "2.0"', path="jsonrpc")
     request_id = value.get("id")
     if request_id is not None and short_id(request_id) is None:
-        raise InvalidRequest(
-            f"id must be null, or a string or an integer of at most {RPC_ID_BYTES} bytes", path="id"
-        )
+        raise InvalidRequest(f"id must be a string or an integer of at most {RPC_ID_BYTES} bytes", path="id")
     method = value.get("method")
     if not isinstance(method, str):
         raise InvalidRequest("method must be a string", path="method")
