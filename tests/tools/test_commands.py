@@ -82,10 +82,8 @@ def test_a_variable_that_a_command_does_not_have_is_refused(variable: str, hint:
     assert result.stderr.startswith(f"error: setting has no variable {variable}. {hint}")
 
 
-@pytest.mark.parametrize("package", ["none", "pydantic"])
-def test_without_the_packages_a_command_says_what_to_write(tmp_path: Path, package: str) -> None:
-    """Even if the user's Python happens to have one of them."""
-    (tmp_path / f"{package}.py").touch()
+def test_without_the_packages_a_command_says_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "pydantic.py").touch()  # of the user's Python
     result = run(sys.executable, "-S", "-m", "tools.a2a", "run", PYTHONPATH=str(tmp_path))
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
     assert "Write make run, or uv run a2a run" in result.stderr
@@ -189,8 +187,6 @@ def test_a_command_that_does_not_exist_is_refused(words: list[str]) -> None:
     result = run(*words, "deplpy")
     assert result.returncode == 2
     assert result.stderr == "error: unknown command 'deplpy': did you mean deploy?\n"
-    result = run(sys.executable, "-m", "tools.a2a", "zzz")
-    assert "unknown command 'zzz': the commands are run, chat" in result.stderr
 
 
 def test_two_builds_of_a_checkout_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,20 +5,17 @@
 It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("…")`.
 """
 
-import importlib.util
 import inspect
 import os
-import sys
-import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from a2a_lambda import mistakes, strictjson, telemetry
+from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.annotations import signature
@@ -35,6 +32,19 @@ from a2a_lambda.tasks.head import Pending
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.trial import Answer
+
+
+class _Call(NamedTuple):
+    """A skill, and the arguments that it has before the message's parts are read.
+
+    slots: texts by parameter. asked_name: the parameter that the message's text answers; None = the text
+    answers none. pending_values: JSON values by parameter, from earlier messages.
+    """
+
+    skill: Skill
+    slots: dict[str, list[str]]
+    asked_name: str | None = None
+    pending_values: Mapping[str, Json] = MappingProxyType({})
 
 
 class Agent:
@@ -86,7 +96,9 @@ class Agent:
             from a2a_lambda.agent.card_file import read_card
 
             card = read_card(path / "card.yaml")
-        module = _import(path)
+        from a2a_lambda.agent.agent_module import import_agent
+
+        module = import_agent(path)
         mtime = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         try:
             return cls(path.name, card, module, mtime)
@@ -115,33 +127,21 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        pending, slots, asked_name = turn.pending, dict[str, list[str]](), None
-        pending_values: dict[str, Json] = {}
-        named_intents = intents(turn.metadata) if turn.metadata else []
-        intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
-        if intent is not None:
-            skill = self.skills[intent.skill]
-            if pending is not None and pending["skill"] == skill.id:
-                slots, pending_values = dict(pending["slots"]), pending.get("values", {})
-                # A client may name the skill in each message. Without a slot for it, the text is the answer.
-                asked_name = None if pending["asks"] in intent.slots else pending["asks"]
-            slots |= {name: list(texts) for name, texts in intent.slots.items()}
-        elif pending is not None and pending["skill"] in self.skills:
-            # The message's text answers the question that the skill asked for a parameter.
-            skill, slots, asked_name = self.skills[pending["skill"]], dict(pending["slots"]), pending["asks"]
-            pending_values = pending.get("values", {})
-        else:
+        call = self._continued_call(turn)
+        if call is None:
             skill = self._default
             if self._route is not None:
                 skill, exchanges = await self._route_turn(turn, self._route)
                 if exchanges:
                     yield Batch(exchanges, last=False)
-        values, answer = skill.read_message(turn, asked_name)
-        if asked_name is not None and answer:
-            slots[asked_name] = [answer]
+            call = _Call(skill, {})
+        skill, slots = call.skill, call.slots
+        values, answer = skill.read_message(turn, call.asked_name)
+        if call.asked_name is not None and answer:
+            slots[call.asked_name] = [answer]
         # Arguments in the message's parts win over the intent's, over those that are pending, and over the
         # text as an answer.
-        values = {name: value for name, value in pending_values.items() if name not in slots} | values
+        values = {name: value for name, value in call.pending_values.items() if name not in slots} | values
         slots |= {name: [slot_text(value)] for name, value in values.items()}
         # A copy, because the skill may change its message.
         turn.skill, turn.slots, turn.json_arguments = skill.id, slots, strictjson.copy_of(values)
@@ -151,7 +151,7 @@ class Agent:
         if isinstance(arguments, Ask):
             yield Batch((arguments,), last=True)
             return
-        if pending is not None:
+        if turn.pending is not None:
             turn.take_call()
         turn_argument = {} if skill.turn_name is None else {skill.turn_name: turn}
         code = partial(skill.function, **turn_argument, **arguments)
@@ -166,6 +166,25 @@ class Agent:
                     for output in batch.outputs
                 ]
                 yield replace(batch, outputs=with_choices)
+
+    def _continued_call(self, turn: Turn) -> "_Call | None":
+        """The call that a message names, or whose question it answers; None if it does neither."""
+        pending = turn.pending
+        named_intents = intents(turn.metadata) if turn.metadata else []
+        intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
+        if intent is None:
+            if pending is None or pending["skill"] not in self.skills:
+                return None
+            # The message's text answers the question that the skill asked for a parameter.
+            skill = self.skills[pending["skill"]]
+            return _Call(skill, dict(pending["slots"]), pending["asks"], pending.get("values", {}))
+        call = _Call(self.skills[intent.skill], {})
+        if pending is not None and pending["skill"] == intent.skill:
+            # A client may name the skill in each message. Without a slot for it, the text is the answer.
+            asked_name = None if pending["asks"] in intent.slots else pending["asks"]
+            call = _Call(call.skill, dict(pending["slots"]), asked_name, pending.get("values", {}))
+        call.slots.update({name: list(texts) for name, texts in intent.slots.items()})
+        return call
 
     def pending_after(self, turn: Turn, question: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""
@@ -311,60 +330,3 @@ def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
                 inner_ids.add(id(inner))
             inner = getattr(inner, "__wrapped__", None)
     return [function for function in functions if id(function) not in inner_ids]
-
-
-_packages_lock = threading.Lock()
-"""Held while the packages of an agent are made. Agents are imported in several threads."""
-
-
-def _package(name: str, folder: Path) -> ModuleType:
-    """A package whose `__init__.py`, which need not exist, does not run. `importlib.resources` and
-    `pkgutil.get_data` read its files."""
-    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py")
-    assert spec is not None
-    package = sys.modules[name] = importlib.util.module_from_spec(spec)
-    return package
-
-
-def _import(folder: Path) -> ModuleType:
-    """Import agent.py of a folder as `agents.<name>.agent`, so that it can import the files beside it. Raises
-    ConfigurationError."""
-    path = folder / "agent.py"
-    if not path.exists():
-        raise ConfigurationError(
-            f"{mistakes.short_path(path)}: not found: write it, with a function that has @skill"
-        )
-    with _packages_lock:
-        # Of a copy: other agents may be imported at the same time.
-        for module_name in [name for name in list(sys.modules) if name.startswith(f"agents.{folder.name}.")]:
-            del sys.modules[module_name]
-        parent = sys.modules.get("agents")
-        # A test may have imported a folder beside the agents before: then it is a namespace package.
-        if parent is None or str(folder.parent) not in parent.__path__:
-            parent = _package("agents", folder.parent)
-        setattr(parent, folder.name, _package(f"agents.{folder.name}", folder))
-    name = f"agents.{folder.name}.agent"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with telemetry.log_guard:
-            try:
-                spec.loader.exec_module(module)
-            except ImportError as error:
-                if (error.name or "").partition(".")[0] != "agents":
-                    raise
-                from a2a_lambda.agent.installed_package import join_installed_package  # few need it
-
-                with _packages_lock:
-                    if not join_installed_package(folder.parent):
-                        raise
-                spec.loader.exec_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit, too: an agent's module must not end the process
-        raise mistakes.of_import(error, folder) from error
-    vars(sys.modules[f"agents.{folder.name}"])["agent"] = module  # for tests that replace what it imports
-    return module

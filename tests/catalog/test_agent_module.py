@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.agent.agent import Agent
-from a2a_lambda.agent.installed_package import join_installed_package
+from a2a_lambda.agent.agent_module import join_installed_package
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
 
