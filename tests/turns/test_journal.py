@@ -73,7 +73,7 @@ def test_what_is_pending_has_the_numbers_after_what_is_stored() -> None:
         journal.add([chunk("first")], 10)
         await journal.flush()
         journal.add([chunk("second, "), chunk("third")], 10)
-        assert journal.numbered_pending() == ((2, chunk("second, third")),)
+        assert journal.numbered_unstored() == ((2, chunk("second, third")),)
 
     asyncio.run(run())
 

@@ -95,18 +95,26 @@ def test_tasks_of_others_are_not_there(
     accept(provider.issuer())
     task = send(client, provider.token(sub="alice", client_id="app")).json()["task"]
 
-    def get(secret: str) -> int:
+    def call(secret: str, verb: str, path: str) -> Json:
         headers = {"Authorization": f"Bearer {secret}", "A2A-Version": "1.0"}
-        return client.get(f"/a2a/who/tasks/{task['id']}", headers=headers).status_code
+        return client.request(verb, f"/a2a/who/{path}", headers=headers)
 
-    assert get(provider.token(sub="alice", client_id="another app")) == 200
+    path = f"tasks/{task['id']}"
+    assert call(provider.token(sub="alice", client_id="another app"), "GET", path).status_code == 200
     for secret in (
         provider.token(sub="bob", client_id="app"),
         provider.token(sub="alice", client_id="alice"),
         new_key(kit, owner="alice"),
         new_key(kit, owner="idp"),
     ):
-        assert get(secret) == 404
+        for verb, suffix in (
+            ("GET", ""),
+            ("POST", ":cancel"),
+            ("GET", ":subscribe"),
+            ("GET", "/pushNotificationConfigs"),
+        ):
+            assert call(secret, verb, f"{path}{suffix}").status_code == 404, suffix
+        assert call(secret, "GET", "tasks").json()["tasks"] == []
 
 
 def test_an_issuer_may_be_for_some_agents(

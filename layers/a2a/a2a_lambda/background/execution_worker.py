@@ -57,10 +57,10 @@ class EarlierRuns:
 
     @classmethod
     def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":
-        waits = execution_of(taken_turn.before).waits
+        waits = execution_of(taken_turn.old_head).waits
         return cls(
-            replies_in(taken_turn.later, taken_turn.head.turn_id, taken_turn.head.scope.owner),
-            notices_in(taken_turn.later),
+            replies_in(taken_turn.later_events, taken_turn.head.turn_id, taken_turn.head.scope.owner),
+            notices_in(taken_turn.later_events),
             {wait.key: wait.until for wait in waits if wait.until},
         )
 
@@ -116,7 +116,7 @@ class ExecutionWorker:
 
     async def _claim(self, taken_turn: TakenTurn, make_engine: MakeEngine, deadline: float | None) -> Claim:
         head, sequence = taken_turn.head, taken_turn.sequence
-        context = next((event["context"] for event in taken_turn.later if "context" in event), None)
+        context = next((event["context"] for event in taken_turn.later_events if "context" in event), None)
         if context is None:
             # Other turns may change the context before this one ends. Each run must see it as the first one
             # did.
@@ -137,7 +137,11 @@ class ExecutionWorker:
             deadline=deadline,
             engine=engine,
         )
-        question_head = taken_turn.before if taken_turn.before.open_question else None
+        question_head = taken_turn.old_head if taken_turn.old_head.open_question else None
         return Claim(
-            head, sequence, turn, replay=Replay(last_mark(taken_turn.later)), question_head=question_head
+            head,
+            sequence,
+            turn,
+            replay=Replay(last_mark(taken_turn.later_events)),
+            question_head=question_head,
         )

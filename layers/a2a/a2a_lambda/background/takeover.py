@@ -36,20 +36,20 @@ logger = logging.getLogger(__name__)
 class TakenTurn:
     """A turn that this process holds.
 
-    before: the head as it was. sequence: last number stored. message: the event that began the turn.
-    later: what the log has after that.
+    old_head: the head as it was. sequence: last number stored. message: the event that began the turn.
+    later_events: the events of the log after `message`.
     """
 
     head: Head
-    before: Head
+    old_head: Head
     sequence: int
     message: Event
-    later: Sequence[Event]
+    later_events: Sequence[Event]
 
     @property
     def artifact_ids(self) -> list[str]:
         """Ids of the artifacts that an earlier attempt at the turn has left."""
-        updates = (event["artifactUpdate"] for event in self.later if "artifactUpdate" in event)
+        updates = (event["artifactUpdate"] for event in self.later_events if "artifactUpdate" in event)
         return list(dict.fromkeys(update["artifact"]["artifactId"] for update in updates))
 
 

@@ -89,10 +89,9 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
-    waits, times: what suspended operations wait for, by their key. observer: takes the notices of the
-    operations. sent_notices: notices that the observer took. work: steps and branches that are running.
-    steps: the steps in `work`. moves: how often each step began too late. is_canceled: the turn has ended, or
-    was canceled.
+    waits, times: what suspended operations wait for, by key. observer: takes notices of operations.
+    sent_notices: notices that it took. work: steps and branches that are running. steps: the steps in `work`.
+    moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.
     """
 
     deadline: float
@@ -198,18 +197,6 @@ class OperationThread:
 
         config = StepConfig(retry_strategy=decide, step_semantics=semantics, serdes=PassThroughSerDes())
 
-        async def call_and_report() -> bytes:
-            self._run.observer(OperationNotice("step", name, "started"))
-            try:
-                result = await call()
-            except Exception as error:
-                logger.exception("step %s failed", name)
-                self._run.observer(OperationNotice("step", name, "failed"))
-                raise shorten_error(error) from None
-            state = "failed" if StepOutcome.is_refusal(result) else "ended"
-            self._run.observer(OperationNotice("step", name, state))
-            return result
-
         def body(_: Any) -> str:
             # With too little time left for a step, the run leaves it to the next one, which has all of it.
             if self._run.time_left < STEP_PART * self._run.seconds:
@@ -218,32 +205,46 @@ class OperationThread:
                 wait_for_futures(list(self._run.steps), max(0.0, self._run.time_left))
                 self._run.moves[key] += 1
                 raise OutOfTime(f"step {name!r} begins too late in each run: make slow code before it a step")
-            future = _submit(call_and_report, loop, context)
+            future = _submit(partial(self._call_and_report, name, call), loop, context)
             self._run.steps.add(future)
-            self._run.watch(future)
-            try:
-                return future.result(self._run.time_left).decode()
-            except CancelledError:
-                if self._run.is_canceled and not at_most_once:
-                    raise OutOfTime("the run has ended") from None
-                raise InterruptedError(f"step {name!r} was canceled") from None
-            except FutureTimeout:
-                if future.done():  # the step raised it
-                    raise
-                future.cancel()
-                problem = "took too long: a step can rely on only half of DurableTimeout, so split it"
-                logger.error("step %s %s", name, problem)
-                raise TimeoutError(f"step {name!r} {problem}") from None
+            return self._result_of(name, self._run.watch(future), at_most_once=at_most_once).decode()
 
         def operation() -> bytes:
             try:
-                result: str = self._context.step(body, name=name, config=config)
-                return result.encode()
+                return str(self._context.step(body, name=name, config=config)).encode()
             except StepError as error:
                 kind = (error.error_type or "Exception").rpartition(".")[2]
                 raise StepFailed(name, kind, error.message or "") from None  # `call_and_report` has logged it
 
         return await self._run_in_branch(f"step {name}", operation)
+
+    async def _call_and_report(self, name: str, call: Callable[[], Awaitable[bytes]]) -> bytes:
+        self._run.observer(OperationNotice("step", name, "started"))
+        try:
+            result = await call()
+        except Exception as error:
+            logger.exception("step %s failed", name)
+            self._run.observer(OperationNotice("step", name, "failed"))
+            raise shorten_error(error) from None
+        state = "failed" if StepOutcome.is_refusal(result) else "ended"
+        self._run.observer(OperationNotice("step", name, state))
+        return result
+
+    def _result_of(self, name: str, future: "Future[bytes]", *, at_most_once: bool) -> bytes:
+        """A step's result. It blocks. Raises OutOfTime, InterruptedError, TimeoutError, the step's error."""
+        try:
+            return future.result(self._run.time_left)
+        except CancelledError:
+            if self._run.is_canceled and not at_most_once:
+                raise OutOfTime("the run has ended") from None
+            raise InterruptedError(f"step {name!r} was canceled") from None
+        except FutureTimeout:
+            if future.done():  # the step raised it
+                raise
+            future.cancel()
+            problem = "took too long: a step can rely on only half of DurableTimeout, so split it"
+            logger.error("step %s %s", name, problem)
+            raise TimeoutError(f"step {name!r} {problem}") from None
 
     async def sleep(self, name: str, seconds: int) -> None:
         pause = partial(self._context.wait, Duration(seconds=seconds), name=name)

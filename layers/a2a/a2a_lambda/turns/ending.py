@@ -1,4 +1,4 @@
-"""How a turn ends in the table: its context first, then its head, with the events that are still pending.
+"""How a turn ends in the table: its context first, then its head, with the events that are not stored yet.
 
     end       context ── head: closing status, no lease
     suspend   context, if the client is asked ── head: suspended, no lease
@@ -60,7 +60,7 @@ class Ending:
 
     async def store(self, *, was_ended_by_skill: bool, was_stopped: bool) -> bool:
         """Store the end as the builder has it; returns False if only a failed end could be stored, without
-        the pending events and the context.
+        the unstored events and the context.
 
         was_ended_by_skill: the skill ended the turn itself. Memory keeps nothing of a failed turn.
         was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its
@@ -119,7 +119,7 @@ class Ending:
             await self._end()
 
     async def _end(self, store_context: Callable[[], None] | None = None) -> None:
-        """Store the closing status, and the pending events if they fit beside it.
+        """Store the closing status, and the unstored events if they fit in the head, too.
 
         store_context: stores the context before the head, in the same thread; None = it stays as it is."""
         # The last events and the closing status are one write if they fit into the head. Otherwise the
@@ -127,7 +127,7 @@ class Ending:
         closing_status, head = self._builder.closing_status, self._lease.head
         assert closing_status is not None
         pending = self.pending if closing_status["state"] in INTERRUPTED else None
-        pairs = self._journal.numbered_pending()
+        pairs = self._journal.numbered_unstored()
         inline_events = (*head.inline, *(pairs or ()))
         if (
             pairs is None

@@ -1,4 +1,4 @@
-"""A run's events on their way into the log: pending until they are stored, and stored in few writes."""
+"""A run's events on their way into the log, in few writes."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from a2a_lambda.tasks.event_log import Numbered, coalesce, continues
 from a2a_lambda.turns.lease import Lease
 
 FLUSH_SECONDS = 0.25
-"""Seconds after which pending events are stored, when another event comes. In a long run they grow to
+"""Seconds after which events are stored, when another event comes. In a long run they grow to
 FLUSH_FRACTION of the run's time, but to no more than SLOWEST_FLUSH_SECONDS, so that it costs fewer writes."""
 
 FLUSH_FRACTION = 1 / 20
@@ -21,14 +21,14 @@ FLUSH_FRACTION = 1 / 20
 SLOWEST_FLUSH_SECONDS = 1.0
 
 FLUSH_BYTES = 4_000
-"""JSON bytes at which pending events are stored immediately, without waiting for FLUSH_SECONDS. Chunks that
+"""JSON bytes at which events are stored immediately, without waiting for FLUSH_SECONDS. Chunks that
 become one event count as one."""
 
 SILENT_FLUSH_SECONDS = 2 * FLUSH_SECONDS
-"""Seconds between checks for pending events that no other event follows."""
+"""Seconds between checks for unstored events that no other event follows."""
 
 BACKLOG_BYTES = 1_000_000
-"""JSON bytes that may be pending while the table takes no writes. Then the agent waits, too."""
+"""JSON bytes that may be unstored while the table takes no writes. Then the agent waits, too."""
 
 BACKLOG_RETRY_SECONDS = 0.5
 """Seconds between tries to store a backlog."""
@@ -51,8 +51,8 @@ class Journal:
         self._store = store
         self._lease = lease
         self._lock = asyncio.Lock()
-        self._pending: list[Event] = []
-        self._pending_bytes = self._coalesced_bytes = 0
+        self._unstored: list[Event] = []
+        self._unstored_bytes = self._coalesced_bytes = 0
         self._writing: list[Event] = []
         self._refusal = ""
         self._began_at = self._flushed_at = asyncio.get_running_loop().time()
@@ -61,31 +61,31 @@ class Journal:
     def add(self, events: Sequence[Event], size: int) -> bool:
         """Add events; returns whether it is time to store them. size: their JSON bytes, as
         `size_of` counts them."""
-        self._pending_bytes += size
+        self._unstored_bytes += size
         self._coalesced_bytes += size
         for event in events:
             # Around a word of a model's answer, the ids and names of its event are most of its bytes.
-            if self._pending and continues(event, self._pending[-1]):
+            if self._unstored and continues(event, self._unstored[-1]):
                 chunk = event["artifactUpdate"]
                 chunk_without_parts = {**chunk, "artifact": {**chunk["artifact"], "parts": []}}
                 self._coalesced_bytes -= len(strictjson.dumps({"artifactUpdate": chunk_without_parts}))
-            self._pending.append(event)
+            self._unstored.append(event)
         return self._is_late() or self._coalesced_bytes >= FLUSH_BYTES
 
     def clear(self) -> None:
         """Forget the events that are not stored."""
-        self._pending, self._writing, self._refusal = [], [], ""
-        self._pending_bytes = self._coalesced_bytes = 0
+        self._unstored, self._writing, self._refusal = [], [], ""
+        self._unstored_bytes = self._coalesced_bytes = 0
 
-    def numbered_pending(self) -> tuple[Numbered, ...] | None:
-        """The pending events with their numbers; None if earlier events must be written first."""
+    def numbered_unstored(self) -> tuple[Numbered, ...] | None:
+        """The unstored events with their numbers; None if earlier events must be written first."""
         if self._writing:
             return None
         # Numbers are provisional until the head that holds them is stored. No client has seen them yet.
-        return tuple(enumerate(coalesce(self._pending), self.sequence + 1))
+        return tuple(enumerate(coalesce(self._unstored), self.sequence + 1))
 
     async def try_flush(self) -> bool:
-        """Store the pending events. False if the table did not take them; the next try includes them.
+        """Store the unstored events. False if the table did not take them; the next try includes them.
 
         Raises Conflict, WriteRefused.
         """
@@ -103,7 +103,7 @@ class Journal:
             return True
 
     async def flush(self) -> None:
-        """Store the events that are pending now. Those that come during a write wait for the next flush: with
+        """Store the events that are here now. Those that come during a write wait for the next flush: with
         slow writes and a fast agent, one write would follow another.
 
         Raises Conflict if the run's lease is over, WriteRefused, including for events that were refused
@@ -111,9 +111,9 @@ class Journal:
         """
         if self._writing:
             await self._write()
-        if self._pending:
-            self._writing, self._pending = coalesce(self._pending), []
-            self._pending_bytes = self._coalesced_bytes = 0
+        if self._unstored:
+            self._writing, self._unstored = coalesce(self._unstored), []
+            self._unstored_bytes = self._coalesced_bytes = 0
             await self._write()
 
     async def _write(self) -> None:
@@ -134,7 +134,7 @@ class Journal:
 
     async def wait_for_room(self) -> None:
         """Wait until a large backlog is stored. Raises Conflict."""
-        while self._pending_bytes > BACKLOG_BYTES:
+        while self._unstored_bytes > BACKLOG_BYTES:
             await asyncio.sleep(BACKLOG_RETRY_SECONDS)
             await self.try_flush()
 
@@ -143,7 +143,7 @@ class Journal:
         with suppress(Conflict, WriteRefused):  # the run notices it, too
             while True:
                 await asyncio.sleep(SILENT_FLUSH_SECONDS)
-                if (self._pending or self._writing) and self._is_late():
+                if (self._unstored or self._writing) and self._is_late():
                     await self.try_flush()
 
     def _is_late(self) -> bool:

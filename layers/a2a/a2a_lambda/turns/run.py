@@ -4,7 +4,7 @@
                                               +--> Journal --> log entries --Ending--> context, head
 
 The Lease has the head; Run, Journal and Ending read it there. An event is published with its sequence number
-only after everything up to it is stored. Until then it has no number. Events that are still pending when the
+only after everything up to it is stored. Until then it has no number. Events that are still unstored when the
 turn ends are stored in the head, with its closing write.
 
 An agent never gets far ahead: it waits for a table that takes no writes, and for a client that reads too
