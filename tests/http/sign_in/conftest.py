@@ -41,7 +41,7 @@ def kit(settings: Settings, tmp_path: Path) -> Kit:
     """A deployment with keys and issuers of its own. Agent `strict` needs a scope; `hidden` has no public
     card."""
     for name, more in (
-        ("who", "default: true\n"),
+        ("who", "default: true\ncapabilities: { streaming: true, pushNotifications: true }\n"),
         ("strict", "scopes: [agents.admin]\n"),
         ("hidden", "public: false\n"),
     ):

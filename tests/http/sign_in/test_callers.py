@@ -114,7 +114,7 @@ def test_tasks_of_others_are_not_there(
             ("GET", "/pushNotificationConfigs"),
         ):
             assert call(secret, verb, f"{path}{suffix}").status_code == 404, suffix
-        assert call(secret, "GET", "tasks").json()["tasks"] == []
+        assert task["id"] not in call(secret, "GET", "tasks").text
 
 
 def test_an_issuer_may_be_for_some_agents(
