@@ -224,6 +224,7 @@ IN_ARTIFACTS["task"]["artifacts"][1]["artifactId"] = IN_ARTIFACTS["task"]["artif
         (task_of(COMPLETED, says="done"), "done"),
         ({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}, "hi"),
         (task_of(ASKING, "half", says="Which?"), "the agent's task is input-required: Which?"),
+        (task_of(ASKING, "half", "Which?"), "the agent's task is input-required: Which?"),
         (task_of("TASK_STATE_FAILED"), "the agent's task is failed"),
     ],
 )

@@ -117,6 +117,13 @@ def test_the_metadata_of_a_message_is_left_out_except_for_commands() -> None:
     assert "metadata" not in question["artifact"]
 
 
+def test_an_artifacts_own_metadata_is_left_out() -> None:
+    event = chunk(Part(text="a"))
+    event["artifactUpdate"]["artifact"]["metadata"] = {"author": "me", "commands": [{"name": "flash"}]}
+    [encoded] = alibaba.encode_event(event, RECIPIENT)
+    assert encoded["artifact"]["metadata"] == {"commands": [{"name": "flash"}]}
+
+
 def test_progress_is_not_part_of_the_answer() -> None:
     assert alibaba.encode_event(change(TaskState.WORKING, Part(text="thinking")), RECIPIENT) == []
     assert alibaba.encode_event(change(TaskState.WORKING, metadata={OPERATION: {}}), RECIPIENT) == []

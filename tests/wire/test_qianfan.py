@@ -148,9 +148,11 @@ def test_what_has_no_form_in_the_dialect_is_left_out() -> None:
 def test_a_question_or_a_final_message_is_an_artifact(state: TaskState, status: str) -> None:
     """The page's statuses have no message for it."""
     message = agent_message("t", "c", [Part(text="Which?")])
+    message["metadata"] = {"choices": ["a"]}
     end = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0, message))
     artifact, closing = qianfan.encode_event(Event(statusUpdate=end), RECIPIENT)
     assert artifact["artifact"]["parts"] == [{"kind": "text", "text": "Which?"}]
+    assert artifact["artifact"]["metadata"]["choices"] == ["a"]
     assert (artifact["metadata"]["status"], artifact["metadata"]["is_completion"]) == (status, True)
     assert "message" not in closing["status"]
     task = Task(id="t", contextId="c", status=end["status"])
@@ -172,10 +174,13 @@ def test_the_reason_of_a_failure_is_in_its_status(state: TaskState) -> None:
 def test_a_stream_that_comes_again_has_its_chunks() -> None:
     task = Task(id="t", contextId="c", status=make_status(TaskState.COMPLETED, 0))
     task["artifacts"] = [Artifact(artifactId="a", parts=[Part(text="said")])]
+    question = agent_message("t", "c", [Part(text="Which?")])
+    task["status"] = make_status(TaskState.INPUT_REQUIRED, 0, question)
     snapshot, artifact = qianfan.encode_event(Event(task=task), RECIPIENT)
-    assert "artifacts" not in snapshot
+    assert "artifacts" not in snapshot, "the question comes with the closing status"
     assert artifact["artifact"]["parts"] == [{"kind": "text", "text": "said"}]
-    assert artifact["lastChunk"] is True
+    assert (artifact["append"], artifact["lastChunk"]) == (False, True)
+    assert artifact["artifact"]["metadata"]["text"] == {}
     task["status"] = make_status(TaskState.WORKING, 0)
     [snapshot] = qianfan.encode_event(Event(task=task), RECIPIENT)
     assert snapshot["artifacts"]

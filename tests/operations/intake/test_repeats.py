@@ -15,7 +15,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, text_of
+from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
@@ -56,6 +56,36 @@ def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(
         assert isinstance(await once.messages.intake.start(call, request), Claim)
 
     asyncio.run(go())
+
+
+def test_a_reply_that_comes_again_while_its_turn_runs_is_not_the_next_reply(once: Once) -> None:
+    """Although its bytes have no id of their own, and did not begin the turn."""
+    head = once.create_head_elsewhere()
+    first, reply = (once.asked("echo", body, key=None)[0].request for body in ("first", "yes"))
+    reply = replace(reply, has_own_id=False)
+    request_tasks = once.messages.intake.request_tasks
+    running = head.with_request(first, 0.0).with_request(reply, 0.0)
+    assert request_tasks.is_repeat(running, reply)
+    assert not request_tasks.is_repeat(replace(running, status=make_status(TaskState.COMPLETED, 0)), reply)
+    assert not request_tasks.is_repeat(running.with_request(first, 0.0), reply), "other words came later"
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_the_same_words_again_are_repeated_if_their_run_is_lost(
+    once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """The task knows an earlier message with the same bytes, which was answered."""
+    options: Any = {"key": None, "taskId": once.send("look", key=None)["id"], "creates_task": True}
+    clock.now += WINDOW + 1
+    if dies:
+        once.die("look", monkeypatch, **options)
+    else:
+        once.lose("look", **options)
+    clock.now += 31
+    task = once.send("look", **options)
+    assert task["status"]["state"] == TaskState.COMPLETED
+    assert user_texts(task) == ["pay", "pay"]
+    assert task["artifacts"][-1]["parts"][0]["data"]["turns"] == 2
 
 
 def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_question(

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from a2a_lambda.errors import Unavailable
+from a2a_lambda.operations.messages import Messages
+from a2a_lambda.tasks.call_context import CallContext
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
@@ -175,6 +178,33 @@ def test_the_same_words_again_are_another_message(client: TestClient, key: str) 
     assert len({task["id"] for task in tasks}) == 3
     recalls = [task["artifacts"][0]["parts"][0]["data"] for task in tasks]
     assert [recall["history"] for recall in recalls] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("ids", "identity", "is_same"),
+    [
+        ({}, "1", False),
+        ({"contextId": "c"}, "1", True),
+        ({"taskId": "t"}, "1", True),
+        ({}, "3e1f7f52-4d5c-4a0b-9a1c-5b1f0f3c8e11", True),
+    ],
+)
+def test_requests_without_ids_are_the_same_if_they_name_what_is_one_users(
+    client: TestClient, key: str, monkeypatch: pytest.MonkeyPatch, ids: Json, *, identity: str, is_same: bool
+) -> None:
+    requests = []
+
+    async def send(_: Any, call: CallContext, __: Any) -> Any:
+        requests.append(call.request)
+        raise Unavailable("not now")
+
+    monkeypatch.setattr(Messages, "send", send)
+    body = said("echo", "message/send") | {"id": identity}
+    body["params"]["message"] |= ids
+    for _ in range(2):
+        call(client, key, body)
+    assert (requests[0].key == requests[1].key) is is_same
+    assert [request.has_own_id for request in requests] == [len(identity) > 1] * 2
 
 
 def test_never_a_bare_message_and_errors_are_json_rpc(client: TestClient, key: str) -> None:

@@ -247,7 +247,8 @@ function isText(part) {
 
 /** Answers that the open question of a turn offers. */
 export function choicesOf(turn) {
-  const choices = WAITING.includes(turn?.state) ? turn.metadata?.choices : [];
+  const metadata = turn?.metadata ?? turn?.artifacts.at(-1)?.metadata; // Qianfan's question is an artifact
+  const choices = WAITING.includes(turn?.state) ? metadata?.choices : [];
   return Array.isArray(choices) ? choices.filter((choice) => typeof choice === "string") : [];
 }
 

@@ -173,14 +173,16 @@ class Client:
         answer = await self._send_and_wait(message, configuration, fields)
         if "status" not in answer:
             return text_of(answer["parts"])
-        words = text_of(answer["status"].get("message", {}).get("parts", []))
-        state = answer["status"]["state"]
-        if state != TaskState.COMPLETED:
-            raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
         # Some servers keep each piece of a streamed text as a part, or even an artifact, of its own.
         texts_by_id: defaultdict[str, str] = defaultdict(str)
         for artifact in answer.get("artifacts", []):
             texts_by_id[artifact["artifactId"]] += "".join(part.get("text", "") for part in artifact["parts"])
+        words = text_of(answer["status"].get("message", {}).get("parts", []))
+        state = answer["status"]["state"]
+        if state != TaskState.COMPLETED:
+            # Dialects without status messages send a question as the last artifact.
+            words = words or next(reversed(texts_by_id.values()), "")
+            raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
         return "\n".join(filter(None, texts_by_id.values())) or words
 
     async def stream(

@@ -135,6 +135,8 @@ class Messages:
             events = self._stream(call, started, run, length)
         else:
             events = follow(self.store, started.head, history_length=length, deadline=call.deadline)
+        if not call.names_tasks:
+            events = _without_earlier_turns(events, started.head)
         return self.files.links.show_events(call.scope, events, call.accepted_modes(request))
 
     async def _stream(
@@ -311,9 +313,8 @@ class _Sending:
 
     async def encode(self, head: Head, task: Task) -> SendMessageResponse:
         task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
-        # A client without task ids reads each response as the answer to this message alone.
-        if not self._call.names_tasks and "artifacts" in task:
-            task["artifacts"] = task["artifacts"][head.artifact_count :]
+        if not self._call.names_tasks:
+            task = _of_turn(task, head)
         modes = self._call.accepted_modes(self._request)
         task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)
@@ -322,3 +323,20 @@ class _Sending:
             del message["taskId"]  # the client has never heard of the task, which has ended
             response["message"] = message
         return response
+
+
+async def _without_earlier_turns(
+    events: AsyncGenerator[Published, None], head: Head
+) -> AsyncGenerator[Published, None]:
+    async with aclosing(events):
+        async for sequence, event in events:
+            yield sequence, Event(task=_of_turn(event["task"], head)) if "task" in event else event
+
+
+def _of_turn(task: Task, head: Head) -> Task:
+    """The task without the artifacts of earlier turns, for a client that knows no tasks: it takes each
+    response as this turn's."""
+    result = task.copy()
+    if "artifacts" in result:
+        result["artifacts"] = result["artifacts"][head.artifact_count :]
+    return result

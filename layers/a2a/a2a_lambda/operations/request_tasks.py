@@ -28,8 +28,11 @@ class RequestTasks:
 
     def is_repeat(self, head: Head, request: RequestIdentity) -> bool:
         """Whether a task has had the request before: its turn has ended recently, or still runs."""
-        is_running = not head.is_stopped and not head.is_asleep and request.has_started(head.turn_id)
-        return self._repeats(request, head.requests) or is_running
+        if self._repeats(request, head.requests):
+            return True
+        # A turn may have begun with the request, or go on with it, as a reply.
+        is_of_turn = request.has_started(head.turn_id) or request.find(head.requests[-1:]) is not None
+        return is_of_turn and not head.is_stopped and not head.is_asleep
 
     def is_answer(self, head: Head, request: RequestIdentity) -> bool:
         """Whether a task that the request has made answers it: it has done so, or a turn of it runs."""

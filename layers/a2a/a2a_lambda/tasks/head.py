@@ -262,8 +262,9 @@ class Head:
         )
 
     def with_request(self, request: RequestIdentity, now: float) -> "Head":
-        """The head that knows a request."""
-        requests = *self.requests, KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
+        """The head that knows a request, once: an earlier message may have had the same bytes."""
+        others = [known for known in self.requests if known["key"] != request.key]
+        requests = *others, KnownRequest(key=request.key, body=request.body, task=self.task_id, at=now)
         # The first one has usually made the task, and counts for as long as the task is kept.
         return replace(self, requests=(*requests[:1], *requests[1:][-KEPT_REQUESTS:]))
 

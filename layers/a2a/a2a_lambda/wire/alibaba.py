@@ -54,17 +54,14 @@ def encode_task(task: Task) -> Json:
 
 
 def encode_snapshot(task: Task) -> list[Json]:
-    """The task at the beginning of a stream. Before its turn it has what earlier turns have said, which the
-    user need not hear again. After its turn it has the reply in chunks, as the other streams have; the
-    status's message comes with the closing event."""
-    state = task["status"]["state"]
-    if state not in STOPPED and state != TaskState.SUBMITTED:
+    """The task at the beginning of a stream. One that comes after its turn has the reply in chunks, as the
+    others have; the status's message comes with the closing event."""
+    if task["status"]["state"] not in STOPPED:
         return [encode_task(task)]
     snapshot = Task(id=task["id"], contextId=task["contextId"], status=_status(task["status"]))
-    artifacts = task.get("artifacts", []) if state in STOPPED else []
     return [
         encode_task(snapshot),
-        *(encode_artifact(task["id"], task["contextId"], artifact) for artifact in artifacts),
+        *(encode_artifact(task["id"], task["contextId"], item) for item in task.get("artifacts", [])),
     ]
 
 
@@ -104,13 +101,11 @@ def _answer_of(status: TaskStatus) -> Artifact | None:
     if "message" not in status or status["state"] not in STOPPED:
         return None
     answer = json_0x.artifact_of(status["message"])
-    # The suite knows no other metadata, and its types allow none.
-    commands = status["message"].get("metadata", {}).get("commands")
-    if commands:
-        answer["metadata"] = {"commands": commands}
-    if status["state"] == TaskState.REJECTED:
-        answer["parts"] = []
-    return _plain(answer) if commands or status["state"] != TaskState.REJECTED else None
+    answer["metadata"] = status["message"].get("metadata", {})
+    if status["state"] != TaskState.REJECTED:
+        return _plain(answer)
+    answer["parts"] = []
+    return _plain(answer) if "commands" in answer["metadata"] else None
 
 
 def _status(status: TaskStatus) -> TaskStatus:
@@ -120,8 +115,12 @@ def _status(status: TaskStatus) -> TaskStatus:
 
 
 def _plain(artifact: Artifact) -> Artifact:
-    """The artifact as text only; as an empty text if it has none."""
+    """The artifact as text only; as an empty text if it has none. Its metadata has only commands, because the
+    suite's types allow nothing else."""
     result = artifact.copy()
+    metadata = result.pop("metadata", {})
+    if "commands" in metadata:
+        result["metadata"] = {"commands": metadata["commands"]}
     texts = [
         strictjson.dumps(part["data"]).decode() if "data" in part else part.get("text", part.get("url"))
         for part in artifact["parts"]

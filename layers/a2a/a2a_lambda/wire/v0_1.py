@@ -169,7 +169,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
         task = event["task"]
         is_stopped = task["status"]["state"] in STOPPED
-        # Before a turn, all artifacts are of earlier ones.
+        # Before a turn, no artifact grows.
         are_whole = is_stopped or task["status"]["state"] == TaskState.SUBMITTED
         ids: Object = {"id": task["id"], "sessionId": task["contextId"]}
         events: list[Json] = [
