@@ -127,7 +127,7 @@ class Agent:
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:
         """Outputs of a turn. Raises what the skill raises."""
-        call = self._continued_call(turn)
+        call = self._find_call(turn)
         if call is None:
             skill = self._default
             if self._route is not None:
@@ -167,7 +167,7 @@ class Agent:
                 ]
                 yield replace(batch, outputs=with_choices)
 
-    def _continued_call(self, turn: Turn) -> "_Call | None":
+    def _find_call(self, turn: Turn) -> "_Call | None":
         """The call that a message names, or whose question it answers; None if it does neither."""
         pending = turn.pending
         named_intents = intents(turn.metadata) if turn.metadata else []

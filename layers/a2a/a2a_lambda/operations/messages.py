@@ -25,7 +25,16 @@ from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.push_configs import store_push_config
-from a2a_lambda.protocol.model import TERMINAL, Artifact, Event, Part, Published, Task, truncate_history
+from a2a_lambda.protocol.model import (
+    TERMINAL,
+    Artifact,
+    Event,
+    Part,
+    Published,
+    Task,
+    skip_artifacts,
+    truncate_history,
+)
 from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
 from a2a_lambda.protocol.stored_file import is_stored_apart
 from a2a_lambda.push import webhook
@@ -314,7 +323,7 @@ class _Sending:
     async def encode(self, head: Head, task: Task) -> SendMessageResponse:
         task = truncate_history(task, self._request.get("configuration", {}).get("historyLength"))
         if not self._call.names_tasks:
-            task = _of_turn(task, head)
+            task = skip_artifacts(task, head.artifact_count)
         modes = self._call.accepted_modes(self._request)
         task = await self._messages.files.links.show(self._call.scope, task, modes)
         response = SendMessageResponse(task=task)
@@ -328,15 +337,10 @@ class _Sending:
 async def _without_earlier_turns(
     events: AsyncGenerator[Published, None], head: Head
 ) -> AsyncGenerator[Published, None]:
+    """The events for a client that knows no tasks, and takes each response as this turn's."""
     async with aclosing(events):
         async for sequence, event in events:
-            yield sequence, Event(task=_of_turn(event["task"], head)) if "task" in event else event
-
-
-def _of_turn(task: Task, head: Head) -> Task:
-    """The task without the artifacts of earlier turns, for a client that knows no tasks: it takes each
-    response as this turn's."""
-    result = task.copy()
-    if "artifacts" in result:
-        result["artifacts"] = result["artifacts"][head.artifact_count :]
-    return result
+            if "task" in event:
+                yield sequence, Event(task=skip_artifacts(event["task"], head.artifact_count))
+            else:
+                yield sequence, event

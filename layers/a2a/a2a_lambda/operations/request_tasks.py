@@ -60,8 +60,7 @@ class RequestTasks:
 
     def _repeats(self, request: RequestIdentity, requests: Sequence[KnownRequest]) -> bool:
         """Whether a request is one of those that a head or a context knows; see `RequestIdentity.repeats`."""
-        window_seconds = self._repeat_seconds if request.has_own_id else 0.0
-        return request.repeats(requests, since=self._store.clock() - window_seconds)
+        return request.repeats(requests, since=self._store.clock() - self._repeat_seconds)
 
 
 def next_task_id(head: Head, request: RequestIdentity) -> str:

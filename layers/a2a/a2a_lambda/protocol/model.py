@@ -311,6 +311,14 @@ def truncate_history(task: Task, length: int | None) -> Task:
     return result
 
 
+def skip_artifacts(task: Task, count: int) -> Task:
+    """The task without its first `count` artifacts."""
+    result = task.copy()
+    if "artifacts" in result:
+        result["artifacts"] = result["artifacts"][count:]
+    return result
+
+
 def parts_of_artifacts(task: Task) -> list[Part]:
     return [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
 

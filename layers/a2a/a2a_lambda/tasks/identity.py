@@ -83,11 +83,15 @@ class RequestIdentity:
     def repeats(self, requests: "Sequence[KnownRequest]", *, since: float) -> bool:
         """Whether this request repeats a known one.
 
-        since: Unix time. The same bytes count as the same request only after it; the same Idempotency-Key
-            always does. Raises InvalidParams for an Idempotency-Key that came with another body.
+        since: Unix time. The same bytes count as the same request only after it, and only if they have an id
+            of their own; the same Idempotency-Key always does.
+        Raises InvalidParams for an Idempotency-Key that came with another body.
         """
         known_request = self.find(requests)
-        if known_request is None or (not self.is_idempotent and known_request["at"] <= since):
+        if known_request is None:
+            return False
+        is_recent = self.has_own_id and known_request["at"] > since
+        if not is_recent and not self.is_idempotent:
             return False
         self.check_body(known_request)
         return True

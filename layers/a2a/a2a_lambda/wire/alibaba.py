@@ -101,11 +101,10 @@ def _answer_of(status: TaskStatus) -> Artifact | None:
     if "message" not in status or status["state"] not in STOPPED:
         return None
     answer = json_0x.artifact_of(status["message"])
-    answer["metadata"] = status["message"].get("metadata", {})
     if status["state"] != TaskState.REJECTED:
         return _plain(answer)
     answer["parts"] = []
-    return _plain(answer) if "commands" in answer["metadata"] else None
+    return _plain(answer) if "commands" in answer.get("metadata", {}) else None
 
 
 def _status(status: TaskStatus) -> TaskStatus:

@@ -96,7 +96,7 @@ def _decode_part(part: Json) -> Json:
 def encode_task(task: Task) -> Object:
     artifacts, status = task.get("artifacts", []), task["status"]
     if (answer := _answer_of(status)) is not None:
-        artifacts, status = [*artifacts, answer], _without_message(status)
+        artifacts, status = [*artifacts, answer], json_0x.bare_status(status)
     result = json_0x.encode_task({**task, "status": status})
     messages = result.get("history", [])
     if "message" in status:
@@ -104,7 +104,7 @@ def encode_task(task: Task) -> Object:
     for message in messages:
         message["parts"] = _encode_parts(message["parts"])
     if artifacts:
-        result["artifacts"] = [_encode_artifact(artifact, "done") for artifact in artifacts]
+        result["artifacts"] = [encode_artifact(artifact, "done") for artifact in artifacts]
     return result
 
 
@@ -114,9 +114,9 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
-        return _encode_snapshot(event["task"], recipient)
+        return encode_snapshot(event["task"], recipient)
     if "artifactUpdate" in event:
-        return [_encode_chunk(event["artifactUpdate"], recipient)]
+        return [encode_chunk(event["artifactUpdate"], recipient)]
     if (
         "statusUpdate" not in event
         or "past" in event
@@ -125,26 +125,26 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return []
     update = event["statusUpdate"]
     if update["status"]["state"] in STOPPED:
-        return _encode_end(update, recipient)
-    return [_encode_progress(update, recipient)]
+        return encode_end(update, recipient)
+    return [encode_progress(update, recipient)]
 
 
-def _encode_snapshot(task: Task, recipient: Recipient) -> list[Json]:
+def encode_snapshot(task: Task, recipient: Recipient) -> list[Json]:
     """The task at the beginning of a stream. After its turn it has the reply in chunks, as the other streams
     have; the status's message comes with the closing event."""
     if task["status"]["state"] not in STOPPED:
         return [encode_task(task)]
     snapshot = task.copy()
-    snapshot["status"] = _without_message(task["status"])
+    snapshot["status"] = json_0x.bare_status(task["status"])
     artifacts = snapshot.pop("artifacts", [])
     chunks = [json_0x.whole_chunk(task["id"], task["contextId"], artifact) for artifact in artifacts]
-    return [encode_task(snapshot), *(_encode_chunk(chunk, recipient) for chunk in chunks)]
+    return [encode_task(snapshot), *(encode_chunk(chunk, recipient) for chunk in chunks)]
 
 
-def _encode_chunk(update: TaskArtifactUpdateEvent, recipient: Recipient, *, status: str = "running") -> Json:
+def encode_chunk(update: TaskArtifactUpdateEvent, recipient: Recipient, *, status: str = "running") -> Json:
     """A chunk of an artifact. status: how the round stands."""
     result = json_0x.encode_event(Event(artifactUpdate=update))
-    result["artifact"] = _encode_artifact(update["artifact"], "done" if update["lastChunk"] else "running")
+    result["artifact"] = encode_artifact(update["artifact"], "done" if update["lastChunk"] else "running")
     result["artifact"]["parts"] = result["artifact"]["parts"] or [json_0x.encode_part(Part(text=""))]
     result["metadata"] = {
         **_round(update, recipient, role="assistant", status=status),
@@ -153,15 +153,15 @@ def _encode_chunk(update: TaskArtifactUpdateEvent, recipient: Recipient, *, stat
     return result
 
 
-def _encode_end(update: TaskStatusUpdateEvent, recipient: Recipient) -> list[Json]:
+def encode_end(update: TaskStatusUpdateEvent, recipient: Recipient) -> list[Json]:
     """The closing status, after its message as an artifact."""
     status = ENDS.get(update["status"]["state"], "done")
     events: list[Json] = []
     if (answer := _answer_of(update["status"])) is not None:
         chunk = json_0x.whole_chunk(update["taskId"], update["contextId"], answer)
-        events.append(_encode_chunk(chunk, recipient, status=status))
+        events.append(encode_chunk(chunk, recipient, status=status))
         update = update.copy()
-        update["status"] = _without_message(update["status"])
+        update["status"] = json_0x.bare_status(update["status"])
     end = json_0x.encode_event(Event(statusUpdate=update))
     end["metadata"] = {
         **_round(update, recipient, role="assistant", status=status),
@@ -174,17 +174,10 @@ def _answer_of(status: TaskStatus) -> Artifact | None:
     """The message of a status that is part of the answer, as an artifact."""
     if "message" not in status or status["state"] not in SPOKEN_STATES:
         return None
-    answer = json_0x.artifact_of(status["message"])
-    if "metadata" in status["message"]:
-        answer["metadata"] = status["message"]["metadata"]
-    return answer
+    return json_0x.artifact_of(status["message"])
 
 
-def _without_message(status: TaskStatus) -> TaskStatus:
-    return TaskStatus(state=status["state"], timestamp=status["timestamp"])
-
-
-def _encode_artifact(artifact: Artifact, step: str) -> Object:
+def encode_artifact(artifact: Artifact, step: str) -> Object:
     result = json_0x.encode_artifact(artifact)
     result["name"] = artifact.get("name", ANSWER_STAGE)
     result["parts"] = _encode_parts(result["parts"])
@@ -193,7 +186,7 @@ def _encode_artifact(artifact: Artifact, step: str) -> Object:
     return result
 
 
-def _encode_progress(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
+def encode_progress(update: TaskStatusUpdateEvent, recipient: Recipient) -> Json:
     """The status of a running turn. A step that has a stage becomes an artifact."""
     message = update["status"].get("message")
     if message is None or STAGE not in message.get("metadata", {}):

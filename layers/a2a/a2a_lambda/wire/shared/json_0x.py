@@ -247,7 +247,15 @@ def encode_artifact(artifact: Artifact) -> Object:
 def artifact_of(message: Message) -> Artifact:
     """A status message as an artifact, for clients that read none. Its id is the same each time."""
     artifact_id = str(uuid.uuid5(uuid.NAMESPACE_URL, message["messageId"]))
-    return Artifact(artifactId=artifact_id, parts=message["parts"])
+    result = Artifact(artifactId=artifact_id, parts=message["parts"])
+    if "metadata" in message:
+        result["metadata"] = message["metadata"]
+    return result
+
+
+def bare_status(status: TaskStatus) -> TaskStatus:
+    """A status without its message."""
+    return TaskStatus(state=status["state"], timestamp=status["timestamp"])
 
 
 def encode_status(status: TaskStatus) -> Object:
