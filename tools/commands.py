@@ -3,6 +3,7 @@
 This module imports no package: `make` lists the commands before any package is installed.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -30,14 +31,13 @@ class MakeCommand(NamedTuple):
     builds: bool = False
 
     @property
-    def usage(self) -> str:
-        """The variables and their examples."""
-        shown = (
+    def options(self) -> list[str]:
+        """Each variable with its example. A default is in brackets."""
+        return [
             f"[{name}={example}]" if isinstance(example, Default) else f"{name}={example}"
             for name, example in self.variables.items()
             if example
-        )
-        return " ".join(shown)
+        ]
 
 
 LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": Default("3.13")}
@@ -305,6 +305,9 @@ GROUPS = {
 
 COMMANDS = EVERY_DAY | OPERATE | KITS_OWN
 
+OPTIONS_WIDTH = 83
+"""Characters of a line of options. With what is before them, a line has 100."""
+
 
 def main() -> int:
     print(
@@ -316,5 +319,9 @@ def main() -> int:
         for name, command in commands.items():
             if not Path(command.folder).exists():
                 continue
-            print(f"  {name:<13}{command.summary:<71}{command.usage}".rstrip())
+            print(f"  {name:<13}{command.summary}")
+            # A line may not end within an example.
+            text = " ".join(option.replace(" ", "\0") for option in command.options)
+            for line in textwrap.wrap(text, OPTIONS_WIDTH, break_long_words=False, break_on_hyphens=False):
+                print(f"{'':17}{line}".replace("\0", " "))
     return 0

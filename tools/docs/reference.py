@@ -149,7 +149,7 @@ def commands_page() -> str:
     ]
     for title, commands in GROUPS.items():
         rows = [
-            (f"`make {name}`", command.summary, f"`{command.usage}`" if command.usage else "")
+            (f"`make {name}`", command.summary, f"`{' '.join(command.options)}`" if command.options else "")
             for name, command in commands.items()
         ]
         parts += [f"## {title}", table(("command", "", "variables"), rows)]
