@@ -30,7 +30,7 @@ class RequestTasks:
         """Whether a task has had the request before: its turn has ended recently, or still runs."""
         if self._repeats(request, head.requests):
             return True
-        # A turn may have begun with the request, or go on with it, as a reply.
+        # The request has begun the turn, or is the reply with which it continues.
         is_of_turn = request.has_started(head.turn_id) or request.find(head.requests[-1:]) is not None
         return is_of_turn and not head.is_stopped and not head.is_asleep
 
