@@ -65,9 +65,9 @@ class ClientCredentials(httpx2.Auth):
     """A program's own token (RFC 6749 section 4.4). All clients in a process with the same arguments share
     it, and renew it once.
 
-    token_url: where the identity provider gives tokens. The other agent's card has no say in it, because a
-    forged card would get the secret. scope: scopes, separated by spaces. audience: Auth0's parameter of this
-    name. resource: the parameter of RFC 8707.
+    token_url: where the identity provider gives tokens. scope: scopes, separated by spaces. The other agent's
+    card has no say in either, because a forged card would get the secret, or a token that allows more.
+    audience: Auth0's parameter of this name. resource: the parameter of RFC 8707.
     """
 
     def __init__(
