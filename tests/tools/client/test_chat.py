@@ -161,7 +161,7 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
 
 def test_mistakes_are_explained(server: DevServer) -> None:
     assert "use one of 1.0, 1.0-http" in chat(server, VERSION="7")[1]
-    assert "error: there is no command /nope" in chat(server, "/nope")[1]
+    assert "error: unknown command /nope" in chat(server, "/nope")[1]
     assert "there is no skill nope. The agent has ai-repeat" in chat(server, "/skill nope")[1]
     status, said = chat(server, KEY="wrong", TEXT="hello")
     assert status == 1

@@ -148,11 +148,11 @@ def test_the_user_hears_only_what_is_new(client: TestClient, key: str, path: str
     """The second turn of a task does not repeat the first. The suite reads each response aloud."""
     rpc = Rpc(client, key, path)
     metadata = intent("order", how="ask")
-    asked = rpc.send("hi", metadata=metadata)
-    text = "".join(part["text"] for artifact in asked["artifacts"] for part in artifact["parts"])
+    question = rpc.send("hi", metadata=metadata)
+    text = "".join(part["text"] for artifact in question["artifacts"] for part in artifact["parts"])
     if path.endswith("stream"):
         reply = request(
-            "message/stream", {"message": message("yes", contextId=asked["contextId"], metadata=metadata)}
+            "message/stream", {"message": message("yes", contextId=question["contextId"], metadata=metadata)}
         )
         streams = [events(rpc.post(reply).text) for _ in range(2)]  # the second one is a retry
         assert not any("artifacts" in snapshot for snapshot, *_ in streams)
@@ -162,7 +162,7 @@ def test_the_user_hears_only_what_is_new(client: TestClient, key: str, path: str
         repeated_text = "".join(part["text"] for artifact in repeated_artifacts for part in artifact["parts"])
         assert repeated_text == text
     else:
-        artifacts = rpc.send("yes", contextId=asked["contextId"], metadata=metadata)["artifacts"]
+        artifacts = rpc.send("yes", contextId=question["contextId"], metadata=metadata)["artifacts"]
     assert "".join(part["text"] for artifact in artifacts for part in artifact["parts"]) == text
     assert text == "textAgain?"
 
