@@ -125,8 +125,8 @@ def test_standard_clients_get_a_first_chunk_that_does_not_append(client: TestCli
 
 def test_an_event_of_two_frames_has_its_id_on_the_last(client: TestClient, key: str) -> None:
     """A client that has the id has the whole event: the question, and the status."""
-    said = request("message/stream", {"message": message("hi", metadata=intent("question"))})
-    frames = Rpc(client, key, "/alibaba/probe/stream").post(said).text.strip().split("\n\n")
+    body = request("message/stream", {"message": message("hi", metadata=intent("question"))})
+    frames = Rpc(client, key, "/alibaba/probe/stream").post(body).text.strip().split("\n\n")
     question, end = frames[-2:]
     assert "artifact-update" in question
     assert "status-update" in end

@@ -172,19 +172,18 @@ class Agent:
         pending = turn.pending
         named_intents = intents(turn.metadata) if turn.metadata else []
         intent = next((intent for intent in named_intents if intent.skill in self.skills), None)
-        if intent is None:
-            if pending is None or pending["skill"] not in self.skills:
-                return None
-            # The message's text answers the question that the skill asked for a parameter.
-            skill = self.skills[pending["skill"]]
-            return _Call(skill, dict(pending["slots"]), pending["asks"], pending.get("values", {}))
-        call = _Call(self.skills[intent.skill], {})
-        if pending is not None and pending["skill"] == intent.skill:
-            # A client may name the skill in each message. Without a slot for it, the text is the answer.
-            asked_name = None if pending["asks"] in intent.slots else pending["asks"]
-            call = _Call(call.skill, dict(pending["slots"]), asked_name, pending.get("values", {}))
-        call.slots.update({name: list(texts) for name, texts in intent.slots.items()})
-        return call
+        skill_id, new_slots = pending["skill"] if pending is not None else "", dict[str, list[str]]()
+        if intent is not None:
+            skill_id, new_slots = intent.skill, {name: list(texts) for name, texts in intent.slots.items()}
+        if skill_id not in self.skills:
+            return None
+        if pending is None or pending["skill"] != skill_id:
+            return _Call(self.skills[skill_id], new_slots)
+        # A client may name the skill in each message. Without a slot for what the skill has asked, the text
+        # is the answer.
+        asked_name = None if pending["asks"] in new_slots else pending["asks"]
+        slots = {**pending["slots"], **new_slots}
+        return _Call(self.skills[skill_id], slots, asked_name, pending.get("values", {}))
 
     def pending_after(self, turn: Turn, question: Ask) -> Pending:
         """What to keep of a turn that ends with a question."""

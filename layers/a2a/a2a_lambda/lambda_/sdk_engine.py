@@ -214,7 +214,7 @@ class OperationThread:
                 return str(self._context.step(body, name=name, config=config)).encode()
             except StepError as error:
                 kind = (error.error_type or "Exception").rpartition(".")[2]
-                raise StepFailed(name, kind, error.message or "") from None  # `call_and_report` has logged it
+                raise StepFailed(name, kind, error.message or "") from None  # it has been logged
 
         return await self._run_in_branch(f"step {name}", operation)
 

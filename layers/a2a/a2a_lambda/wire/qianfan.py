@@ -142,7 +142,7 @@ def encode_snapshot(task: Task, recipient: Recipient) -> list[Json]:
 
 
 def encode_chunk(update: TaskArtifactUpdateEvent, recipient: Recipient, *, status: str = "running") -> Json:
-    """A chunk of an artifact. status: how the round stands."""
+    """A chunk of an artifact. status: status of the round."""
     result = json_0x.encode_event(Event(artifactUpdate=update))
     result["artifact"] = encode_artifact(update["artifact"], "done" if update["lastChunk"] else "running")
     result["artifact"]["parts"] = result["artifact"]["parts"] or [json_0x.encode_part(Part(text=""))]
