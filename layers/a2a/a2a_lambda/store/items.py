@@ -302,28 +302,36 @@ def from_push(head: Head, push: PushRegistration) -> dict[str, Any]:
 
 def from_cursor(cursor: Cursor) -> dict[str, Any]:
     """Attributes of a config."""
-    return {"told": number(cursor.sequence), "part": number(cursor.part), "told_state": {"S": cursor.state}}
+    return {
+        "sent_sequence": number(cursor.sequence),
+        "sent_part": number(cursor.part),
+        "sent_state": {"S": cursor.state},
+    }
 
 
 def to_push(item: Item) -> PushRegistration:
     cursor = None
-    if "told" in item:
-        state = TaskState(item["told_state"]["S"])
-        cursor = Cursor(int(item["told"]["N"]), int(item["part"]["N"]), state)
+    if "sent_sequence" in item:
+        state = TaskState(item["sent_state"]["S"])
+        cursor = Cursor(int(item["sent_sequence"]["N"]), int(item["sent_part"]["N"]), state)
     return PushRegistration(json.loads(item["document"]["B"]), item["wire"]["S"], cursor)
 
 
 def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
+    undo = context.undo
+    often_empty = {
+        "failed_turns": context.failed_turns,
+        "omitted_turns": context.omitted_turns,
+        "asking_task": context.asking_task,
+        "earlier_asking_tasks": context.earlier_asking_tasks,
+        "undo": (undo.turn_id, dict(undo.values)) if undo.turn_id else (),
+    }
     document = {
         "memory": context.memory,
-        **context.document_of_conversation(),
+        "conversation": context.conversation_rows(),
         "turns": context.turns,
-        "failed": context.failed_turns,
-        "omitted": context.omitted_turns,
-        "waiting": context.asking_task,
-        **({"asked": context.earlier_asking_tasks} if context.earlier_asking_tasks else {}),
         "requests": context.requests,
-        "changed": [context.undo.turn_id, dict(context.undo.values)],
+        **{name: value for name, value in often_empty.items() if value},
     }
     return {
         **context_key(scope, context_id),
@@ -338,14 +346,14 @@ def to_context(item: Item) -> Context:
     return Context(
         revision=int(item["revision"]["N"]),
         memory=document["memory"],
-        conversation=conversation_of(document),
+        conversation=conversation_of(document["conversation"]),
         turns=tuple(document["turns"]),
-        failed_turns=tuple(document.get("failed", ())),
-        omitted_turns=tuple(document.get("omitted", ())),
-        asking_task=document["waiting"],
-        earlier_asking_tasks=tuple(document.get("asked", ())),
+        failed_turns=tuple(document.get("failed_turns", ())),
+        omitted_turns=tuple(document.get("omitted_turns", ())),
+        asking_task=document.get("asking_task", ""),
+        earlier_asking_tasks=tuple(document.get("earlier_asking_tasks", ())),
         requests=tuple(document["requests"]),
-        undo=Undo(*document.get("changed", ())),
+        undo=Undo(*document.get("undo", ())),
     )
 
 

@@ -58,8 +58,9 @@ OVER_OLD_EPOCH = "attribute_not_exists(pk) OR epoch < :over"
 """Condition of a put of an entry: there is none, or one of an epoch below `:over`."""
 
 REPLACE_PUSH = (
-    "SET document = :document, wire = :wire, expires = :expires, told = if_not_exists(told, :told),"
-    " part = if_not_exists(part, :part), told_state = if_not_exists(told_state, :told_state)"
+    "SET document = :document, wire = :wire, expires = :expires,"
+    " sent_sequence = if_not_exists(sent_sequence, :sent_sequence),"
+    " sent_part = if_not_exists(sent_part, :sent_part), sent_state = if_not_exists(sent_state, :sent_state)"
 )
 
 
@@ -310,7 +311,7 @@ class Store:
 
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
-        not have been told all. A config without a cursor is stored only if there is none yet."""
+        lack some of the events. A config without a cursor is stored only if there is none yet."""
         item = items.from_push(head, push)
         try:
             self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
@@ -326,7 +327,10 @@ class Store:
         in the meantime."""
         values = {f":{name}": value for name, value in items.from_cursor(cursor).items()}
         changes = ", ".join(f"{name[1:]} = {name}" for name in values)
-        condition = "attribute_not_exists(told) OR told < :told OR (told = :told AND part <= :part)"
+        condition = (
+            "attribute_not_exists(sent_sequence) OR sent_sequence < :sent_sequence"
+            " OR (sent_sequence = :sent_sequence AND sent_part <= :sent_part)"
+        )
         with suppress(ConditionFailed):
             key = items.push_key(scope, task_id, config_id)
             self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({condition})", values)

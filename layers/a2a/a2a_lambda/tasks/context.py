@@ -187,26 +187,21 @@ class Context:
 
     def turn_document(self) -> Json:
         """What a turn sees of the context."""
-        return {"memory": self.memory, **self.document_of_conversation()}
+        return {"memory": self.memory, "conversation": self.conversation_rows()}
 
-    def document_of_conversation(self) -> dict[str, Json]:
-        """The conversation as JSON. The replies are apart, so that an earlier release can read the rest."""
-        return {
-            "conversation": [[entry.role, entry.parts, entry.task] for entry in self.conversation],
-            "replies": [index for index, entry in enumerate(self.conversation) if entry.is_reply],
-        }
+    def conversation_rows(self) -> list[Json]:
+        """The conversation as JSON: a list of the fields of each utterance."""
+        return [[entry.role, entry.parts, entry.task, entry.is_reply] for entry in self.conversation]
 
     @classmethod
     def of_turn_document(cls, document: Json) -> "Context":
         """The context that `turn_document` described. It cannot be stored in place of the whole one."""
-        return cls(memory=document["memory"], conversation=conversation_of(document))
+        return cls(memory=document["memory"], conversation=conversation_of(document["conversation"]))
 
 
-def conversation_of(document: Json) -> tuple[Utterance, ...]:
-    """The conversation of `document_of_conversation`."""
-    replies = set(document.get("replies", ()))
-    rows = enumerate(document["conversation"])
-    return tuple(Utterance(role, parts, task, index in replies) for index, (role, parts, task) in rows)
+def conversation_of(rows: list[Json]) -> tuple[Utterance, ...]:
+    """The conversation that `conversation_rows` described."""
+    return tuple(Utterance(*row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
