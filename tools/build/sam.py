@@ -102,27 +102,8 @@ def build(
     variant.mkdir(parents=True, exist_ok=True)
     os.utime(variant)
     _delete_unused(variant.parent)
-    packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
-    if agents:
-        lock = lock_for(agents, LOCK.read_text("utf-8"))
-        packages.STAGE_LOCK.write_text(lock, "utf-8")
-    log = environments.BUILDS / "build.log"
-    print(f"building; {log} has what sam prints", flush=True)
-    try:
-        code = environments.run_sam_quietly(
-            log,
-            *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
-            *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
-            A2A_HAS_MANIFEST="1",
-            A2A_BUILT_AGENTS=" ".join(agents),
-            ARCH=architecture,
-            LAMBDA_PYTHON=version,
-            PYTHON_LAMBDA=python,
-        )
-    finally:
-        packages.STAGE_LOCK.unlink(missing_ok=True)
-    if code:
-        return code
+    if status := _run_sam_build(variant, architecture, version, python, agents):
+        return status
     # An emulator runs the functions with an interpreter of its own, whatever their runtime is called.
     if "AWS_ENDPOINT_URL" not in os.environ:
         template = variant / "build" / "template.yaml"
@@ -135,6 +116,32 @@ def build(
         _copy_build(variant / "build", folder)
         print(f"built: {folder}")
     return status
+
+
+def _run_sam_build(variant: Path, architecture: str, version: str, python: str, agents: Sequence[str]) -> int:
+    """Returns the exit status.
+
+    python: path of an interpreter of that version, or "". agents: as in `build`.
+    """
+    packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
+    if agents:
+        lock = lock_for(agents, LOCK.read_text("utf-8"))
+        packages.STAGE_LOCK.write_text(lock, "utf-8")
+    log = environments.BUILDS / "build.log"
+    print(f"building; {log} has what sam prints", flush=True)
+    try:
+        return environments.run_sam_quietly(
+            log,
+            *("build", "--parallel", "--cached", "--cache-dir", str(variant / "cache")),
+            *("--build-dir", str(variant / "build"), "--parameter-overrides", f"Architecture={architecture}"),
+            A2A_HAS_MANIFEST="1",
+            A2A_BUILT_AGENTS=" ".join(agents),
+            ARCH=architecture,
+            LAMBDA_PYTHON=version,
+            PYTHON_LAMBDA=python,
+        )
+    finally:
+        packages.STAGE_LOCK.unlink(missing_ok=True)
 
 
 def _check_programs() -> None:
