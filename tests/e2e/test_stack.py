@@ -239,8 +239,8 @@ def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
         if task["id"] in item["pk"]["S"] and item["sk"]["S"] == "push#a"
     ]
     seen = len(webhook.seen)
-    # As if the webhook had not been told.
-    dynamodb.update_item(TableName=table, Key=push, UpdateExpression="REMOVE told")
+    # As if the webhook had received nothing.
+    dynamodb.update_item(TableName=table, Key=push, UpdateExpression="REMOVE sent_sequence")
     body = json.dumps(["alice", "assistant", task["id"], "a"])
     sqs.send_message(
         QueueUrl=stack.resources["DeadNotices"],
