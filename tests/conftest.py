@@ -107,7 +107,7 @@ def emulator_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def settings(emulator_url: str) -> Settings:
     """Of the tests' own agents, against the emulator; the table is template.yaml's own."""
-    made = Settings(
+    test_settings = Settings(
         table="tests",
         keys_path="/tests/keys",
         base_url=BASE_URL,
@@ -116,10 +116,10 @@ def settings(emulator_url: str) -> Settings:
         emulator=emulator_url,
         files_bucket="tests-files",
     )
-    template.create_table(clients.dynamodb(made), made.table, table_properties())
-    clients.s3(made).create_bucket(Bucket=made.files_bucket)
-    SHARED.append(made)
-    return made
+    template.create_table(clients.dynamodb(test_settings), test_settings.table, table_properties())
+    clients.s3(test_settings).create_bucket(Bucket=test_settings.files_bucket)
+    SHARED.append(test_settings)
+    return test_settings
 
 
 @cache
@@ -134,10 +134,10 @@ def empty_table(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.path not in USE_TABLE:
         return
-    for made in SHARED:
-        client = clients.dynamodb(made)
-        client.delete_table(TableName=made.table)
-        template.create_table(client, made.table, table_properties())
+    for shared in SHARED:
+        client = clients.dynamodb(shared)
+        client.delete_table(TableName=shared.table)
+        template.create_table(client, shared.table, table_properties())
 
 
 @pytest.fixture(scope="session")
@@ -171,8 +171,8 @@ def kit(settings: Settings) -> Kit:
 
 @pytest.fixture(scope="session")
 def client(kit: Kit) -> Iterator[TestClient]:
-    with TestClient(create_app(kit), base_url=BASE_URL) as made:
-        yield made
+    with TestClient(create_app(kit), base_url=BASE_URL) as test_client:
+        yield test_client
 
 
 @pytest.fixture

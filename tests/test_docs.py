@@ -24,9 +24,9 @@ def headings(page: Path) -> set[str]:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
         name, _, anchor = target.partition("#")
-        linked = (page.parent / name).resolve() if name else page
-        assert linked.exists(), target
-        assert not anchor or anchor in headings(linked), target
+        linked_page = (page.parent / name).resolve() if name else page
+        assert linked_page.exists(), target
+        assert not anchor or anchor in headings(linked_page), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -16,9 +16,9 @@ GOOD = "@skill\ndef hello(turn): return 'x'"
 
 def mistake(folder: Path, code: str = GOOD, card: str = CARD) -> str:
     """What is said of an agent, with the folder's path taken off."""
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error:
         Agent.load(write(folder, code, card))
-    reason = str(raised.value)
+    reason = str(error.value)
     assert "Traceback" not in reason
     without_package = reason.replace("layers/a2a/a2a_lambda/__init__.py", "")
     assert "a2a_lambda/" not in without_package, "no frame of the kit's"
@@ -124,12 +124,12 @@ def test_code(tmp_path: Path, code: str, said: str) -> None:
     (folder / "helper.py").write_text("def broken():\n    1 / 0\n")
     (folder / "card.yaml").write_text(CARD.format(name="hello"))
     (folder / "agent.py").write_text("from a2a_lambda import *\n" + code)
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error:
         Agent.load(folder)
-    told = str(raised.value).replace(f"{tmp_path.resolve()}/", "")
-    assert said in told
-    assert "Traceback" not in told
-    assert "exec_module" not in told
+    text = str(error.value).replace(f"{tmp_path.resolve()}/", "")
+    assert said in text
+    assert "Traceback" not in text
+    assert "exec_module" not in text
 
 
 @pytest.mark.parametrize("is_file", [True, False])
@@ -270,9 +270,9 @@ def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str
 
 def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return object()"))
-    with pytest.raises(AgentMistake) as raised:
+    with pytest.raises(AgentMistake) as error:
         asyncio.run(agent.run())
-    reason = str(raised.value)
+    reason = str(error.value)
     of_outputs = a2a_lambda.Ask.__module__
     names = [name for name in a2a_lambda.__all__ if getattr(a2a_lambda, name).__module__ == of_outputs]
     assert len(names) == 8

@@ -59,9 +59,9 @@ def test_docstrings_describe_parameters_that_exist() -> None:
     for path in (*MODULES, *TOOLS):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                described = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
+                parameter_names = re.findall(r"(?:^|\n\s*|[.;] )([a-z_]+): ", ast.get_docstring(node) or "")
                 parameters = {name.arg for name in ast.walk(node.args) if isinstance(name, ast.arg)}
-                assert parameters.issuperset(described), f"{path.name}: {node.name}: {described}"
+                assert parameters.issuperset(parameter_names), f"{path.name}: {node.name}: {parameter_names}"
 
 
 def test_what_a_docstring_names_in_another_module_exists() -> None:

@@ -32,8 +32,8 @@ def blocks(page: Path, language: str) -> list[str]:
     params=[*PAGES, *CHINESE, *RECIPES, *OTHERS, SKILL], ids=lambda path: str(path.relative_to(ROOT))
 )
 def page(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
+    page_path: Path = request.param
+    return page_path
 
 
 def test_python_compiles_and_imports_what_there_is(page: Path) -> None:
@@ -59,8 +59,8 @@ def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> No
     answer = asyncio.run(agent.run("a book"))
     with pytest.raises(ValueError, match="accepts no message"):
         asyncio.run(agent.run("hi", after=answer))
-    for sent, said in (({"amount": 12}, [{"paid": 12}]), ({"amount": 1}, []), ("hi", [])):
-        assert asyncio.run(agent.run(after=answer, replies={"payment": sent})).data == said
+    for reply, data in (({"amount": 12}, [{"paid": 12}]), ({"amount": 1}, []), ("hi", [])):
+        assert asyncio.run(agent.run(after=answer, replies={"payment": reply})).data == data
 
 
 def test_a_question_of_the_docs_fills_its_parameter(tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_question_of_the_docs_fills_its_parameter(tmp_path: Path) -> None:
 
 def test_commands_and_their_variables_exist(page: Path) -> None:
     text = text_of(page)
-    shown = [
+    commands = [
         *(line for code in re.findall(r"`(make [^`]+)`", text) for line in code.split(" && ")),
         *(line for block in blocks(page, "sh") for line in re.split(r"\n| && ", block)),
     ]
-    for line in shown:
+    for line in commands:
         if match := re.match(r"(?:[A-Z_]+=\S+ )*(?:make|uv run a2a) (?:--\S+ )*([a-z][\w-]*)(.*)", line):
             assert match[1] in COMMANDS, (page.name, line)
             rest = re.sub(r'"[^"]*"|#.*', "", match[2])

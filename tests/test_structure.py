@@ -142,8 +142,8 @@ def test_a_module_imports_only_what_its_folder_may(path: Path) -> None:
 
 def test_what_lambda_runs_needs_no_tools() -> None:
     for path in (*modules(), *(ROOT / "functions").glob("*.py")):
-        found = {name.partition(".")[0] for name in imported(path)}
-        assert not found & {"tools", "tests"}, path
+        packages = {name.partition(".")[0] for name in imported(path)}
+        assert not packages & {"tools", "tests"}, path
 
 
 def test_the_rows_are_used() -> None:
@@ -156,19 +156,19 @@ def test_the_rows_are_used() -> None:
 
 def test_the_map_of_the_folders_says_the_same() -> None:
     rows = re.findall(r"(?m)^\| `(\w+)` \| .* \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text())
-    described = {name: allowed.partition(";")[0] for name, allowed in rows}
-    assert described == {name: ", ".join(sorted(allowed)) or "nothing" for name, allowed in ALLOWED.items()}
+    table = {name: allowed.partition(";")[0] for name, allowed in rows}
+    assert table == {name: ", ".join(sorted(allowed)) or "nothing" for name, allowed in ALLOWED.items()}
 
 
 def check_no_cycle(graph: dict[str, set[str]]) -> None:
-    done: set[str] = set()
+    visited_names: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:
         assert name not in above, " -> ".join((*above, name))
-        if name not in done:
+        if name not in visited_names:
             for other in sorted(graph.get(name, set())):
                 visit(other, (*above, name))
-            done.add(name)
+            visited_names.add(name)
 
     for name in graph:
         visit(name, ())
@@ -196,12 +196,12 @@ def test_data_of_pure_folders_holds_no_functions(room_name: str) -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and node.name not in {"Codec", "Wire"}:
                 fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
-                held = [
+                callables = [
                     ast.unparse(field.target)
                     for field in fields
                     if "Callable" in ast.unparse(field.annotation)
                 ]
-                assert not held, f"{path.name}: {node.name}.{held}"
+                assert not callables, f"{path.name}: {node.name}.{callables}"
 
 
 def test_pytest_enters_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
@@ -247,8 +247,8 @@ def test_no_folder_of_tools_depends_on_itself_through_others() -> None:
 def test_folders_are_small() -> None:
     for top in (PACKAGE, ROOT / "tools", ROOT / "tests"):
         for folder in {path.parent for path in top.rglob("*.py")}:
-            held = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-            assert len(held) <= (MAX_ROOT_MODULES if folder == PACKAGE else MAX_MODULES), folder
+            modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+            assert len(modules) <= (MAX_ROOT_MODULES if folder == PACKAGE else MAX_MODULES), folder
 
 
 def test_the_tests_mirror_the_package() -> None:
@@ -256,16 +256,18 @@ def test_the_tests_mirror_the_package() -> None:
     them."""
     folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").exists()}
     tiers = {"conformance", "e2e", "faults", "interop", "processes"}
-    mirrored = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders - tiers == mirrored - {"protocol"} | {"helpers", "template", "tools"}
+    package_folders = {
+        path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
+    }
+    assert folders - tiers == package_folders - {"protocol"} | {"helpers", "template", "tools"}
 
 
 def test_tests_import_no_tests() -> None:
     """What they share has a module of its own, or is a fixture."""
     agents = set((ROOT / "tests/agents").rglob("*.py"))  # they import the files beside them, as authors do
     for path in set((ROOT / "tests").rglob("*.py")) - agents:
-        taken = [name for name in imported(path) if re.match(r"tests\.(.+\.)?test_", name)]
-        assert not taken, f"{path}: {taken}"
+        imported_tests = [name for name in imported(path) if re.match(r"tests\.(.+\.)?test_", name)]
+        assert not imported_tests, f"{path}: {imported_tests}"
 
 
 def test_the_lean_client_can_be_deleted() -> None:
@@ -280,8 +282,8 @@ def test_the_lean_client_can_be_deleted() -> None:
 
 def test_packages_are_empty() -> None:
     """What a package imports is imported with each of its modules: the cold path pays for it."""
-    documented = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}
-    for path in set(PACKAGE.rglob("__init__.py")) - documented:
+    packages_with_text = {PACKAGE / "__init__.py", PACKAGE / "client" / "__init__.py"}
+    for path in set(PACKAGE.rglob("__init__.py")) - packages_with_text:
         assert not path.read_text(), path
 
 
@@ -302,10 +304,16 @@ def test_the_cold_path_imports_nothing_it_does_not_need() -> None:
             text=True,
             check=True,
         )
-        loaded = set(result.stdout.split())
-        assert not loaded & {"fastapi", "boto3", "httpx2", "rfc8785", "opentelemetry", "uvicorn", "moto"}, (
-            function
-        )
+        module_names = set(result.stdout.split())
+        assert not module_names & {
+            "fastapi",
+            "boto3",
+            "httpx2",
+            "rfc8785",
+            "opentelemetry",
+            "uvicorn",
+            "moto",
+        }, function
 
 
 @pytest.mark.parametrize("function", ["api", "notifier", "rpc", "worker"])
@@ -326,9 +334,9 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    loaded = set(result.stdout.split())
-    assert "yaml" not in loaded
-    assert ("agents" in loaded) is (function == "rpc")
+    module_names = set(result.stdout.split())
+    assert "yaml" not in module_names
+    assert ("agents" in module_names) is (function == "rpc")
 
 
 def test_the_runtime_starts_without_the_kit() -> None:

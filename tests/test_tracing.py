@@ -55,8 +55,8 @@ class Spans:
         return sorted(self._exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
     def named(self, name: str) -> ReadableSpan:
-        [found] = [span for span in self.all() if span.name == name]
-        return found
+        [only_span] = [span for span in self.all() if span.name == name]
+        return only_span
 
     def names(self) -> list[str]:
         return [span.name for span in self.all()]
@@ -67,9 +67,9 @@ class Spans:
 
 @pytest.fixture
 def spans() -> Iterator[Spans]:
-    made = Spans()
-    tracing.start(made.provider)
-    yield made
+    span_recorder = Spans()
+    tracing.start(span_recorder.provider)
+    yield span_recorder
     tracing.stop()
 
 
@@ -230,9 +230,15 @@ def test_a_callers_wish_to_be_recorded_counts_for_our_share(monkeypatch: pytest.
     for luck, flag in ((0.29, "01"), (0.31, "00")):
         monkeypatch.setattr(random, "random", lambda luck=luck: luck)
         assert tracing.limit_share(wish, 0.3)["traceparent"][-2:] == flag
-    for flags, limited in (("03", "02"), ("ff", "fe"), ("01-later", "00-later"), ("02", "02"), ("x1", "x1")):
+    for flags, flags_sent in (
+        ("03", "02"),
+        ("ff", "fe"),
+        ("01-later", "00-later"),
+        ("02", "02"),
+        ("x1", "x1"),
+    ):
         parent = TRACEPARENT[:-2] + flags
-        assert tracing.limit_share({"traceparent": parent}, 0)["traceparent"] == TRACEPARENT[:-2] + limited
+        assert tracing.limit_share({"traceparent": parent}, 0)["traceparent"] == TRACEPARENT[:-2] + flags_sent
     assert tracing.limit_share({"traceparent": "broken"}, 0) == {"traceparent": "broken"}
 
 
@@ -268,19 +274,19 @@ def test_a_webhook_gets_the_trace_of_the_turn(settings: Settings, spans: Spans) 
         courier.deliver()
     finally:
         webhook.close()
-    sent = [headers["traceparent"].split("-") for headers, _, _ in webhook.seen]
+    traces = [headers["traceparent"].split("-") for headers, _, _ in webhook.seen]
     posts = [span for span in spans.all() if span.name == "POST"]
-    assert {trace for _, trace, _, _ in sent} == {CALLER["trace_id"]}
-    assert [parent for *_, parent, _ in sent] == [ids_of(span)[1] for span in posts]
+    assert {trace for _, trace, _, _ in traces} == {CALLER["trace_id"]}
+    assert [parent for *_, parent, _ in traces] == [ids_of(span)[1] for span in posts]
     assert "s3cret" not in json.dumps([json.loads(span.to_json()) for span in posts])
 
 
 @pytest.mark.parametrize("method", ["send", "stream"])
 def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans, method: str) -> None:
-    served = Served(traced, {**CARDS["1.0"], "name": "Probe"})
+    server = Served(traced, {**CARDS["1.0"], "name": "Probe"})
 
     async def call() -> None:
-        async with Client(BASE_URL, key=new_key(traced), transport=served) as other:
+        async with Client(BASE_URL, key=new_key(traced), transport=server) as other:
             with tracing.span("mine"):
                 own = tracing.ids()
                 if method == "send":
@@ -290,14 +296,14 @@ def test_a_call_of_another_agent_takes_the_trace_along(traced: Kit, spans: Spans
                         assert tracing.ids() == own, "what the caller does between events is not in the call"
 
     asyncio.run(call())
-    mine, called = spans.named("mine"), spans.named("invoke_agent Probe")
-    assert parent_of(called) == ids_of(mine)[1]
-    assert called.kind == SpanKind.CLIENT
-    assert (called.attributes or {})["http.response.status_code"] == 200
+    mine, callee = spans.named("mine"), spans.named("invoke_agent Probe")
+    assert parent_of(callee) == ids_of(mine)[1]
+    assert callee.kind == SpanKind.CLIENT
+    assert (callee.attributes or {})["http.response.status_code"] == 200
     [request] = [span for span in spans.all() if span.kind == SpanKind.SERVER]
-    assert parent_of(request) == ids_of(called)[1]
+    assert parent_of(request) == ids_of(callee)[1]
     trace, _ = ids_of(mine)
-    assert served.seen[0].headers["traceparent"].split("-")[1] == trace, "the card is of the same trace"
+    assert server.seen[0].headers["traceparent"].split("-")[1] == trace, "the card is of the same trace"
 
 
 def test_the_steps_of_a_durable_turn_are_in_the_trace_of_its_request(

@@ -36,9 +36,9 @@ def test_a_token_with_the_agents_scopes_is_let_in(scopes: list[str]) -> None:
 
 def test_a_token_that_lacks_a_scope_is_told_all_that_it_needs() -> None:
     """Those of its issuer, too, so that a client which asks for these gets in."""
-    with pytest.raises(InsufficientScope) as caught:
+    with pytest.raises(InsufficientScope) as error:
         Grant(PERSON, scopes=("read",)).scope("weather", ["write", "admin"])
-    assert list(caught.value.scopes) == ["read", "write", "admin"]
+    assert list(error.value.scopes) == ["read", "write", "admin"]
 
 
 def test_a_key_needs_no_scope() -> None:

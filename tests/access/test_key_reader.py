@@ -73,9 +73,9 @@ def test_only_a_key_that_must_wait_waits_until_all_keys_are_read(
     secrets = [register.create(f"key-{number}") for number in range(41)]
     assert made.find(secrets[0])
     clock.now += age
-    ssm.seconds, begun = 1.0, clock()
+    ssm.seconds, start_time = 1.0, clock()
     assert made.find(secrets[0])
-    assert pages <= clock() - begun < pages + 1
+    assert pages <= clock() - start_time < pages + 1
 
 
 def test_no_one_waits_until_all_keys_are_read_for_the_issuers(
@@ -84,10 +84,10 @@ def test_no_one_waits_until_all_keys_are_read_for_the_issuers(
     """A card names them, and needs no key."""
     for number in range(41):
         register.create(f"key-{number}")
-    ssm.seconds, begun = 1.0, clock()
+    ssm.seconds, start_time = 1.0, clock()
     with pytest.raises(KeysUnavailable):
         made.find_issuers()
-    assert clock() - begun < keys.KEYS_WAIT_SECONDS + 1
+    assert clock() - start_time < keys.KEYS_WAIT_SECONDS + 1
 
 
 def test_a_new_key_works_although_a_card_has_just_been_read(register: KeyRegister, made: Keys) -> None:

@@ -18,10 +18,10 @@ from tests.helpers.clock import Clock
 def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:
     secret = register.create("alice")
     assert KEY_FORM.fullmatch(secret)
-    stored = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
-    assert stored["Type"] == "String", "a hash of 256 random bits needs no KMS"
-    assert secret not in stored["Value"]
-    assert len(json.loads(stored["Value"])["digest"]) == 64
+    parameter = ssm.get_parameter(Name=f"{path}/alice")["Parameter"]
+    assert parameter["Type"] == "String", "a hash of 256 random bits needs no KMS"
+    assert secret not in parameter["Value"]
+    assert len(json.loads(parameter["Value"])["digest"]) == 64
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "ä", "a b"])

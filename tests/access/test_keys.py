@@ -35,9 +35,9 @@ def packed(rows: Any) -> bytes:
 
 def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
     secret = register.create("alice", owner="team-a", agents=("assistant",))
-    found = made.find(secret)
-    assert found is not None
-    assert (found.label, found.owner, found.agents) == ("alice", "team-a", ("assistant",))
+    api_key = made.find(secret)
+    assert api_key is not None
+    assert (api_key.label, api_key.owner, api_key.agents) == ("alice", "team-a", ("assistant",))
     assert made.find(secret + "x") is None
     assert made.find("") is None
 

@@ -96,11 +96,11 @@ class Deployment:
 
     def request(self, secret: str) -> bool:
         """Whether a request with this key is let in. Raises KeysUnavailable."""
-        made = self._free.pop() if self._free else self.cold()
+        container = self._free.pop() if self._free else self.cold()
         try:
-            return bool(made.find_cached(secret) or made.find(secret))
+            return bool(container.find_cached(secret) or container.find(secret))
         finally:
-            self._free.append(made)
+            self._free.append(container)
 
     def cold(self) -> Keys:
         self.containers += 1
@@ -110,13 +110,13 @@ class Deployment:
 
     def admit(self, secret: str, *, cold: bool = False) -> float:
         """Seconds until a client that tries again after each 503 is let in."""
-        begun = self._simulation.now
+        start_time = self._simulation.now
         if cold:
             self._free.append(self.cold())
         while True:
             try:
                 assert self.request(secret), "a key that is there was refused"
-                return self._simulation.now - begun
+                return self._simulation.now - start_time
             except KeysUnavailable:
                 self._simulation.sleep(1.0)
 
@@ -166,12 +166,12 @@ def test_callers_without_a_key_use_up_no_quota_and_slow_down_no_one(
     secrets = [unknown(each) for each in range(300)]
     parameters = ParameterStore(simulation, secrets)
     deployment = deployed(parameters)
-    begun, junk = simulation.now, itertools.count(10**6)
+    start_time, junk = simulation.now, itertools.count(10**6)
     waits: list[float] = []
 
     def work(number: int, seconds: float, *, cold: bool) -> None:
         simulation.sleep(3.0)  # the first load is over
-        while simulation.now < begun + 30:
+        while simulation.now < start_time + 30:
             waits.append(deployment.admit(secrets[number], cold=cold))
             simulation.sleep(seconds)
 
@@ -204,9 +204,9 @@ def test_a_stack_that_is_seldom_called_accepts_each_of_its_keys(
 
     def use() -> None:
         for secret in (*secrets[:2], *secrets[-2:]):
-            begun = simulation.now
+            start_time = simulation.now
             assert deployment.request(secret)
-            waits.append(simulation.now - begun)
+            waits.append(simulation.now - start_time)
             simulation.sleep(seconds)
 
     simulation.run([use])
@@ -236,13 +236,13 @@ def test_a_revoked_key_is_refused_soon_however_seldom_it_is_used(
     def use() -> None:
         deployment.admit(secrets[0])
         del parameters._parameters[0]
-        revoked = simulation.now
+        revocation_time = simulation.now
         while True:
             simulation.sleep(seconds)
             with suppress(KeysUnavailable):
                 if not deployment.request(secrets[0]):
                     break
-        late.append(simulation.now - revoked)
+        late.append(simulation.now - revocation_time)
 
     simulation.run([use])
     assert late[0] <= keys.FRESH_SECONDS + 2 * seconds + keys.KEYS_WAIT_SECONDS
@@ -274,10 +274,10 @@ def test_a_busy_deployment_reads_its_keys_about_once_a_minute(
     secrets = [unknown(each) for each in range(300)]
     parameters = ParameterStore(simulation, secrets)
     deployment = deployed(parameters)
-    begun = simulation.now
+    start_time = simulation.now
 
     def caller(cold: bool = True) -> None:
-        while simulation.now < begun + 300:
+        while simulation.now < start_time + 300:
             deployment.admit(random.choice(secrets), cold=cold)
             cold = False
             simulation.sleep(random.uniform(0.5, 1.5))
@@ -303,10 +303,10 @@ def test_a_new_key_works_within_seconds_under_attack(simulation: Simulation, dep
     def create() -> None:
         simulation.sleep(10.0)
         parameters.add(new)
-        begun = simulation.now
+        start_time = simulation.now
         while not deployment.request(new):
             simulation.sleep(0.5)
-        late.append(simulation.now - begun)
+        late.append(simulation.now - start_time)
 
     simulation.run([partial(deployment.attack, 10.0, 30.0, itertools.count(10**6)), create])
     assert late[0] <= 10

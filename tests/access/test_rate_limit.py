@@ -31,23 +31,23 @@ def owner() -> str:
 
 async def admitted(containers: list[RateLimit], owner: str, requests: int) -> int:
     """How many of so many requests, over so many containers, are let in."""
-    found = 0
+    count = 0
     for number in range(requests):
         try:
             await containers[number % len(containers)].admit(owner)
         except TooManyRequests:
             continue
-        found += 1
-    return found
+        count += 1
+    return count
 
 
 def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
     limit, containers = 20, [RateLimit(store, 20) for _ in range(5)]
     most = limit * rate_limit.WINDOW_SECONDS
-    found = asyncio.run(admitted(containers, owner, 3 * most))
+    admitted_count = asyncio.run(admitted(containers, owner, 3 * most))
     assert (
         most - rate_limit.SHARE_STEP_REQUESTS
-        <= found
+        <= admitted_count
         <= most + rate_limit.SHARE_STEP_REQUESTS * len(containers)
     )
 
@@ -57,8 +57,8 @@ def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owne
     second each. Few of a container, but many of all."""
     containers = [RateLimit(store, 50) for _ in range(240)]
     most = 50 * rate_limit.WINDOW_SECONDS
-    found = asyncio.run(admitted(containers, owner, 8 * 240))
-    assert most <= found <= most + 2 * 240
+    admitted_count = asyncio.run(admitted(containers, owner, 8 * 240))
+    assert most <= admitted_count <= most + 2 * 240
 
 
 def test_a_high_limit_is_split_over_several_items(
@@ -69,8 +69,8 @@ def test_a_high_limit_is_split_over_several_items(
     random.seed(1)
     containers = [RateLimit(store, 40) for _ in range(20)]
     most = 40 * rate_limit.WINDOW_SECONDS
-    found = asyncio.run(admitted(containers, owner, 3 * most))
-    assert 0.7 * most <= found <= 1.1 * most + rate_limit.SHARE_STEP_REQUESTS * len(containers)
+    admitted_count = asyncio.run(admitted(containers, owner, 3 * most))
+    assert 0.7 * most <= admitted_count <= 1.1 * most + rate_limit.SHARE_STEP_REQUESTS * len(containers)
     counts = [store.count_requests(owner, int(store.clock() // 10), item, 1, until=0) for item in range(5)]
     assert min(counts) > 1
 
@@ -85,9 +85,9 @@ def test_the_next_window_is_a_new_one(store: Store, owner: str, clock: Clock) ->
     container = RateLimit(store, 1)
     assert asyncio.run(admitted([container], owner, 100)) < 100
     clock.now += rate_limit.WINDOW_SECONDS - 3
-    with pytest.raises(TooManyRequests) as refused:
+    with pytest.raises(TooManyRequests) as error:
         asyncio.run(container.admit(owner))
-    assert refused.value.headers["Retry-After"] == "3"
+    assert error.value.headers["Retry-After"] == "3"
     clock.now += 3
     assert asyncio.run(admitted([container], owner, 10)) == 10
 

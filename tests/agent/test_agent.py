@@ -153,11 +153,11 @@ def test_a_missing_argument_is_asked_for_and_filled_by_the_answer(tmp_path: Path
         third = await agent.run("seven", after=second)
         return [first, second, third, await agent.run("7", after=third)]
 
-    name, age, again, done = asyncio.run(talk())
+    name, age, again, end = asyncio.run(talk())
     assert [answer.state for answer in (name, age, again)] == ["input-required"] * 3
     assert "name" in name.text
     assert "your age" in age.text
-    assert (done.text, done.state) == ("Ann is 7", "completed")
+    assert (end.text, end.state) == ("Ann is 7", "completed")
 
 
 def test_memory_and_history_continue(tmp_path: Path) -> None:
@@ -284,9 +284,9 @@ def test_an_agent_imports_its_neighbours(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named_where_they_are(tmp_path: Path, code: str, card: str, what: str) -> None:
-    with pytest.raises(ConfigurationError, match=what) as raised:
+    with pytest.raises(ConfigurationError, match=what) as error:
         Agent.load(write(tmp_path, code, card))
-    assert "hello" in str(raised.value)
+    assert "hello" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["v1", "v2", "a2a", "alibaba", "stream", "tasks", "messages", "a.b", "V1"])

@@ -37,11 +37,11 @@ def aws(emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     parameters._absent_until.clear()
-    for cached in (parameters._parameter_store, parameters._secrets_manager):
-        cached.cache_clear()
+    for cache in (parameters._parameter_store, parameters._secrets_manager):
+        cache.cache_clear()
     yield boto3.client
-    for cached in (parameters._parameter_store, parameters._secrets_manager):
-        cached.cache_clear()
+    for cache in (parameters._parameter_store, parameters._secrets_manager):
+        cache.cache_clear()
 
 
 def run(agent: Agent, **options: Any) -> Answer:
@@ -49,8 +49,8 @@ def run(agent: Agent, **options: Any) -> Answer:
 
 
 def test_a_test_gives_them(agent: Agent) -> None:
-    given = {"secrets": {"api-key": "sk-"}, "settings": {"model": "large"}}
-    assert run(agent, **given).text == "sk-large"
+    values = {"secrets": {"api-key": "sk-"}, "settings": {"model": "large"}}
+    assert run(agent, **values).text == "sk-large"
     assert run(agent, secrets={"api-key": "sk-"}).text == "sk-small"
 
 

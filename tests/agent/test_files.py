@@ -163,9 +163,9 @@ def test_a_test_of_an_agent_sends_and_gets_files(tmp_path: Path) -> None:
         ["sums.csv", "text/csv", 3],
         ["a.png", "image/png", 200_000],
     ]
-    drawn = asyncio.run(agent.run(skill="draw", slots={"kind": "stream"}))
-    assert drawn.files[0].content is not None
-    assert len(drawn.files[0].content) == 200_000
+    drawing = asyncio.run(agent.run(skill="draw", slots={"kind": "stream"}))
+    assert drawing.files[0].content is not None
+    assert len(drawing.files[0].content) == 200_000
 
 
 def test_files_of_the_message_that_ends_a_turn_are_in_its_answer(tmp_path: Path) -> None:

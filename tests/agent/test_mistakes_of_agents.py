@@ -66,10 +66,10 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_output_is_one_sentence_with_its_line(tmp_path: Path, line: str) -> None:
     agent = Agent.load(write(tmp_path, CODE.format(line=line)))
-    with pytest.raises(AgentMistake) as raised:
+    with pytest.raises(AgentMistake) as error:
         asyncio.run(agent.run("hi"))
-    assert WRONG[line] in str(raised.value)
-    assert "hello/agent.py:6: " in str(raised.value)
+    assert WRONG[line] in str(error.value)
+    assert "hello/agent.py:6: " in str(error.value)
 
 
 @pytest.mark.parametrize("line", WRONG)
@@ -96,10 +96,10 @@ def test_a_router_returns_a_skill_or_its_id(tmp_path: Path, chosen: str) -> None
 @pytest.mark.parametrize("chosen", ["'helo'", "7", "turn"])
 def test_another_value_of_a_router_is_one_sentence(tmp_path: Path, chosen: str) -> None:
     agent = Agent.load(write(tmp_path, ROUTED.format(chosen=chosen)))
-    with pytest.raises(AgentMistake) as raised:
+    with pytest.raises(AgentMistake) as error:
         asyncio.run(agent.run("hi"))
-    assert "agent.py:11: @route must return a skill, or the id of one (hello)" in str(raised.value)
-    assert ("did you mean hello?" in str(raised.value)) == (chosen == "'helo'")
+    assert "agent.py:11: @route must return a skill, or the id of one (hello)" in str(error.value)
+    assert ("did you mean hello?" in str(error.value)) == (chosen == "'helo'")
 
 
 def test_a_skill_whose_id_differs_by_a_hyphen_is_named(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
     bench.messages.agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.scope.agent)))
     assert within(bench.send("hello"))["status"]["state"] == TaskState.COMPLETED
     [hint] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
-    said = ConsoleFormatter(colored=False).format(hint)
-    assert "WARNING" in said
-    assert "skill hello returned nothing" in said
+    line = ConsoleFormatter(colored=False).format(hint)
+    assert "WARNING" in line
+    assert "skill hello returned nothing" in line
 
 
 @pytest.mark.parametrize("router", ["def pick(turn): yield 'hello'", "async def pick(turn): yield 'hello'"])

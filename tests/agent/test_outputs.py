@@ -196,10 +196,10 @@ def test_a_skill_gets_the_message_that_called_it_when_the_kit_has_asked(
 
     async def talk() -> Answer:
         note = {"note": "x" * 5_000}
-        asked = await agent.run(
+        question = await agent.run(
             "Hello", skill="translate", slots=note, files=[File("a.txt", b"1"), File("b.txt", b"2")]
         )
-        refusal = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=asked)
+        refusal = await agent.run("French", skill=skill, files=[File("c.txt", b"3")], after=question)
         assert "“French” cannot be used" in refusal.text
         return await agent.run("de", skill=skill, slots=note if names_skill else {}, after=refusal)
 
@@ -336,6 +336,6 @@ def test_a_serializer_that_fails_does_not_say_with_what(tmp_path: Path) -> None:
         @skill
         def hello(turn): return Card(number=turn.text)
     """
-    with pytest.raises(AgentMistake, match="a Card cannot become JSON: its serializer failed") as caught:
+    with pytest.raises(AgentMistake, match="a Card cannot become JSON: its serializer failed") as error:
         run(tmp_path, code, "4111")
-    assert "4111" not in str(caught.value)
+    assert "4111" not in str(error.value)

@@ -21,8 +21,8 @@ class Kms:
         der = key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        known = ["ECDSA_SHA_256"] if self._ec else ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"]
-        return {"PublicKey": der, "SigningAlgorithms": known}
+        algorithms = ["ECDSA_SHA_256"] if self._ec else ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"]
+        return {"PublicKey": der, "SigningAlgorithms": algorithms}
 
     def sign(self, KeyId: str, Message: bytes, MessageType: str, SigningAlgorithm: str) -> Json:
         assert MessageType == "DIGEST"

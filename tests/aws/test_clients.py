@@ -19,15 +19,15 @@ def test_a_service_that_does_not_exist_is_refused() -> None:
 
 
 def test_the_first_client_opens_few_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
+    folders: list[str] = []
     listdir = os.listdir
 
     def watch(path: str) -> list[str]:
-        opened.append(path)
+        folders.append(path)
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", watch)
     clients.session.__wrapped__().create_client(  # a new session
         "dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
     )
-    assert len([path for path in opened if "botocore" in path]) < 10, "botocore's own loader opens over 400"
+    assert len([path for path in folders if "botocore" in path]) < 10, "botocore's own loader opens over 400"

@@ -37,8 +37,10 @@ def executions(stub: Any) -> LambdaExecutions:
 
 def test_the_turn_of_an_execution_is_asked_for_with_its_data(stub: Any, executions: LambdaExecutions) -> None:
     """Lambda leaves out the input unless it is asked for."""
-    asked = {"DurableExecutionArn": ARN, "IncludeExecutionData": True}
-    stub.add_response("get_durable_execution", {**FIELDS, "Status": "RUNNING", "InputPayload": "turn"}, asked)
+    params = {"DurableExecutionArn": ARN, "IncludeExecutionData": True}
+    stub.add_response(
+        "get_durable_execution", {**FIELDS, "Status": "RUNNING", "InputPayload": "turn"}, params
+    )
     assert executions.turn_of(ARN) == "turn"
 
 
@@ -52,8 +54,8 @@ def test_the_turn_of_an_execution_is_asked_for_with_its_data(stub: Any, executio
 def test_whether_an_execution_runs_is_asked_for_without_its_data(
     stub: Any, executions: LambdaExecutions, status: str, is_running: bool
 ) -> None:
-    asked = {"DurableExecutionArn": ARN, "IncludeExecutionData": False}
-    stub.add_response("get_durable_execution", {**FIELDS, "Status": status}, asked)
+    params = {"DurableExecutionArn": ARN, "IncludeExecutionData": False}
+    stub.add_response("get_durable_execution", {**FIELDS, "Status": status}, params)
     assert executions.is_running(ARN) is is_running
 
 

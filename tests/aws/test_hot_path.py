@@ -60,9 +60,9 @@ def regions(service: str) -> list[str]:
 @pytest.mark.parametrize("service", CLIENTS)
 def test_it_calls_where_botocore_would(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
-    found = regions(service)
-    assert len(found) > 30
-    for region in found:
+    actual = regions(service)
+    assert len(actual) > 30
+    for region in actual:
         monkeypatch.setenv("AWS_REGION", region)
         clients.session.cache_clear()
         botocores = session.create_client(
@@ -115,13 +115,13 @@ def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pyte
             fetched.append(self.headers["authorization"])
             seconds = 60 if len(fetched) == 1 else 3_600  # botocore renews what has less than 10 minutes left
             expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-            found = {
+            credentials = {
                 "AccessKeyId": f"id-{len(fetched)}",
                 "SecretAccessKey": "secret",
                 "Token": "token",
                 "Expiration": expires.isoformat(),
             }
-            body = json.dumps(found).encode()
+            body = json.dumps(credentials).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -140,8 +140,10 @@ def test_with_snapstart_it_uses_and_renews_lambdas_credentials(monkeypatch: pyte
     client: Any = hot_path.dynamodb(Settings())
     assert isinstance(client, JsonClient)
     with ThreadPoolExecutor(8) as pool:
-        found = [future.result() for future in [pool.submit(client._read_credentials) for _ in range(8)]]
-    assert {(each.secret_key, each.token) for each in found} == {("secret", "token")}
+        credentials = [
+            future.result() for future in [pool.submit(client._read_credentials) for _ in range(8)]
+        ]
+    assert {(each.secret_key, each.token) for each in credentials} == {("secret", "token")}
     assert client._read_credentials().access_key == f"id-{len(fetched)}"
     assert len(fetched) == 2, "once, and once more because they ran out"
     assert set(fetched) == {"lambda"}

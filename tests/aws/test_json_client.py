@@ -48,26 +48,26 @@ SILENT_SECONDS = 0.5
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., FakeService]]:
-    made: list[FakeService] = []
+    services: list[FakeService] = []
 
     def make(*answers: bytes) -> FakeService:
-        made.append(FakeService(list(answers)))
-        return made[-1]
+        services.append(FakeService(list(answers)))
+        return services[-1]
 
     yield make
-    for service in made:
+    for service in services:
         service.close()
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses that botocore's client would make. It makes none."""
-    made: list[float] = []
+    pause_list: list[float] = []
     own = threading.current_thread()
 
     def sleep(seconds: float) -> None:
         if threading.current_thread() is own:
-            made.append(seconds)
+            pause_list.append(seconds)
         else:  # a thread that another test has left: its clients may try again, too
             time.sleep(seconds)
 
@@ -75,7 +75,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr("a2a_lambda.aws.lean.json_client.random.random", lambda: 0.75)
     initialize = ExponentialBackoff.__init__
     monkeypatch.setattr(ExponentialBackoff, "__init__", partialmethod(initialize, random=lambda: 0.75))
-    return made
+    return pause_list
 
 
 def ours(
@@ -154,27 +154,27 @@ FAULTS = {
 def outcome(call: Callable[..., Any]) -> Any:
     """What a caller sees: an answer, or an exception with all that the kit reads of it."""
     try:
-        found = call(**CALL)
+        result = call(**CALL)
     except ClientError as error:
         return error.response["Error"]["Code"], error.response.get("Item")
     except BotoCoreError as error:
         return type(error).__name__
-    found.pop("ResponseMetadata", None)
-    return found
+    result.pop("ResponseMetadata", None)
+    return result
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_it_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: list[float]) -> None:
     mine, theirs = serve(*FAULTS[fault]), serve(*FAULTS[fault])
-    waited: list[float] = []
+    pauses_made: list[float] = []
     read = READ_SECONDS
     if FAULTS[fault].count(SILENCE) == ATTEMPTS:
         read = SILENT_SECONDS
     elif SILENCE in FAULTS[fault]:
         read = 6 * SILENT_SECONDS  # the answer after it must arrive in time, even on a busy machine
-    found = outcome(ours(mine.url, waited.append, read=read).put_item)
-    assert found == outcome(botocores(theirs.url, read=read).put_item)
-    assert waited == pauses
+    result = outcome(ours(mine.url, pauses_made.append, read=read).put_item)
+    assert result == outcome(botocores(theirs.url, read=read).put_item)
+    assert pauses_made == pauses
     # The service may record its last request after the client has given up waiting for the answer.
     wait_until(lambda: len(mine.requests) == len(theirs.requests) == len(pauses) + 1)
     (headers, body), (their_headers, their_body) = mine.requests[0], theirs.requests[0]
@@ -229,24 +229,24 @@ def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, place: str) 
 
 
 def test_no_one_is_there(pauses: list[float]) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        waited: list[float] = []
-        assert outcome(ours(url, waited.append).put_item) == outcome(botocores(url).put_item)
-        assert waited == pauses
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        pauses_made: list[float] = []
+        assert outcome(ours(url, pauses_made.append).put_item) == outcome(botocores(url).put_item)
+        assert pauses_made == pauses
         assert len(pauses) == ATTEMPTS - 1
 
 
 def test_pauses_grow_and_are_random(serve: Callable[..., FakeService]) -> None:
     service = serve(*[refusal("ThrottlingException")] * 50)
-    waited: list[float] = []
-    client = ours(service.url, waited.append)
+    pauses_made: list[float] = []
+    client = ours(service.url, pauses_made.append)
     for _ in range(10):
         with pytest.raises(ClientError):
             client.put_item(TableName="t")
     for attempt in range(ATTEMPTS - 1):
-        pauses = waited[attempt :: ATTEMPTS - 1]
+        pauses = pauses_made[attempt :: ATTEMPTS - 1]
         assert len(set(pauses)) == 10
         assert all(0 <= pause <= 2**attempt for pause in pauses)
 
@@ -281,19 +281,19 @@ def test_a_connection_that_the_service_closes_is_not_kept(serve: Callable[..., F
 def test_threads_share_a_client(serve: Callable[..., FakeService]) -> None:
     service = serve(*[ECHO] * 160)
     client = ours(service.url)
-    mixed: list[int] = []
+    wrong_answers: list[int] = []
 
     def call(thread: int) -> None:
         for number in range(thread, 160, 8):
             if client.put_item(Number=number) != {"Number": number}:
-                mixed.append(number)
+                wrong_answers.append(number)
 
     threads = [threading.Thread(target=call, args=(thread,)) for thread in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not mixed
+    assert not wrong_answers
     assert len(service.requests) == 160
 
 
@@ -319,25 +319,25 @@ def test_an_answer_counts_that_comes_before_the_request_is_read() -> None:
                     pass
 
         threading.Thread(target=refuse, daemon=True).start()
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error:
             client.put_item(Item={"body": {"S": "x" * 3_000_000}})
-    assert raised.value.response["Error"]["Code"] == "RequestEntityTooLarge"
+    assert error.value.response["Error"]["Code"] == "RequestEntityTooLarge"
 
 
 @pytest.mark.parametrize("older", ["AWS.SimpleQueueService.NonExistentQueue;Sender", None])
 def test_sqs_keeps_the_codes_of_its_older_protocol(
     older: str | None, serve: Callable[..., FakeService], pauses: list[float]
 ) -> None:
-    given = answer(
+    reply = answer(
         b'{"__type":"com.amazonaws.sqs#QueueDoesNotExist"}', 400, x_amz_crc32=None, x_amzn_query_error=older
     )
-    mine, theirs = serve(given), serve(given)
+    mine, theirs = serve(reply), serve(reply)
     call = {"QueueUrl": f"{theirs.url}/1/q", "MessageBody": "hi"}
     codes = []
     for client in (ours(mine.url, service=SQS), botocores(theirs.url, "sqs")):
-        with pytest.raises(ClientError) as raised:
+        with pytest.raises(ClientError) as error:
             client.send_message(**call)
-        codes.append(raised.value.response["Error"]["Code"])
+        codes.append(error.value.response["Error"]["Code"])
     assert codes[0] == codes[1]
     assert mine.requests[0][0]["x-amzn-query-mode"] == theirs.requests[0][0]["x-amzn-query-mode"] == "true"
 

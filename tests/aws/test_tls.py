@@ -37,7 +37,7 @@ class Authority:
 
     def _sign(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, extension: Any) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
-        made = (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(name)
             .issuer_name(self._name)
@@ -48,7 +48,7 @@ class Authority:
             .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
             .sign(self._key, hashes.SHA256())
         )
-        return made.public_bytes(serialization.Encoding.PEM)
+        return builder.public_bytes(serialization.Encoding.PEM)
 
     def context(self, *names: x509.GeneralName) -> ssl.SSLContext:
         """Of a server with these names."""
@@ -60,9 +60,9 @@ class Authority:
         )
         file = self._folder / "server.pem"
         file.write_bytes(certificate + private)
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.load_cert_chain(file)
-        return made
+        tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls_context.load_cert_chain(file)
+        return tls_context
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -80,10 +80,10 @@ class Answering(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
-    made = Authority(tmp_path)
-    monkeypatch.setenv("AWS_CA_BUNDLE", str(made.bundle))
+    new_authority = Authority(tmp_path)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(new_authority.bundle))
     connections.tls_context.cache_clear()
-    yield made
+    yield new_authority
     connections.tls_context.cache_clear()
 
 
@@ -111,15 +111,15 @@ LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 def test_a_service_of_a_trusted_authority_is_called(
     authority: Authority, serve: Callable[[ssl.SSLContext], str]
 ) -> None:
-    called = Connections(serve(authority.context(LOOPBACK)), TIMEOUTS)
+    connections = Connections(serve(authority.context(LOOPBACK)), TIMEOUTS)
     for body in (b"1", b"2"):
-        assert called.post({"host": called.host}, body).body == body
+        assert connections.post({"host": connections.host}, body).body == body
 
 
 def test_another_name_is_refused(authority: Authority, serve: Callable[[ssl.SSLContext], str]) -> None:
-    called = Connections(serve(authority.context(x509.DNSName("other.example.com"))), TIMEOUTS)
+    connections = Connections(serve(authority.context(x509.DNSName("other.example.com"))), TIMEOUTS)
     with pytest.raises(SSLError):
-        called.post({"host": called.host}, b"secret")
+        connections.post({"host": connections.host}, b"secret")
 
 
 def test_another_authority_is_refused(
@@ -131,6 +131,6 @@ def test_another_authority_is_refused(
     monkeypatch.delenv("AWS_CA_BUNDLE")
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     connections.tls_context.cache_clear()
-    called = Connections(url, TIMEOUTS)
+    stranger = Connections(url, TIMEOUTS)
     with pytest.raises(SSLError):
-        called.post({"host": called.host}, b"secret")
+        stranger.post({"host": stranger.host}, b"secret")

@@ -171,17 +171,17 @@ class DurableBench:
         async def follow() -> list[Event]:
             subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
             self.numbers = []
-            followed: list[Event] = []
-            kept = 0
+            event_list: list[Event] = []
+            length = 0
             async with aclosing(subscription.events) as events:
                 async for number, event in events:
-                    followed.append(event)
+                    event_list.append(event)
                     if number is not None:
                         self.numbers.append(number)
-                        kept = len(followed)
+                        length = len(event_list)
                     if len(self.numbers) == stop_after:
                         break
-            return followed[:kept]
+            return event_list[:length]
 
         return asyncio.run(follow())
 

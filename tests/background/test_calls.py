@@ -38,13 +38,15 @@ CALLED = {"text": "Good day", "files": [80_000], "language": "de"}
 def bench(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) -> WorkerBench:
     is_background = str(request.param == "worker").lower()
     card = CARD + f"background: {is_background}\ndefaultInputModes: ['*/*']\n"
-    made = WorkerBench(settings)
-    made.agents = Agents.of(Agent.load(write(tmp_path, CODE, card)))
-    dispatcher = Dispatcher(made.queue)
-    made.messages = Messages(made.store, made.agents, dispatcher=dispatcher, repeat_seconds=60)
-    made.worker = Worker(made.store, made.agents)
-    made.scope = Scope(made.scope.owner, "hello")
-    return made
+    worker_bench = WorkerBench(settings)
+    worker_bench.agents = Agents.of(Agent.load(write(tmp_path, CODE, card)))
+    dispatcher = Dispatcher(worker_bench.queue)
+    worker_bench.messages = Messages(
+        worker_bench.store, worker_bench.agents, dispatcher=dispatcher, repeat_seconds=60
+    )
+    worker_bench.worker = Worker(worker_bench.store, worker_bench.agents)
+    worker_bench.scope = Scope(worker_bench.scope.owner, "hello")
+    return worker_bench
 
 
 def send(bench: WorkerBench, **fields: Any) -> Task:

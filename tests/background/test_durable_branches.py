@@ -110,15 +110,15 @@ def test_a_question_is_the_same_message_after_another_systems_call(bench: Durabl
 
 def test_a_branch_that_a_replay_cannot_repeat_fails_clearly(bench: DurableBench) -> None:
     task = bench.send(skill="stray")
-    failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "the replay took a different path" in text_of(failed["status"]["message"])
+    task_at_end = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "the replay took a different path" in text_of(task_at_end["status"]["message"])
 
 
 def test_branches_in_another_order_do_not_get_each_others_results(bench: DurableBench) -> None:
     """A replay that has all results calls no branch."""
     task = bench.send('{"how": "order"}', skill="stray")
-    failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert "the replay took a different path" in text_of(failed["status"]["message"])
+    task_at_end = bench.wait_for(task["id"], TaskState.FAILED)
+    assert "the replay took a different path" in text_of(task_at_end["status"]["message"])
 
 
 def test_a_branch_without_its_files_has_failed(bench: DurableBench) -> None:
@@ -163,8 +163,8 @@ def test_a_turn_that_waits_for_more_than_its_head_holds_fails_clearly(
 
     monkeypatch.setattr(bench.store, "update_head", refuse_suspended)
     task = bench.send(skill="pay")
-    failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert text_of(failed["status"]["message"]) == MANY_WAITS
+    task_at_end = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(task_at_end["status"]["message"]) == MANY_WAITS
 
 
 def test_all_runs_of_a_turn_share_the_limit_of_its_output(
@@ -172,5 +172,5 @@ def test_all_runs_of_a_turn_share_the_limit_of_its_output(
 ) -> None:
     monkeypatch.setattr(run, "OUTPUT_BYTES", 3_000)
     task = bench.send('{"size": 2000}', skill="nap")
-    failed = bench.wait_for(task["id"], TaskState.FAILED)
-    assert text_of(failed["status"]["message"]) == "The agent output more than 3,000 bytes in one turn."
+    task_at_end = bench.wait_for(task["id"], TaskState.FAILED)
+    assert text_of(task_at_end["status"]["message"]) == "The agent output more than 3,000 bytes in one turn."

@@ -249,8 +249,8 @@ def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
     assert head.execution is not None
 
     def steal(*_: Any) -> Any:
-        held = bench.head(task["id"])
-        bench.store.update_head(replace(held, holder="another"))
+        head_under_lease = bench.head(task["id"])
+        bench.store.update_head(replace(head_under_lease, holder="another"))
         raise Conflict
 
     with pytest.raises(StoreError, match="lost its task"):
@@ -261,12 +261,12 @@ def test_a_task_that_changes_while_its_context_is_stored_is_taken_again(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append, run = bench.store.append, bench.execution_worker.run
-    refused: list[Head] = []
+    refused_heads: list[Head] = []
     errors: list[BaseException] = []
 
     def refuse_once(head: Head, events: list[Event], *, after: int) -> int:
-        if not refused and "context" in events[0]:
-            refused.append(head)
+        if not refused_heads and "context" in events[0]:
+            refused_heads.append(head)
             raise Conflict
         return append(head, events, after=after)
 
@@ -281,7 +281,7 @@ def test_a_task_that_changes_while_its_context_is_stored_is_taken_again(
     monkeypatch.setattr(bench.execution_worker, "run", run_and_note)
     task = bench.send(skill="nap")
     assert bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert refused
+    assert refused_heads
     assert not errors
 
 

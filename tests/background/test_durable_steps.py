@@ -29,8 +29,8 @@ def test_a_step_is_tried_again_and_its_failure_ends_the_turn(bench: DurableBench
     failed = bench.wait_for(task["id"], TaskState.FAILED)
     assert text_of(failed["status"]["message"]) == "The agent could not finish this request."
     assert bench.calls["boom"] == 2
-    caught = bench.send('{"how": "catch"}', "fail")
-    assert texts(bench.wait_for(caught["id"], TaskState.COMPLETED)) == {"": "caught OSError 6"}
+    answer = bench.send('{"how": "catch"}', "fail")
+    assert texts(bench.wait_for(answer["id"], TaskState.COMPLETED)) == {"": "caught OSError 6"}
     # A durable execution would fail for good, and its task would work for ever.
     long = bench.send('{"how": "long"}', "fail")
     assert texts(bench.wait_for(long["id"], TaskState.COMPLETED)) == {"": f"caught OSError {ERROR_BYTES + 1}"}
@@ -171,8 +171,8 @@ def test_an_operation_after_a_canceled_one_is_a_mistake(bench: DurableBench) -> 
 
 
 def test_files_are_written_once_however_often_a_turn_is_replayed(bench: DurableBench) -> None:
-    sent = Part(raw=base64.b64encode(b"3" * 300_000).decode(), filename="third.bin")
-    task = bench.send(skill="album", parts=[Part(text="hi"), sent])
+    part = Part(raw=base64.b64encode(b"3" * 300_000).decode(), filename="third.bin")
+    task = bench.send(skill="album", parts=[Part(text="hi"), part])
     result = bench.wait_for(task["id"], TaskState.COMPLETED)
     [artifact] = result["artifacts"]
     first, second, text = artifact["parts"]

@@ -54,8 +54,8 @@ def test_nothing_is_sent_twice(bench: DurableBench) -> None:
     """A follower gets each output once, in order, across three pauses and four runs."""
     task = bench.send(skill="nap")
     events = bench.follow(task["id"])
-    said = [part["text"] for event in events for part in parts_of(event)]
-    assert "".join(said) == "1 2 3 awake"
+    texts = [part["text"] for event in events for part in parts_of(event)]
+    assert "".join(texts) == "1 2 3 awake"
     assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     assert bench.numbers == sorted(set(bench.numbers))
     bench.wait_for_runs(4)
@@ -72,8 +72,8 @@ def test_a_client_that_disconnects_twice_misses_nothing(bench: DurableBench) -> 
     last = bench.numbers[-1]
     bench.send("yes", taskId=task["id"])
     third = bench.follow(task["id"], after=last)
-    said = [part["text"] for event in first + second + third for part in parts_of(event)]
-    assert "".join(said) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
+    texts = [part["text"] for event in first + second + third for part in parts_of(event)]
+    assert "".join(texts) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
 
 
 def test_a_replay_contains_the_question(bench: DurableBench) -> None:
@@ -84,11 +84,11 @@ def test_a_replay_contains_the_question(bench: DurableBench) -> None:
     bench.wait_for(task["id"], TaskState.COMPLETED)
     events = bench.follow(task["id"], after=1)
     statuses = [event for event in events if "statusUpdate" in event]
-    [asked] = [event for event in statuses if event.get("past")]
-    assert text_of(asked["statusUpdate"]["status"]["message"]) == "Shall I book it?"
-    assert asked is not statuses[-1]
+    [question] = [event for event in statuses if event.get("past")]
+    assert text_of(question["statusUpdate"]["status"]["message"]) == "Shall I book it?"
+    assert question is not statuses[-1]
     for wire in (v0_1.WIRE, v0_3.WIRE, v0_3_http.WIRE, v1_0.WIRE, alibaba.WIRE, qianfan.WIRE):
-        frames = wire.encode_event(asked, Recipient())
+        frames = wire.encode_event(question, Recipient())
         assert len(frames) == (wire.name not in ("alibaba", "qianfan"))
         assert not any('"final": true' in json.dumps(frame) or "past" in frame for frame in frames)
 
@@ -121,7 +121,7 @@ def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
     task = bench.send("Oslo")
     events = bench.follow(task["id"])
     bench.send("yes", taskId=task["id"])
-    booked = bench.follow(task["id"], after=bench.numbers[-1])
+    booking_events = bench.follow(task["id"], after=bench.numbers[-1])
     assert operations(events) == [
         "step plan started",
         "step plan ended",
@@ -129,7 +129,7 @@ def test_clients_see_steps_pauses_and_waits(bench: DurableBench) -> None:
         "sleep sleep ended",
         "wait approval started",
     ]
-    first, *rest = operations(booked)
+    first, *rest = operations(booking_events)
     assert first == "wait approval ended"
     names = ("hotel", "train", "table")
     assert sorted(rest) == sorted(f"step {name} {state}" for name in names for state in ("started", "ended"))

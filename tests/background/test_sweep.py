@@ -125,9 +125,9 @@ def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: py
     task = bench.send("echo")
     bench.clock.now += 120
     minute = int(bench.clock()) // 60
-    listed = bench.store.indexes.list_due(minute)
+    due_tasks = bench.store.indexes.list_due(minute)
     asyncio.run(bench.sweep.run())
-    monkeypatch.setattr(bench.store.indexes, "list_due", lambda _: listed)
+    monkeypatch.setattr(bench.store.indexes, "list_due", lambda _: due_tasks)
     asyncio.run(bench.sweep.run())
     assert bench.queue.waiting.count(bench.ticket(task["id"])) == 2
 

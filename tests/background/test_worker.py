@@ -163,12 +163,12 @@ def test_a_second_attempt_does_not_remember_the_first(
 def test_a_claim_meets_another_change(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A push config is set at the very moment the worker takes the turn."""
     task = bench.send("echo")
-    replaced = bench.store.update_head
+    update_head = bench.store.update_head
 
     def beaten(head: Head) -> Head:
-        monkeypatch.setattr(bench.store, "update_head", replaced)
-        replaced(replace(bench.head(task["id"]), push_config_ids=("hook",)))
-        return replaced(head)
+        monkeypatch.setattr(bench.store, "update_head", update_head)
+        update_head(replace(bench.head(task["id"]), push_config_ids=("hook",)))
+        return update_head(head)
 
     monkeypatch.setattr(bench.store, "update_head", beaten)
     bench.work()
@@ -290,17 +290,17 @@ def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:
         await work
         return [first, *rest]
 
-    found = asyncio.run(stream())
-    assert found[0][1]["task"]["status"]["state"] == TaskState.SUBMITTED
+    stream_events = asyncio.run(stream())
+    assert stream_events[0][1]["task"]["status"]["state"] == TaskState.SUBMITTED
     texts = [
         part["text"]
-        for _, event in found
+        for _, event in stream_events
         if "artifactUpdate" in event
         for part in event["artifactUpdate"]["artifact"]["parts"]
     ]
     assert "".join(texts).startswith("0 1 2 ")
-    assert found[-1][1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
-    numbers = [sequence for sequence, _ in found if sequence is not None]
+    assert stream_events[-1][1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+    numbers = [sequence for sequence, _ in stream_events if sequence is not None]
     assert numbers == sorted(numbers)
 
 
@@ -323,14 +323,14 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(bench: WorkerBench
     """Before it has stored the question, the message or the claim. The client sends the reply again."""
     task_id = bench.send("question", parts=[Part(text="FIRST")])["id"]
     bench.work()
-    asked = bench.get(task_id)
+    question = bench.get(task_id)
     call, request = bench.sent("question", taskId=task_id, parts=[Part(text="x" * 5_000)])
     with dying_before_write(write, bench.store):
         asyncio.run(bench.messages.send(call, request))
     assert bench.work() == 0
     bench.clock.now += 3600
     asyncio.run(bench.sweep.look_at(bench.scope, task_id, int(bench.clock()) // 60))
-    assert bench.get(task_id) == asked
+    assert bench.get(task_id) == question
     asyncio.run(bench.messages.send(call, request))
     assert bench.work() == 1
     task = bench.get(task_id)

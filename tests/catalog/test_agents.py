@@ -121,9 +121,9 @@ def test_only_the_named_agents_are_served(tmp_path: Path) -> None:
 
 def test_a_manifest_says_what_the_code_would(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    [made], [read] = Agents.of_folder(tmp_path).values(), build_agents(tmp_path).values()
-    assert (read.name, read.card, read.input_schemas) == (made.name, made.card, made.input_schemas)
-    assert encode_manifest([read]) == encode_manifest([made])
+    [agent], [read] = Agents.of_folder(tmp_path).values(), build_agents(tmp_path).values()
+    assert (read.name, read.card, read.input_schemas) == (agent.name, agent.card, agent.input_schemas)
+    assert encode_manifest([read]) == encode_manifest([agent])
 
 
 @pytest.mark.parametrize("content", ["", "[]]", '[{"name": "x"}]', "7", '{"a": 1}'])

@@ -46,8 +46,8 @@ def test_what_is_no_card(response: httpx2.Response) -> None:
 
 def test_what_a_gateway_says_is_told() -> None:
     """AWS names the permission that is missing."""
-    denied = "User … is not authorized to perform: bedrock-agentcore:GetAgentCard"
-    response = httpx2.Response(403, json={"Message": denied})
+    reason = "User … is not authorized to perform: bedrock-agentcore:GetAgentCard"
+    response = httpx2.Response(403, json={"Message": reason})
 
     async def go() -> None:
         async with Client(BASE_URL, transport=Answering(lambda _: response)) as agent:
@@ -260,7 +260,7 @@ def test_an_answer_may_be_deeper_than_the_request(kit: Kit, key: str) -> None:
     "states",
     [
         ["SUBMITTED", "WORKING", "COMPLETED"],
-        *(["SUBMITTED", lost, "COMPLETED"] for lost in ("429", "502", "503", "504", "cut off", "no name")),
+        *(["SUBMITTED", loss, "COMPLETED"] for loss in ("429", "502", "503", "504", "cut off", "no name")),
         ["SUBMITTED"],
         ["WORKING", "500"],
         ["WORKING", "429"],

@@ -82,10 +82,12 @@ def test_a_token_is_fetched_once_for_many_calls() -> None:
     elsewhere = Elsewhere({"access_token": "one", "expires_in": 600})
     assert all(outcome["id"] == "t" for outcome in send(elsewhere, 20))
     send(elsewhere)
-    [asked] = elsewhere.asked
-    assert asked.headers["authorization"] == "Basic bWU6bXkrc2VjcmV0", "me:my+secret (RFC 6749 section 2.3.1)"
-    assert asked.headers["user-agent"], "firewalls want one"
-    form = parse_qs(asked.content.decode())
+    [request] = elsewhere.asked
+    assert request.headers["authorization"] == "Basic bWU6bXkrc2VjcmV0", (
+        "me:my+secret (RFC 6749 section 2.3.1)"
+    )
+    assert request.headers["user-agent"], "firewalls want one"
+    form = parse_qs(request.content.decode())
     assert form == {"grant_type": ["client_credentials"], "scope": ["agents.call"]}
     assert {call.headers["authorization"] for call in elsewhere.called} == {"Bearer one"}
 
@@ -177,8 +179,8 @@ def test_a_late_refusal_of_the_old_token_leaves_the_new_one() -> None:
         slow, fast, last = calls
         assert [await authorize(slow), await authorize(fast)] == ["Bearer one"] * 2
         await refuse(fast)
-        renewed = sign_in().async_auth_flow(httpx2.Request("POST", BASE_URL))
-        assert await authorize(renewed) == "Bearer two"
+        flow = sign_in().async_auth_flow(httpx2.Request("POST", BASE_URL))
+        assert await authorize(flow) == "Bearer two"
         await refuse(slow)
         assert await authorize(last) == "Bearer two"
 

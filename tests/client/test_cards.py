@@ -54,8 +54,8 @@ def test_the_key_goes_in_no_odd_header(name: Json) -> None:
         "k": {"type": "apiKey", "in": "header", "name": name},
     }
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "securitySchemes": schemes}
-    found = discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
-    assert found.headers == {"Authorization": "Bearer key"}
+    agent = discovery.agent_of_card(card, f"{BASE_URL}/.well-known/agent-card.json", "key")
+    assert agent.headers == {"Authorization": "Bearer key"}
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,17 @@ Talk = Callable[[Callable[[Client], Coroutine[Any, Any, Any]]], Any]
 
 @pytest.fixture(params=CARDS)
 def version(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    name: str = request.param
+    return name
 
 
 @pytest.fixture
 def talk(kit: Kit, key: str, version: str) -> Talk:
-    served = Served(kit, CARDS[version])
+    server = Served(kit, CARDS[version])
 
     def talk(go: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
         async def run() -> Any:
-            async with Client(BASE_URL, key=key, transport=served) as agent:
+            async with Client(BASE_URL, key=key, transport=server) as agent:
                 return await go(agent)
 
         return asyncio.run(run())
@@ -50,15 +50,15 @@ def test_send_get_and_cancel(talk: Talk) -> None:
         assert len(again["history"]) == 1
         question: Any = await agent.send("hi", metadata=intent("question"))
         assert question["status"]["state"] == TaskState.INPUT_REQUIRED
-        thanked: Any = await agent.send(
+        answer: Any = await agent.send(
             "yes", taskId=question["id"], contextId=question["contextId"], metadata=intent("question")
         )
-        assert thanked["status"]["state"] == TaskState.COMPLETED
+        assert answer["status"]["state"] == TaskState.COMPLETED
         waiting: Any = await agent.send("hi", metadata=intent("question"))
         assert (await agent.cancel(waiting["id"]))["status"]["state"] == TaskState.CANCELED
-        with pytest.raises(AgentError) as told:
+        with pytest.raises(AgentError) as error:
             await agent.cancel(waiting["id"])
-        assert told.value.code == -32002
+        assert error.value.code == -32002
 
     talk(go)
 
@@ -110,9 +110,9 @@ def test_a_stream_of_a_task_that_cannot_be(talk: Talk, version: str) -> None:
         skill = intent("question")
         question: Any = await agent.send("hi", metadata=skill)
         await agent.cancel(question["id"])
-        with pytest.raises(AgentError) as told:
+        with pytest.raises(AgentError) as error:
             await collect(agent.stream("again", taskId=question["id"]))
-        assert told.value.code == -32004
+        assert error.value.code == -32004
 
     talk(go)
 
@@ -161,9 +161,9 @@ def test_a_host_without_an_address_is_an_error_of_the_agent(monkeypatch: pytest.
 
 @pytest.mark.parametrize("key", ["sk-secret\n", " sk-secret", "sk\nsecret", "sk-secré"])
 def test_a_key_that_no_header_can_have_is_refused_without_its_text(key: str) -> None:
-    with pytest.raises(ConfigurationError, match="a character that a header cannot carry") as caught:
+    with pytest.raises(ConfigurationError, match="a character that a header cannot carry") as error:
         Client("https://agents.example.com", key=key)
-    assert "secr" not in str(caught.value)
+    assert "secr" not in str(error.value)
     Client("https://agents.example.com", key="two words")
 
 

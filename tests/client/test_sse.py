@@ -36,7 +36,7 @@ def test_events_however_they_come(end: bytes, size: int) -> None:
             yield stream[start : start + size]
 
     async def go() -> list[bytes]:
-        return [found async for found in sse.data(chunks(), 200)]
+        return [event async for event in sse.data(chunks(), 200)]
 
     assert asyncio.run(go()) == [b"first", b'{"a":\n"\xe2\x80\xa8"}', b"x"]
 

@@ -80,8 +80,8 @@ def test_a_key_needs_no_id(algorithm: str, kind: str, curve: str, ids: tuple[str
     card: Json = {"name": "Other", "supportedInterfaces": [interface]}
     header = {"alg": algorithm, "typ": "JOSE", "kid": "a"}
     token = jws.serialize_compact(header, signed_forms(card)[0], keys[-1], algorithms=[algorithm])
-    protected, _, signature = token.split(".")
-    card["signatures"] = [{"protected": protected, "signature": signature}]
+    encoded_header, _, signature = token.split(".")
+    card["signatures"] = [{"protected": encoded_header, "signature": signature}]
 
     async def discover() -> Any:
         verify = {"keys": [key.as_dict(private=False) for key in keys]}

@@ -21,8 +21,8 @@ async def asking(turn):
     yield f"{city.text}, {day.text}."
 """
     agent = written(tmp_path, body)
-    asked = run(agent, "a trip")
-    again = run(agent, "Oslo", after=asked)
+    question = run(agent, "a trip")
+    again = run(agent, "Oslo", after=question)
     waiting = run(agent, "Monday", after=again)
     result = run(agent, after=waiting, replies={"callback": 1})
     history, messages = run(agent, "what was said?", after=result).data

@@ -12,15 +12,15 @@ from tests.durable.agents import calls, run, written
 
 
 def test_a_trip_asks_and_goes_on(traveler: Agent) -> None:
-    asked = run(traveler, "Oslo")
-    assert (asked.state, asked.text) == ("input-required", "Shall I book it?")
-    assert asked.steps == ["plan", "sleep"]
-    booked = run(traveler, "yes", after=asked)
-    assert booked.state == "completed"
-    assert booked.text == "A plan for Oslo. 3 nights. Booked."
-    [report] = [each for each in booked.artifacts if each.get("name") == "report"]
+    question = run(traveler, "Oslo")
+    assert (question.state, question.text) == ("input-required", "Shall I book it?")
+    assert question.steps == ["plan", "sleep"]
+    end = run(traveler, "yes", after=question)
+    assert end.state == "completed"
+    assert end.text == "A plan for Oslo. 3 nights. Booked."
+    [report] = [each for each in end.artifacts if each.get("name") == "report"]
     assert report["parts"] == [{"text": "hotel in Oslo, train in Oslo, table in Oslo"}]
-    assert booked.context.memory == {"city": "Oslo"}
+    assert end.context.memory == {"city": "Oslo"}
     assert calls(traveler) == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
 
 
@@ -42,8 +42,8 @@ def test_a_wait_without_a_question_leaves_the_task_working(traveler: Agent) -> N
     waiting = run(traveler, skill="pay")
     assert waiting.state == "working"
     assert waiting.data == [{"pay at": "https://callbacks.invalid/payment"}]
-    paid = run(traveler, skill="pay", replies={"payment": {"amount": 3}})
-    assert paid.data[-1] == {"paid": [{"amount": 3}]}
+    payment = run(traveler, skill="pay", replies={"payment": {"amount": 3}})
+    assert payment.data[-1] == {"paid": [{"amount": 3}]}
     assert run(traveler, skill="pay", replies={"payment": TimeoutError}).text.endswith("not paid in time.")
     assert run(traveler, skill="pay", after=waiting, replies={"payment": 4}).data[-1] == {"paid": [4]}
 
@@ -83,8 +83,8 @@ def test_a_message_ends_only_a_wait_that_takes_messages(traveler: Agent) -> None
     with pytest.raises(ValueError, match="'payment' accepts no message, only a call to its URL"):
         run(traveler, "hi", after=run(traveler, skill="pay"))
     waiting = run(traveler, skill="cash")
-    said = run(traveler, "hi", after=waiting).data[-1]
-    assert said == {"paid": [], "said": "hi", "by url": False}
+    datum = run(traveler, "hi", after=waiting).data[-1]
+    assert datum == {"paid": [], "said": "hi", "by url": False}
     by_url = {"payment": Reply([{"data": 3}], is_callback=True)}
     assert run(traveler, after=waiting, replies=by_url).data[-1] == {"paid": [3], "said": "", "by url": True}
 

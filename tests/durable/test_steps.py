@@ -170,9 +170,9 @@ def book():
 async def run(turn):
     await turn.step("book", book)
 """
-    with pytest.raises(SkillError) as raised:
+    with pytest.raises(SkillError) as error:
         run(written(tmp_path, body))
-    assert str(raised.value) == "?" + "x" * (ERROR_BYTES - 1) + "…"
+    assert str(error.value) == "?" + "x" * (ERROR_BYTES - 1) + "…"
 
 
 def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:

@@ -126,10 +126,10 @@ class Recorder:
 
 def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Call]:
     """What a signed request asks."""
-    signed = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
-    if signed is None:
+    credential = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
+    if credential is None:
         return
-    service = signed[1]
+    service = credential[1]
     prefix = SERVICES.get(service, service)
     where = urlsplit(path)
     if service == "apigateway":
@@ -137,15 +137,15 @@ def calls_of(method: str, path: str, headers: Mapping[str, str], body: bytes) ->
         return
     target = next((value for name, value in headers.items() if name.lower() == "x-amz-target"), "")
     if target:
-        operation, given = target.rpartition(".")[2], json.loads(body or b"{}")
+        operation, params = target.rpartition(".")[2], json.loads(body or b"{}")
     elif b"Action=" in body[:4000] and service not in ("s3", "lambda"):
-        given = {name: values[0] for name, values in parse_qs(body.decode()).items()}
-        operation = given["Action"]
+        params = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        operation = params["Action"]
     else:
         fields = {each.partition("=")[0] for each in where.query.split("&")} | set(map(str.lower, headers))
-        operation, given = _rest_operation(service, method, where.path, where.query, fields)
+        operation, params = _rest_operation(service, method, where.path, where.query, fields)
     action = ACTIONS.get(f"{prefix}:{operation}", f"{prefix}:{operation}")
-    for resource in _resources(service, operation, given):
+    for resource in _resources(service, operation, params):
         yield Call(action, resource)
 
 
@@ -165,11 +165,11 @@ def _rest_operation(
         if verb == method and found and keys <= fields:
             matches.append((len(keys), len(pattern), name, found.groupdict()))
     assert matches, f"{service}: {method} {path}"
-    *_, name, given = max(matches, key=lambda match: match[:2])
+    *_, name, path_values = max(matches, key=lambda match: match[:2])
     if name == "DeleteObject" and "versionId=" in query:
         name = "DeleteObjectVersion"
     qualifier = dict(each.partition("=")[::2] for each in query.split("&") if each.startswith("Qualifier="))
-    return name, {key: unquote(value) for key, value in {**given, **qualifier}.items()}
+    return name, {key: unquote(value) for key, value in {**path_values, **qualifier}.items()}
 
 
 def _group(name: str, is_greedy: bool) -> str:
@@ -189,10 +189,10 @@ def _uris(service: str) -> list[tuple[str, str, str, frozenset[str]]]:
 def _required_fields(model: Json, operation: Json) -> frozenset[str]:
     shape = model["shapes"].get(operation.get("input", {}).get("shape"), {})
     members = [shape["members"][name] for name in shape.get("required", ())]
-    placed = [each for each in members if each.get("location") in ("querystring", "header")]
+    located = [each for each in members if each.get("location") in ("querystring", "header")]
     return frozenset(
         each["locationName"].lower() if each["location"] == "header" else each["locationName"]
-        for each in placed
+        for each in located
     )
 
 
@@ -205,10 +205,10 @@ def _resources(service: str, operation: str, given: Json) -> list[str]:
     if operation == "BatchWriteItem":
         return [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}" for name in given["RequestItems"]]
     version = f":{given['Qualifier']}" if "Qualifier" in given else ""
-    found = [
+    matches = [
         f"arn:aws:{service}:{REGION}:{ACCOUNT}:{form.format(re.sub(path, '', str(name)))}{version}"
         for (of, key), (form, path) in NAMED.items()
         if of == service and given.get(key)
         for name in (given[key] if isinstance(given[key], list) else [given[key]])
     ]
-    return found or ["*"]
+    return matches or ["*"]

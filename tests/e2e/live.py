@@ -62,12 +62,12 @@ class Live:
             waits = await _until(traveler, waiting, lambda task: bool(_data(task)))
             url = _data(waits)[0]["pay at"]
             config = SendMessageConfiguration(returnImmediately=True, taskPushNotificationConfig={"url": url})
-            sent = await probe.send("in the background", configuration=config)
-            done = await _until(probe, sent, _has_ended)
-            paid = await _until(traveler, waits, _has_ended)
-        assert done["status"]["state"] == paid["status"]["state"] == TaskState.COMPLETED
-        assert _task_ids(_data(paid)[-1]["paid"]) == {done["id"]}
-        return f"task {done['id']}, webhook and callback in the turn of {paid['id']}"
+            start = await probe.send("in the background", configuration=config)
+            task_at_end = await _until(probe, start, _has_ended)
+            payment_task = await _until(traveler, waits, _has_ended)
+        assert task_at_end["status"]["state"] == payment_task["status"]["state"] == TaskState.COMPLETED
+        assert _task_ids(_data(payment_task)[-1]["paid"]) == {task_at_end["id"]}
+        return f"task {task_at_end['id']}, webhook and callback in the turn of {payment_task['id']}"
 
     async def check_files(self) -> str:
         """A file is uploaded, read by an agent, and comes back as a url that anyone can read."""
@@ -80,9 +80,9 @@ class Live:
             task: Any = await probe.send([Part(text="hi"), part], metadata=intent("examine"))
             [[_, _, size, digest]] = _data(task)[0]
             assert (size, digest) == (len(content), hashlib.sha256(content).hexdigest())
-            drawn: Any = await probe.send("hi", metadata=intent("draw", size="9000000", kind="path"))
+            picture: Any = await probe.send("hi", metadata=intent("draw", size="9000000", kind="path"))
             [link, _] = [
-                part["url"] for item in drawn["artifacts"] for part in item["parts"] if "url" in part
+                part["url"] for item in picture["artifacts"] for part in item["parts"] if "url" in part
             ]
             answer = await http.get(link)
         assert answer.content == drawing(9_000_000)
@@ -92,9 +92,9 @@ class Live:
         """A durable turn pauses three times, and continues."""
         began = time.monotonic()
         async with self._client("traveler") as traveler:
-            sent = await traveler.send("", metadata=intent("nap"), configuration=AT_ONCE)
-            done = await _until(traveler, sent, _has_ended)
-        texts = [part.get("text", "") for artifact in done["artifacts"] for part in artifact["parts"]]
+            task = await traveler.send("", metadata=intent("nap"), configuration=AT_ONCE)
+            task_at_end = await _until(traveler, task, _has_ended)
+        texts = [part.get("text", "") for artifact in task_at_end["artifacts"] for part in artifact["parts"]]
         assert "".join(texts).split() == ["1", "2", "3", "awake"]
         return f"three pauses, {time.monotonic() - began:.1f} s"
 

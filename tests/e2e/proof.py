@@ -181,8 +181,8 @@ class Proof:
             for page in pages.paginate(AlarmNamePrefix=prefix)
             for alarm in page["MetricAlarms"]
         ]
-        [found] = [name for name in names if "-RpcErrorsAlarm-" in name]
-        return str(found)
+        [alarm_name] = [name for name in names if "-RpcErrorsAlarm-" in name]
+        return str(alarm_name)
 
     def delete(self) -> str:
         """Delete the stack, and what outlives one: the table, the bucket, the key, what sam has uploaded.
@@ -263,10 +263,12 @@ class Proof:
         """sam's bucket, which keeps versions, and the keys and versions of the stack's objects."""
         clouds = self.stack.client("cloudformation")
         try:
-            [made] = clouds.describe_stacks(StackName="aws-sam-cli-managed-default")["Stacks"]
+            [description] = clouds.describe_stacks(StackName="aws-sam-cli-managed-default")["Stacks"]
         except ClientError:
             return "", []
-        bucket = next(each["OutputValue"] for each in made["Outputs"] if each["OutputKey"] == "SourceBucket")
+        bucket = next(
+            each["OutputValue"] for each in description["Outputs"] if each["OutputKey"] == "SourceBucket"
+        )
         pages = self.stack.client("s3").get_paginator("list_object_versions")
         entries = pages.paginate(Bucket=bucket, Prefix=f"{self.stack.name}/")
         return bucket, [
@@ -293,11 +295,11 @@ def run(proof: Proof) -> int:
 def _report(what: str, step: Callable[[], str]) -> int:
     began = time.monotonic()
     try:
-        said, status = step(), 0
+        answer, status = step(), 0
     except Exception as error:  # whatever it is, the stack must be deleted
-        said, status = f"{type(error).__name__}: {error}", 1
+        answer, status = f"{type(error).__name__}: {error}", 1
     print(
-        f"  {'FAIL' if status else 'pass'}  {what}  {time.monotonic() - began:.0f} s  {said}".rstrip(),
+        f"  {'FAIL' if status else 'pass'}  {what}  {time.monotonic() - began:.0f} s  {answer}".rstrip(),
         flush=True,
     )
     return status

@@ -113,8 +113,8 @@ class Stack:
 
     def deploy(self, *options: str, **parameters: str) -> None:
         """Run make deploy with more options of make, and with parameters beside those of the stage."""
-        given = " ".join(f"{name}={value}" for name, value in parameters.items())
-        self.run("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={given}", *options)
+        overrides = " ".join(f"{name}={value}" for name, value in parameters.items())
+        self.run("make", "deploy", f"STAGE={self.stage}", f"PARAMETERS={overrides}", *options)
 
     def delete(self) -> None:
         client = self.client("cloudformation")
@@ -124,8 +124,8 @@ class Stack:
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
-        return {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
+        [description] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        return {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]}
 
     @cached_property
     def resources(self) -> dict[str, str]:
@@ -139,8 +139,8 @@ class Stack:
 
     def release(self) -> str:
         """Of the last deployment."""
-        [found] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
-        [release] = [each for each in found["Parameters"] if each["ParameterKey"] == "Release"]
+        [description] = self.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
+        [release] = [each for each in description["Parameters"] if each["ParameterKey"] == "Release"]
         return str(release["ParameterValue"])
 
 
@@ -191,11 +191,11 @@ class EmulatedStack(Stack):
 
     def run(self, *command: str, **variables: str) -> str:
         before = len(self.recorder.calls) if self.recorder else 0
-        said = super().run(*command, **variables)
+        output = super().run(*command, **variables)
         if self.recorder:
             goal = next((word for word in command[1:] if re.fullmatch("[a-z]+", word)), "doctor")
             self.asked.setdefault(goal, set()).update(self.recorder.calls[before:])
-        return said
+        return output
 
     def deploy(self, *options: str, **parameters: str) -> None:
         """Built for this machine; with a function URL."""
@@ -235,14 +235,14 @@ class EmulatedStack(Stack):
                     UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": int(most)}
                 )
         for name in FUNCTIONS:
-            found = functions.get_function_configuration(FunctionName=self.resources[name])
-            variables = {**found["Environment"]["Variables"], "A2A_LOOPBACK_WEBHOOKS": "1"}
+            configuration = functions.get_function_configuration(FunctionName=self.resources[name])
+            variables = {**configuration["Environment"]["Variables"], "A2A_LOOPBACK_WEBHOOKS": "1"}
             functions.update_function_configuration(
                 FunctionName=self.resources[name], Environment={"Variables": variables}
             )
-            said = f"{found['Description']} {self.release()}"  # as SAM has it
-            published = functions.publish_version(FunctionName=self.resources[name], Description=said)
-            version = published["Version"]
+            text = f"{configuration['Description']} {self.release()}"  # as SAM has it
+            publication = functions.publish_version(FunctionName=self.resources[name], Description=text)
+            version = publication["Version"]
             functions.update_alias(FunctionName=self.resources[name], Name="live", FunctionVersion=version)
 
     def card(self, path: str) -> httpx2.Response:

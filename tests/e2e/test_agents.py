@@ -48,15 +48,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         config = STAGES[STAGE]
         places = {name: config[name] for name in ("region", "profile") if name in config}
-        made = EmulatedStack(url, ROOT, STAGE, config["stack_name"], **places)
-        print(f"make deploy STAGE={STAGE}: building, then creating the stack {made.name}", flush=True)
+        emulated_stack = EmulatedStack(url, ROOT, STAGE, config["stack_name"], **places)
+        print(
+            f"make deploy STAGE={STAGE}: building, then creating the stack {emulated_stack.name}", flush=True
+        )
         try:
-            made.deploy()
+            emulated_stack.deploy()
         except CommandFailed as failed:
             pytest.exit(f"the deployment failed:\n{failed.reason}", returncode=1)
-        made.mend()
+        emulated_stack.mend()
         print(f"deployed after {time.monotonic() - began:.0f} s; calling each agent", flush=True)
-        yield made
+        yield emulated_stack
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +69,8 @@ def key(stack: EmulatedStack) -> str:
 @pytest.mark.parametrize("agent", CARDS)
 def test_its_card_is_served(stack: EmulatedStack, key: str, agent: str) -> None:
     path = f"/a2a/{agent}/.well-known/agent-card.json"
-    found = stack.call("GET", path, **{"X-API-Key": key, "A2A-Version": "1.0"})
-    assert found.json()["name"] == CARDS[agent].name
+    card = stack.call("GET", path, **{"X-API-Key": key, "A2A-Version": "1.0"})
+    assert card.json()["name"] == CARDS[agent].name
 
 
 @pytest.mark.parametrize("agent", CARDS)
@@ -77,11 +79,11 @@ def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     examples = [text for skill in CARDS[agent].skills for text in skill.examples] or ["Hello!"]
     message = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))
     modes = CARDS[agent].extensions
-    required = ", ".join(extension.uri for extension in modes if extension.required)
+    uris = ", ".join(extension.uri for extension in modes if extension.required)
     is_durable = bool(CARDS[agent].durable_skills)
     request = {"message": message, "configuration": {"returnImmediately": is_durable}}
     path = f"/a2a/{agent}/message:send"
-    answer = stack.call("POST", path, request, **headers, **{"A2A-Extensions": required})
+    answer = stack.call("POST", path, request, **headers, **{"A2A-Extensions": uris})
     assert answer.status_code == 200, answer.text
     if "task" not in answer.json():
         return

@@ -72,12 +72,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
         pass
     with running_ministack(tmp_path_factory.mktemp("ministack")) as url:
         recorder = Recorder(url)
-        made = EmulatedStack(url, project, recorder=recorder)
+        emulated_stack = EmulatedStack(url, project, recorder=recorder)
         with building():
-            made.deploy()
-        made.asked.clear()  # an administrator's: it makes sam's bucket
-        made.mend()
-        yield made
+            emulated_stack.deploy()
+        emulated_stack.asked.clear()  # an administrator's: it makes sam's bucket
+        emulated_stack.mend()
+        yield emulated_stack
         recorder.close()
 
 
@@ -125,24 +125,24 @@ def test_cards_through_the_api(stack: EmulatedStack) -> None:
 
 
 def test_no_one_without_a_key(stack: EmulatedStack, key: str) -> None:
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "x"}}
-    assert stack.call("POST", "/", asked).status_code == 401
-    assert stack.call("POST", "/", asked, **{"X-API-Key": key[:-1] + "x"}).status_code == 401
-    assert stack.call("POST", "/", asked, **{"X-API-Key": key}).json()["error"]["code"] == -32001
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "x"}}
+    assert stack.call("POST", "/", body).status_code == 401
+    assert stack.call("POST", "/", body, **{"X-API-Key": key[:-1] + "x"}).status_code == 401
+    assert stack.call("POST", "/", body, **{"X-API-Key": key}).json()["error"]["code"] == -32001
 
 
 def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> None:
     """The emulator checks the signatures of urls and forms, which the functions' own credentials make."""
-    uploaded, inline = b"u" * 5_000_000, b"i" * 300_000
-    place = rest.ask("POST", "/uploads", {"size": len(uploaded), "mediaType": "text/plain"})
-    post(place["form"], uploaded)
+    upload, inline = b"u" * 5_000_000, b"i" * 300_000
+    place = rest.ask("POST", "/uploads", {"size": len(upload), "mediaType": "text/plain"})
+    post(place["form"], upload)
     files = [{"url": place["url"]}, {"raw": base64.b64encode(inline).decode()}]
     parts = [{"text": "What is 1 plus 2?"}, *({**file, "mediaType": "text/plain"} for file in files)]
     message = message_1_0(messageId=str(uuid.uuid4()), parts=parts)
     task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     _, first, second = rest.ask("GET", f"/tasks/{task['id']}")["history"][0]["parts"]
-    assert httpx2.get(first["url"], timeout=PATIENCE_SECONDS).content == uploaded
+    assert httpx2.get(first["url"], timeout=PATIENCE_SECONDS).content == upload
     assert httpx2.get(second["url"], timeout=PATIENCE_SECONDS).content == inline
     bucket = stack.outputs["FileBucketName"]
     assert f"/{bucket}/" in first["url"]
@@ -177,11 +177,11 @@ def test_clients_of_a_provider_sign_in(stack: EmulatedStack, tmp_path: Path) -> 
     provider on this machine, so the test shares its keys in the table, as another container would."""
     provider = Provider(tmp_path, "https://login.example.com")
     scopes = {"SCOPE": "agents.call", "AUDIENCE": RESOURCE}
-    added = stack.run(
+    issuer_output = stack.run(
         *("make", "--silent", "issuer", "NAME=idp", f"ISSUER={provider.issuer}", f"STACK={NAME}"),
         *(f"{name}={value}" for name, value in scopes.items()),
     )
-    assert "refused until it answers" in added
+    assert "refused until it answers" in issuer_output
     origin = stack.outputs["FunctionUrl"].rstrip("/")
     with provider.running(), front(origin, Unwrapped(stack)) as url:
         jwks = httpx2.get(f"{provider.url}/jwks", timeout=PATIENCE_SECONDS).json()["keys"]
@@ -238,7 +238,7 @@ def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
         for item in dynamodb.scan(TableName=table)["Items"]
         if task["id"] in item["pk"]["S"] and item["sk"]["S"] == "push#a"
     ]
-    seen = len(webhook.seen)
+    update_count = len(webhook.seen)
     # As if the webhook had received nothing.
     dynamodb.update_item(TableName=table, Key=push, UpdateExpression="REMOVE sent_sequence")
     body = json.dumps(["alice", "assistant", task["id"], "a"])
@@ -250,7 +250,7 @@ def test_redriving(stack: EmulatedStack, rest: "Rest") -> None:
     )
     redrive = ("make", "--silent", "redrive", f"STACK={NAME}")
     assert "1 sent again" in stack.run(*redrive, "QUEUE=notices")
-    wait_until(lambda: len(webhook.seen) > seen, pause=0.2)
+    wait_until(lambda: len(webhook.seen) > update_count, pause=0.2)
 
     arn = streams.list_streams(TableName=table)["Streams"][0]["StreamArn"]
     [shard, *_] = streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
@@ -314,15 +314,15 @@ def test_functions_see_nothing_of_the_environments_here() -> None:
     """So an agent with a package that only this environment has fails here, as on Lambda."""
     code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
     names = ("moto", "requests", "boto3", "hypercorn", "ministack", "json")
-    found: dict[bool, list[str]] = {}
+    values: dict[bool, list[str]] = {}
     for is_function in (False, True):
         function = {"AWS_LAMBDA_FUNCTION_NAME": "rpc"} if is_function else {}
         environment = {"PYTHONPATH": str(LAMBDA_PATH), **function}
         python = [str(MINISTACK.parent / "python"), "-c", code, *names]
-        found[is_function] = subprocess.run(
+        values[is_function] = subprocess.run(
             python, env=environment, capture_output=True, text=True, check=True
         ).stdout.split()
-    assert found == {False: ["boto3", "hypercorn", "ministack", "json"], True: ["json"]}
+    assert values == {False: ["boto3", "hypercorn", "ministack", "json"], True: ["json"]}
 
 
 def test_a_background_run(rest: Rest) -> None:
@@ -338,9 +338,9 @@ def test_a_push(rest: Rest) -> None:
     config = {"url": webhook.url, "token": "t-1"}
     task = rest.send("What is 1 plus 2?", taskPushNotificationConfig=config)
     wait_until(lambda: webhook.seen, pause=0.2)
-    headers, told, _ = webhook.seen[-1]
+    headers, body, _ = webhook.seen[-1]
     assert headers["x-a2a-notification-token"] == "t-1"
-    [update] = told.values()
+    [update] = body.values()
     assert update["taskId"] == task["id"]
     webhook.close()
 
@@ -354,9 +354,9 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
     request = SendMessageRequest(message=message, configuration={"returnImmediately": True})
-    begun = asyncio.run(intake.start(call, request))
-    assert isinstance(begun, Handover)
-    head: Head = store.update_head(replace(begun.head, due=0))
+    start_time = asyncio.run(intake.start(call, request))
+    assert isinstance(start_time, Handover)
+    head: Head = store.update_head(replace(start_time.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
     stack.sweep()  # the schedule may be first
     wait_until(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED", pause=0.2)
@@ -366,10 +366,10 @@ def publish_layer(stack: EmulatedStack, name: str) -> str:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(f"python/{name}.py", "")
-    made = stack.client("lambda").publish_layer_version(
+    version = stack.client("lambda").publish_layer_version(
         LayerName=name, Content={"ZipFile": content.getvalue()}
     )
-    return str(made["LayerVersionArn"])
+    return str(version["LayerVersionArn"])
 
 
 def test_an_owners_tasks_and_files_are_erased(stack: EmulatedStack, rest: Rest) -> None:
@@ -379,8 +379,8 @@ def test_an_owners_tasks_and_files_are_erased(stack: EmulatedStack, rest: Rest) 
     message = message_1_0(messageId=str(uuid.uuid4()), parts=[{"text": "What is 1 plus 2?"}, file])
     task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
-    erased = stack.run("make", "--silent", "erase", f"STACK={NAME}", "OWNER=alice", "YES=1")
-    assert re.search(r"tasks: [1-9].*files: [1-9]", erased), erased
+    output = stack.run("make", "--silent", "erase", f"STACK={NAME}", "OWNER=alice", "YES=1")
+    assert re.search(r"tasks: [1-9].*files: [1-9]", output), output
     assert rest.ask("GET", "/tasks")["tasks"] == []
     assert not stack.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"]
     assert stack.call("GET", f"/tasks/{task['id']}", **rest.headers).status_code == 404
@@ -430,9 +430,9 @@ def test_an_update_with_all_that_is_optional(stack: EmulatedStack, request: pyte
     assert rpc["Environment"]["Variables"]["A2A_BASE_URL"] == "https://agents.example.com"
     assert rpc["Architectures"] == [MACHINE_ARCHITECTURE]
     role = rpc["Role"].rpartition("/")[2]
-    attached = stack.client("iam").list_attached_role_policies(RoleName=role)["AttachedPolicies"]
-    found = " ".join(policy["PolicyArn"] for policy in attached)
-    assert all(name in found for name in (*POLICIES, "AgentPolicy"))
+    policies = stack.client("iam").list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    arns = " ".join(policy["PolicyArn"] for policy in policies)
+    assert all(name in arns for name in (*POLICIES, "AgentPolicy"))
     stack.mend()
     card = stack.card(".well-known/agent-card.json")
     assert card.json()["signatures"]
@@ -459,8 +459,8 @@ def test_versions_go_back_and_are_deleted(stack: EmulatedStack) -> None:
         ]
 
     before = live()
-    said = stack.run("make", "--silent", "rollback", f"STACK={NAME}")
-    assert all(f"{name}: version" in said for name in FUNCTIONS)
+    rollback_output = stack.run("make", "--silent", "rollback", f"STACK={NAME}")
+    assert all(f"{name}: version" in rollback_output for name in FUNCTIONS)
     assert live() == [version - 1 for version in before]
     forward = stack.run("make", "--silent", "rollback", f"STACK={NAME}", f"RELEASE={stack.release()[:12]}")
     assert live() == before, forward
@@ -524,8 +524,8 @@ class ProofOnEmulator(Proof):
 def test_the_table_outlives_its_stack_and_a_proof_on_aws_leaves_nothing(stack: EmulatedStack) -> None:
     """Its steps that this emulator can take; and its role allows what they ask."""
     assert stack.recorder
-    recorded = EmulatedStack(stack.recorder.url, stack.project)
-    proof = ProofOnEmulator(recorded)
+    other_stack = EmulatedStack(stack.recorder.url, stack.project)
+    proof = ProofOnEmulator(other_stack)
     del stack.recorder.calls[:]
     proof.make_key()
     assert proof.alarm().startswith(f"{NAME}-Monitoring-")
@@ -534,7 +534,7 @@ def test_the_table_outlives_its_stack_and_a_proof_on_aws_leaves_nothing(stack: E
     table = stack.outputs["TableName"]
     stack.client("dynamodb").update_table(TableName=table, DeletionProtectionEnabled=False)
     proof.deletion_began = time.time()
-    recorded.delete()
+    other_stack.delete()
     with pytest.raises(ClientError, match="does not exist"):
         stack.client("cloudformation").describe_stacks(StackName=NAME)
     assert stack.client("lambda").list_functions()["Functions"] == []
@@ -549,7 +549,7 @@ def test_the_table_outlives_its_stack_and_a_proof_on_aws_leaves_nothing(stack: E
             for statement in roles.resources[name]["Properties"]["PolicyDocument"]["Statement"]
         ),
     ]
-    asked = set(stack.recorder.calls)
-    assert {call.action for call in asked} >= {"cloudformation:DeleteStack", "dynamodb:DeleteTable"}
-    assert {"s3:DeleteObjectVersion", "s3:ListBucketVersions"} & {call.action for call in asked}
-    assert not {call for call in asked if not is_allowed(statements, call.action, call.resource)}
+    calls = set(stack.recorder.calls)
+    assert {call.action for call in calls} >= {"cloudformation:DeleteStack", "dynamodb:DeleteTable"}
+    assert {"s3:DeleteObjectVersion", "s3:ListBucketVersions"} & {call.action for call in calls}
+    assert not {call for call in calls if not is_allowed(statements, call.action, call.resource)}

@@ -62,15 +62,15 @@ def replace(module: ModuleType, **values: object) -> None:
 
 def die_at(when: str, number: int, counting: threading.Event) -> None:
     """Count writes of this process's AWS clients, from `counting` on; be killed at one of them."""
-    counted = threading.Lock()
-    seen = 0
+    lock = threading.Lock()
+    call_count = 0
     post = JsonClient._post
 
     def count() -> None:
-        nonlocal seen
-        with counted:
-            seen += counting.is_set()
-            if seen == number:
+        nonlocal call_count
+        with lock:
+            call_count += counting.is_set()
+            if call_count == number:
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)
 

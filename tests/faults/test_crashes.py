@@ -128,19 +128,19 @@ def test_a_stream_of_files(deployment: Deployment) -> None:
 
     def flow(when: str, number: str) -> bool:
         with deployment.serving(when, number) as url:
-            seen = send(url, deployment.key, with_files(), streaming=True)
-        for link in seen.acknowledged:
+            answer = send(url, deployment.key, with_files(), streaming=True)
+        for link in answer.acknowledged:
             assert read(link) == drawing(200_000)
-        if not seen.task_id:
-            return not seen.finished
+        if not answer.task_id:
+            return not answer.finished
         time.sleep(node.LEASE_SECONDS)
         with deployment.serving() as url:  # a look ends what no one runs
-            task = get_task(url, deployment.key, seen.task_id)
+            task = get_task(url, deployment.key, answer.task_id)
         links = urls_in(task)
         assert read(links[0]) == FILE
         assert [read(link) for link in links[1:]] == [drawing(200_000)] * (len(links) - 1)
-        assert len(links) - 1 >= len(seen.acknowledged), (when, number)
-        return not seen.finished
+        assert len(links) - 1 >= len(answer.acknowledged), (when, number)
+        return not answer.finished
 
     deaths = every_point(flow)
     print(f"\nfiles: killed at {deaths} points, every file that a client saw can be read")

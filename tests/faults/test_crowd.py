@@ -58,11 +58,11 @@ def crowded(ministack: Settings) -> Iterator[tuple[list[str], list[str]]]:
 
 def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     urls, keys = crowded
-    done: Counter[str] = Counter()
-    crossed = 0
+    counts: Counter[str] = Counter()
+    crossings = 0
 
     async def visit(number: int, gate: asyncio.Semaphore, http: httpx2.AsyncClient) -> None:
-        nonlocal crossed
+        nonlocal crossings
         owner = number % 2
         agent = AGENTS[number // 2 % 2]
         place = f"{random.choice(urls)}/a2a/{agent}"
@@ -73,7 +73,7 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
         async def ask(verb: str, path: str, body: Json = None, headers: Any = mine, ok: int = 200) -> Json:
             answer = await http.request(verb, f"{place}/{path}", json=body, headers=headers)
             assert answer.status_code == ok, (verb, path, answer.status_code, answer.text[:300])
-            done[verb + " " + path.split("?", maxsplit=1)[0].split("/", maxsplit=1)[0]] += 1
+            counts[verb + " " + path.split("?", maxsplit=1)[0].split("/", maxsplit=1)[0]] += 1
             return answer
 
         async with gate:
@@ -87,11 +87,11 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             await ask("GET", path, headers=others, ok=404)
             elsewhere = place.replace(f"/a2a/{agent}", f"/a2a/{AGENTS[1 - AGENTS.index(agent)]}")
             crossing = await http.get(f"{elsewhere}/{path}", headers=mine)
-            crossed += crossing.status_code != 404
+            crossings += crossing.status_code != 404
             if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
                 answer = message_1_0("basketball", taskId=task["id"], metadata=skill)
-                told = (await ask("POST", "message:stream", {"message": answer})).text
-                last = bare_events(told)[-1]["statusUpdate"]["status"]
+                stream = (await ask("POST", "message:stream", {"message": answer})).text
+                last = bare_events(stream)[-1]["statusUpdate"]["status"]
                 assert last["state"] == "TASK_STATE_COMPLETED", last
             hooks = f"{path}/pushNotificationConfigs"
             hook = {"id": "a", "url": "https://example.com/"}
@@ -101,10 +101,10 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             await ask("DELETE", f"{hooks}/a")
             await ask("POST", f"{path}:subscribe", headers=others, ok=404)
             await ask("POST", f"{path}:subscribe", ok=400)  # it has ended
-            listed = (await ask("GET", f"tasks?contextId={context_id}")).json()["tasks"]
-            assert {item["contextId"] for item in listed} == {context_id}
+            tasks = (await ask("GET", f"tasks?contextId={context_id}")).json()["tasks"]
+            assert {item["contextId"] for item in tasks} == {context_id}
             stranger = (await ask("GET", f"tasks?contextId={context_id}", headers=others)).json()["tasks"]
-            crossed += len(stranger)
+            crossings += len(stranger)
             waiting = (
                 await ask("POST", "message:send", {"message": message_1_0("coach", metadata=skill)})
             ).json()
@@ -118,8 +118,7 @@ def test_a_crowd(crowded: tuple[list[str], list[str]], capsys: pytest.CaptureFix
             await asyncio.gather(*(visit(number, gate, http) for number in range(CLIENTS)))
 
     asyncio.run(crowd())
-    assert crossed == 0
+    assert crossings == 0
     with capsys.disabled():
-        print(
-            f"\n{CLIENTS} clients: {sum(done.values())} operations, no error, nothing crossed: {dict(done)}"
-        )
+        total = sum(counts.values())
+        print(f"\n{CLIENTS} clients: {total} operations, no error, nothing crossed: {dict(counts)}")

@@ -77,9 +77,9 @@ class Client(DurableBench):
 
 @pytest.fixture
 def nodes(durable_settings: Settings, tmp_path: Path) -> Iterator[Nodes]:
-    made = Nodes(durable_settings, tmp_path / "steps")
-    yield made
-    made.stop()
+    new_nodes = Nodes(durable_settings, tmp_path / "steps")
+    yield new_nodes
+    new_nodes.stop()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -100,8 +100,8 @@ def test_a_turn_survives_a_death_at_every_place(durable_settings: Settings, node
         }
         assert [text_of(each) for each in result["history"]] == ["Oslo", "Shall I book it?", "yes"]
         events = client.follow(task["id"])
-        said = "".join(part.get("text", "") for event in events for part in parts_of(event))
-        assert said == "A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked."
+        text = "".join(part.get("text", "") for event in events for part in parts_of(event))
+        assert text == "A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked."
         assert client.store.get_context(client.scope, task["contextId"]).memory == {"city": "Oslo"}
         steps = nodes.steps()
         assert steps.keys() == ONCE.keys()

@@ -106,45 +106,47 @@ def load(name: str) -> Json:
 
 def with_header(event: Json, name: str, *values: str) -> Json:
     """The event as its gateway passes this header on."""
-    changed = copy.deepcopy(event)
+    new_event = copy.deepcopy(event)
     for field, value in (("headers", values[-1]), ("multiValueHeaders", list(values))):
-        if isinstance(changed.get(field), dict):
-            changed[field] = {
-                key: kept for key, kept in changed[field].items() if key.lower() != name.lower()
+        if isinstance(new_event.get(field), dict):
+            new_event[field] = {
+                key: header_value
+                for key, header_value in new_event[field].items()
+                if key.lower() != name.lower()
             } | {name: value}
-    return changed
+    return new_event
 
 
 def with_url(event: Json, chance: random.Random) -> Json:
     """The event with another path or query."""
-    changed = copy.deepcopy(event)
+    new_event = copy.deepcopy(event)
     path = chance.choice(["/", "//", "", "/%", "/é", "/a2a//x", "/\x00", "/" + "a" * 9_000, "/a2a/%2e%2e"])
-    for holder in (changed, changed["requestContext"], changed["requestContext"].get("http", {})):
+    for holder in (new_event, new_event["requestContext"], new_event["requestContext"].get("http", {})):
         for field in ("path", "rawPath"):
             if field in holder:
                 holder[field] = path
     query = chance.choice([{"A2A-Version": "x"}, {"": ""}, {"%": "%"}, {"é": "\ud800"}])
-    if "rawQueryString" in changed:
-        changed["rawQueryString"] = "&".join(f"{key}={value}" for key, value in query.items())
+    if "rawQueryString" in new_event:
+        new_event["rawQueryString"] = "&".join(f"{key}={value}" for key, value in query.items())
     for field in ("queryStringParameters", "multiValueQueryStringParameters"):
-        if field in changed:
+        if field in new_event:
             many = field.startswith("multi")
-            changed[field] = {key: [value] if many else value for key, value in query.items()}
-    return changed
+            new_event[field] = {key: [value] if many else value for key, value in query.items()}
+    return new_event
 
 
 def with_odd_field(event: Json, chance: random.Random) -> Json:
     """The event as no gateway sends it: a field is missing, or is something else."""
-    changed = copy.deepcopy(event)
+    new_event = copy.deepcopy(event)
     holder = chance.choice(
-        [changed, changed["requestContext"]] if len(changed["requestContext"]) > 1 else [changed]
+        [new_event, new_event["requestContext"]] if len(new_event["requestContext"]) > 1 else [new_event]
     )
     field = chance.choice([key for key in holder if key not in OF_SOURCE])
     if chance.random() < 0.3:
         del holder[field]
     else:
         holder[field] = chance.choice(ODD)
-    return changed
+    return new_event
 
 
 class Doors:
@@ -161,14 +163,14 @@ class Doors:
 
     def statuses(self, event: Json) -> list[int]:
         answer = self._buffered(copy.deepcopy(event), Context())
-        written: list[bytes] = []
+        log_lines: list[bytes] = []
 
         async def write(chunk: bytes) -> None:
-            written.append(chunk)
+            log_lines.append(chunk)
 
         response: Any = self._streaming(copy.deepcopy(event), Context())
         self._loop.run_until_complete(response.stream(write))
-        head = json.loads(b"".join(written).partition(DELIMITER)[0])
+        head = json.loads(b"".join(log_lines).partition(DELIMITER)[0])
         return [answer["statusCode"], head["statusCode"]]
 
 
@@ -182,21 +184,21 @@ def doors(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Doors:
 def test_no_header_path_or_query_is_a_fault(doors: Doors, source: str) -> None:
     chance, event = random.Random(source), load(source)
     for _ in range(COUNT // len(SOURCES) // 2):
-        changed = with_url(event, chance) if chance.random() < 0.3 else event
+        odd_event = with_url(event, chance) if chance.random() < 0.3 else event
         for _ in range(chance.randint(1, 3)):
             name, values = chance.choice(NAMES), chance.choices(VALUES, k=chance.randint(1, 2))
-            changed = with_header(changed, name, *values)
-        statuses = doors.statuses(changed)
-        assert max(statuses) < 500, changed
-        assert statuses[0] == statuses[1], changed
+            odd_event = with_header(odd_event, name, *values)
+        statuses = doors.statuses(odd_event)
+        assert max(statuses) < 500, odd_event
+        assert statuses[0] == statuses[1], odd_event
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_event_that_no_gateway_sends_is_no_fault_either(doors: Doors, source: str) -> None:
     chance, event = random.Random(source), load(source)
     for _ in range(COUNT // len(SOURCES) // 2):
-        changed = with_odd_field(event, chance)
-        assert max(doors.statuses(changed)) < 500, changed
+        odd_event = with_odd_field(event, chance)
+        assert max(doors.statuses(odd_event)) < 500, odd_event
 
 
 @pytest.mark.parametrize("source", SOURCES)

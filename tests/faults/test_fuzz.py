@@ -99,13 +99,13 @@ def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
         "GetExtendedAgentCard": {},
     }
     paths = ("/a2a/probe", "/a2a/probe/stream", "/alibaba/probe", "/v2/a2a/probe", "/")
-    found: list[tuple[str, str, Json]] = [
+    requests: list[tuple[str, str, Json]] = [
         ("POST", path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         for method, params in rpc.items()
         for path in paths
     ]
     for prefix in ("/a2a/probe", "/a2a/probe/v1", "/probe"):
-        found += [
+        requests += [
             ("POST", f"{prefix}/message:send", {"message": one}),
             ("POST", f"{prefix}/message:stream", {"message": one}),
             ("GET", f"{prefix}/tasks/{task_id}?historyLength=1", None),
@@ -115,7 +115,7 @@ def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
             ("POST", f"{prefix}/tasks/{task_id}/pushNotificationConfigs", hook),
             ("DELETE", f"{prefix}/tasks/{task_id}/pushNotificationConfigs/c", None),
         ]
-    return found
+    return requests
 
 
 def places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -164,17 +164,17 @@ def test_no_mistake_of_a_client_is_a_fault(
     right = seeds(first["id"], first["contextId"])
     seed = int(os.environ.get("SEED", random.randrange(10**9)))
     chance = random.Random(seed)
-    counted: Counter[int] = Counter()
-    refused = 0
+    counts: Counter[int] = Counter()
+    refusals = 0
 
-    written: list[str] = []
+    log_lines: list[str] = []
 
     def note(operation: str, arguments: dict[str, Any]) -> None:
         if operation in ("put_item", "delete_item"):
             item = arguments.get("Item") or arguments["Key"]
             # A stream takes its slot before it is looked at; the copy of the keys is no one's.
             if not item["sk"]["S"].startswith("slot#") and not item["pk"]["S"].startswith("#keys#"):
-                written.append(item["sk"]["S"])
+                log_lines.append(item["sk"]["S"])
 
     calls.after = note  # a write whose condition does not hold changes nothing
     caplog.set_level(logging.ERROR)
@@ -183,20 +183,22 @@ def test_no_mistake_of_a_client_is_a_fault(
         headers = {"X-API-Key": key if chance.random() < 0.98 else "wrong"}
         for name in chance.sample(sorted(HEADERS), chance.randint(0, 2)):
             headers[name] = chance.choice(HEADERS[name])
-        sent = b"" if body is None else json.dumps(mutated(chance, body)).encode()
-        if sent and chance.random() < 0.1:
-            at = chance.randrange(len(sent))
-            sent = sent[:at] + chance.randbytes(chance.randint(0, 3)) + sent[at + chance.randint(0, 3) :]
+        content = b"" if body is None else json.dumps(mutated(chance, body)).encode()
+        if content and chance.random() < 0.1:
+            at = chance.randrange(len(content))
+            content = (
+                content[:at] + chance.randbytes(chance.randint(0, 3)) + content[at + chance.randint(0, 3) :]
+            )
         headers = {"Content-Type": "application/json"} | headers
-        written.clear()
-        answer = client.request(verb, path, content=sent, headers=headers)
-        what = f"SEED={seed} request {number}: {verb} {path} {sent!r} {headers} -> {answer.text[:300]}"
-        counted[answer.status_code] += 1
+        log_lines.clear()
+        answer = client.request(verb, path, content=content, headers=headers)
+        what = f"SEED={seed} request {number}: {verb} {path} {content!r} {headers} -> {answer.text[:300]}"
+        counts[answer.status_code] += 1
         assert answer.status_code < 500, what
         assert "-32603" not in answer.text, what
         assert not caplog.records, f"{what}\n{caplog.text}"
         if answer.status_code >= 400 or '"error":{' in answer.text[:80]:
-            refused += 1
-            assert not written, f"{what} wrote {written}"
-    print(f"\n{COUNT} requests, SEED={seed}: {dict(sorted(counted.items()))}; {refused} of them refused")
-    assert COUNT // 4 < refused < COUNT, "requests have mistakes, and some have none that matters"
+            refusals += 1
+            assert not log_lines, f"{what} wrote {log_lines}"
+    print(f"\n{COUNT} requests, SEED={seed}: {dict(sorted(counts.items()))}; {refusals} of them refused")
+    assert COUNT // 4 < refusals < COUNT, "requests have mistakes, and some have none that matters"

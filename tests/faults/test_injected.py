@@ -106,8 +106,8 @@ def rest(settings: Settings, faulty: Faulty) -> Iterator[Rest]:
     kit = Kit(settings)
     client: Any = faulty
     kit.store = Store(Table(client, settings.table), ttl=86_400)
-    with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as made:
-        yield Rest(made, new_key(kit))
+    with TestClient(create_app(kit), base_url=BASE_URL, raise_server_exceptions=False) as test_client:
+        yield Rest(test_client, new_key(kit))
 
 
 FAULTS = {

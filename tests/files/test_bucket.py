@@ -62,14 +62,14 @@ def test_a_zip_file_is_read_where_it_is(bucket: Bucket) -> None:
 
 def test_a_content_that_has_changed_is_absent(bucket: Bucket) -> None:
     bucket.put("a", b"first")
-    stored = bucket.find("a")
-    assert stored is not None
-    with bucket.open("a", stored.version) as stream:
+    content = bucket.find("a")
+    assert content is not None
+    with bucket.open("a", content.version) as stream:
         assert stream.read() == b"first"
     bucket.put("a", b"second")
     with pytest.raises(FileAbsent):
-        bucket.open("a", stored.version)
-    etag, _, second = stored.version.rpartition("-")
+        bucket.open("a", content.version)
+    etag, _, second = content.version.rpartition("-")
     bucket.put("a", b"first")  # the same ETag, as two files may have on purpose
     with pytest.raises(FileAbsent):
         bucket.open("a", f"{etag}-{int(second) - 1}")

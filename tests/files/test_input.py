@@ -53,12 +53,12 @@ def test_large_files_of_a_message_are_in_the_bucket(rest: Rest, settings: Settin
     assert examined(task) == [entry(LARGE), entry(b"small"), entry(LARGE[:-1])]
     rows = clients.dynamodb(settings).scan(TableName=settings.table)["Items"]
     assert sum(len(str(row)) for row in rows if task["id"] in row["pk"]["S"]) < 10_000
-    [said] = rest.call("GET", f"tasks/{task['id']}")["history"]
-    assert [set(part) for part in said["parts"]] == [
+    [history_message] = rest.call("GET", f"tasks/{task['id']}")["history"]
+    assert [set(part) for part in history_message["parts"]] == [
         {"text"},
         *[{"url", *NAMED}, {"raw", *NAMED}, {"url", *NAMED}],
     ]
-    assert get(said["parts"][1]["url"])[0] == LARGE
+    assert get(history_message["parts"][1]["url"])[0] == LARGE
 
 
 def test_only_large_parts_are_waited_for(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +83,8 @@ def test_an_agent_can_pass_on_the_url_of_a_stored_file(rest: Rest) -> None:
 
 def test_versions_send_files_in_their_own_form(rpc: Rpc) -> None:
     file = {"bytes": base64.b64encode(LARGE).decode(), "name": "drawing.png", "mimeType": "image/png"}
-    sent = message("", metadata=intent("examine"), parts=[{"kind": "file", "file": file}])
-    task = rpc.call("message/send", {"message": sent})
+    body = message("", metadata=intent("examine"), parts=[{"kind": "file", "file": file}])
+    task = rpc.call("message/send", {"message": body})
     assert task["artifacts"][0]["parts"][0]["data"] == {"value": [entry(LARGE)]}
 
 
@@ -225,8 +225,8 @@ def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings,
     rest.send("draw")
     [first, _] = sorted(objects_of(settings) - before)
     picture = {"type": kind, "value": "a2a-file:" + first.split("/", 2)[2]}
-    said = {**message_1_0(), "metadata": {**intent("look"), "images": [picture]}}
-    task = rest.call("POST", "message:send", {"message": said})["task"]
+    picture_message = {**message_1_0(), "metadata": {**intent("look"), "images": [picture]}}
+    task = rest.call("POST", "message:send", {"message": picture_message})["task"]
     text = task["artifacts"][0]["parts"][0]["data"]["images"]
     assert not [value for value in text if "X-Amz" in value]
     assert "X-Amz" not in str(task["history"])
@@ -258,11 +258,11 @@ def test_pictures_of_alibabas_suite_are_files_too(rest: Rest, settings: Settings
     metadata = {**intent("look"), "images": [picture, {"type": "url", "value": "https://example.com/a.png"}]}
     task = rest.call("POST", "message:send", {"message": {**message_1_0(), "metadata": metadata}})["task"]
     assert len(objects_of(settings) - before) == 1
-    [said] = rest.call("GET", f"tasks/{task['id']}")["history"]
-    [stored, linked] = said["metadata"]["images"]
-    assert stored["type"] == "url"
-    assert get(stored["value"])[0] == LARGE
-    assert linked == {"type": "url", "value": "https://example.com/a.png"}
+    [entry] = rest.call("GET", f"tasks/{task['id']}")["history"]
+    [stored_link, link] = entry["metadata"]["images"]
+    assert stored_link["type"] == "url"
+    assert get(stored_link["value"])[0] == LARGE
+    assert link == {"type": "url", "value": "https://example.com/a.png"}
     text = task["artifacts"][0]["parts"][0]["data"]["images"]
     assert get(text[0])[0] == LARGE
 
@@ -270,8 +270,10 @@ def test_pictures_of_alibabas_suite_are_files_too(rest: Rest, settings: Settings
 def test_the_card_says_where_uploads_go(client: TestClient) -> None:
     for version in ("1.0", "0.3"):
         card = client.get("/a2a/probe/.well-known/agent-card.json", headers={"A2A-Version": version}).json()
-        [found] = [item for item in card["capabilities"]["extensions"] if item["uri"].endswith(":uploads")]
-        assert found["params"] == {
+        [extension] = [
+            item for item in card["capabilities"]["extensions"] if item["uri"].endswith(":uploads")
+        ]
+        assert extension["params"] == {
             "url": "https://agents.example.com/a2a/probe/uploads",
             "maxBytes": 1_000_000_000,
         }

@@ -54,11 +54,11 @@ def test_a_small_file_stays_in_its_task(rest: Rest, settings: Settings, key: str
 
 def test_every_answer_has_a_url_of_its_own(rest: Rest) -> None:
     task = rest.send("draw")
-    for found in (
+    for answer in (
         rest.call("GET", f"tasks/{task['id']}"),
         rest.call("GET", "tasks?includeArtifacts=true")["tasks"][0],
     ):
-        first, second = urls_of(found)
+        first, second = urls_of(answer)
         assert get(first)[0] == get(second)[0] == drawing(SIZE)
     chunks = [
         event["artifactUpdate"]
@@ -93,9 +93,9 @@ def test_the_table_keeps_a_reference(rest: Rest, kit: Kit, settings: Settings) -
 def test_keys_begin_with_the_owners_digest(rest: Rest, kit: Kit, settings: Settings, key: str) -> None:
     before = objects_of(settings)
     task = rest.send("draw")
-    found = kit.keys.find(key)
-    assert found is not None
-    owner = hashlib.sha256(found.owner.encode()).hexdigest()[:32]
+    api_key = kit.keys.find(key)
+    assert api_key is not None
+    owner = hashlib.sha256(api_key.owner.encode()).hexdigest()[:32]
     new = objects_of(settings) - before
     assert len(new) == 2
     digest = hashlib.sha256(task["id"].encode()).hexdigest()[:32]
@@ -213,6 +213,6 @@ def test_a_skill_sends_a_file_back(rest: Rest, settings: Settings, size: int) ->
 
 def test_the_conversation_names_the_file(rest: Rest) -> None:
     task = rest.send("draw")
-    said = rest.send("retell", contextId=task["contextId"])
-    [text] = [part["text"] for part in parts_of(said)]
+    retelling = rest.send("retell", contextId=task["contextId"])
+    [text] = [part["text"] for part in parts_of(retelling)]
     assert text == "hello | Here it is. \n[file: drawing.png]"

@@ -52,14 +52,14 @@ HOLDERS = (
 
 @given(HOLDERS)
 def test_what_is_read_is_what_would_be_changed(holder: Any) -> None:
-    seen: list[Part] = []
+    parts: list[Part] = []
 
     def see(part: Part) -> Part:
-        seen.append(part)
+        parts.append(part)
         return part
 
     assert change_parts(holder, see) is holder
-    assert parts_of(holder) == seen
+    assert parts_of(holder) == parts
 
 
 def test_pictures_follow_the_parts_of_their_message_and_artifacts_come_first() -> None:

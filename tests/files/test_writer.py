@@ -147,16 +147,16 @@ def test_a_canceled_turn_stops_writing(s3: FakeS3) -> None:
 
 def test_an_asynchronous_turn_that_is_canceled_leaves_nothing(s3: FakeS3) -> None:
     async def go() -> None:
-        reached = asyncio.Event()
+        is_running = asyncio.Event()
 
         async def stuck() -> AsyncIterator[bytes]:
             async for piece in async_pieces(2 * PART_BYTES):
                 yield piece
-            reached.set()
+            is_running.set()
             await asyncio.Event().wait()
 
         work = asyncio.create_task(output_files.store_async(turn_on(s3), (File("a.bin", stuck()),)))
-        await reached.wait()
+        await is_running.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
@@ -201,8 +201,8 @@ def test_a_file_that_is_aborted_is_not_finished(s3: FakeS3) -> None:
 
 
 def test_a_received_file_is_a_content(s3: FakeS3) -> None:
-    received = ReceivedFile(Part(raw="eHl6", filename="a.txt"))
-    assert output_files.store(turn_on(s3), (File("copy.txt", received),)) == (File("copy.txt", b"xyz"),)  # type: ignore[arg-type]
+    file = ReceivedFile(Part(raw="eHl6", filename="a.txt"))
+    assert output_files.store(turn_on(s3), (File("copy.txt", file),)) == (File("copy.txt", b"xyz"),)  # type: ignore[arg-type]
 
 
 def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,9 +260,9 @@ def closed_file() -> io.BytesIO:
     ],
 )
 def test_what_no_file_can_have(s3: FakeS3, content: Any, message: str) -> None:
-    with pytest.raises(AgentMistake, match=message) as raised:
+    with pytest.raises(AgentMistake, match=message) as error:
         output_files.store(turn_on(s3), (File("a.bin", content),))
-    assert "a.bin" not in str(raised.value), "it is logged, and may be the user's words"
+    assert "a.bin" not in str(error.value), "it is logged, and may be the user's words"
 
 
 def test_without_a_bucket_a_file_stays_in_its_task() -> None:

@@ -54,9 +54,9 @@ PLACE = """Resources:
 
 def with_place(template: str, place: str = PLACE) -> str:
     """template.yaml with the tests' own lines instead of the fork's."""
-    before, found, rest = template.partition("Resources:\n  # === Yours")
+    before, separator, rest = template.partition("Resources:\n  # === Yours")
     _, marker, kits = rest.partition("  # === The kit's")
-    assert found
+    assert separator
     assert marker
     return before + place + marker + kits
 
@@ -64,10 +64,10 @@ def with_place(template: str, place: str = PLACE) -> str:
 def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
     """Make a folder the project of a fork with some of the tests' agents. What a build left there stays."""
     folder.mkdir(parents=True, exist_ok=True)
-    ignored = shutil.ignore_patterns("__pycache__")
+    ignore = shutil.ignore_patterns("__pycache__")
     for name in KIT:
         shutil.rmtree(folder / name, ignore_errors=True)
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
     shutil.rmtree(folder / "functions" / "agents")
     for name in FILES:
         shutil.copy2(ROOT / name, folder)
@@ -78,7 +78,7 @@ def copy_kit(folder: Path, agents: Sequence[str] = ("assistant",)) -> Path:
             (folder / name).symlink_to(ROOT / name)
     _link_environment(folder / ".venv")
     for name in agents:
-        shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignored)
+        shutil.copytree(AGENTS / name, folder / "functions" / "agents" / name, ignore=ignore)
     (folder / "samconfig.toml").write_text(SAMCONFIG)
     (folder / locks.LIST).write_text("")
     (folder / locks.LOCK).write_text(packages.header(folder))

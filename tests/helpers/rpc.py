@@ -13,19 +13,19 @@ Json = Any
 
 def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
     """A 0.3 message of the user's."""
-    made = {
+    message_fields = {
         "kind": "message",
         "messageId": str(uuid.uuid4()),
         "role": "user",
         "parts": [{"kind": "text", "text": text}],
     }
-    return made | fields
+    return message_fields | fields
 
 
 def intent(skill: str, **slots: str) -> dict[str, Json]:
     """Metadata that names a skill and its slots."""
-    named = [{"name": name, "value": value} for name, value in slots.items()]
-    return {"intentInfos": [{"intent": skill, "slots": named}]}
+    slot_list = [{"name": name, "value": value} for name, value in slots.items()]
+    return {"intentInfos": [{"intent": skill, "slots": slot_list}]}
 
 
 def request(method: str, params: Json, identity: Json = None) -> dict[str, Json]:
@@ -43,8 +43,8 @@ class Rpc:
     def post(self, body: Json, **headers: str) -> Json:
         """Answer to a body, which may be a request or any bytes."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        sent = {"X-API-Key": self.key, "Content-Type": "application/json"} | headers
-        return self.client.post(self.path, content=content, headers=sent)
+        all_headers = {"X-API-Key": self.key, "Content-Type": "application/json"} | headers
+        return self.client.post(self.path, content=content, headers=all_headers)
 
     def call(self, method: str, params: Json) -> Json:
         """Result of a call; fails on an error."""

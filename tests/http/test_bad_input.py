@@ -218,17 +218,17 @@ def test_wrong_content_type(client: TestClient, key: str, media_type: str) -> No
     response = Rpc(client, key).post(SEND, **{"Content-Type": media_type})
     assert response.status_code == 400
     assert response.json()["error"]["code"] == -32005
-    versioned = Rpc(client, key).post(SEND, **{"Content-Type": media_type, "A2A-Version": "1.0"})
-    assert versioned.json()["error"]["data"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
+    answer = Rpc(client, key).post(SEND, **{"Content-Type": media_type, "A2A-Version": "1.0"})
+    assert answer.json()["error"]["data"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: str) -> None:
     """The SDKs read a stream or fail on its content type; a plain client gets plain JSON."""
     rpc, body = Rpc(client, key, "/stream"), request("tasks/resubscribe", {"id": "nothing"}, "1")
     assert rpc.post(body).json()["error"]["code"] == -32001
-    streamed = rpc.post(body, Accept="text/event-stream")
-    assert streamed.headers["content-type"].startswith("text/event-stream")
-    assert json.loads(streamed.text.removeprefix("data: "))["error"]["code"] == -32001
+    answer = rpc.post(body, Accept="text/event-stream")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert json.loads(answer.text.removeprefix("data: "))["error"]["code"] == -32001
     refused(rpc.post(b"{", Accept="text/event-stream"), -32700, None)  # it asks for no stream
 
 
@@ -298,9 +298,9 @@ def test_refused_requests_change_nothing(client: TestClient, key: str) -> None:
     context = {"contextId": "the-same"}
     rpc.error("message/send", {"message": message(parts=[], **context)})
     rpc.error("message/send", {"message": message(taskId="nothing", **context)})
-    seen = rpc.send("look", metadata={"intentInfos": [{"intent": "look"}]}, **context)
-    assert seen["artifacts"][0]["parts"][0]["data"]["turns"] == 1
-    assert seen["artifacts"][0]["parts"][0]["data"]["said"] == []
+    task = rpc.send("look", metadata={"intentInfos": [{"intent": "look"}]}, **context)
+    assert task["artifacts"][0]["parts"][0]["data"]["turns"] == 1
+    assert task["artifacts"][0]["parts"][0]["data"]["said"] == []
 
 
 def test_a_client_that_leaves_in_its_request_is_no_fault(client: TestClient, key: str) -> None:
@@ -312,18 +312,18 @@ def test_a_client_that_leaves_in_its_request_is_no_fault(client: TestClient, key
         "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
-    received = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
-    sent: list[Json] = []
+    messages = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    sent_messages: list[Json] = []
 
     async def receive() -> Json:
-        return next(received)
+        return next(messages)
 
     async def send(said: Json) -> None:
-        sent.append(said)
+        sent_messages.append(said)
 
     async def call() -> None:
         await client.app(scope, receive, send)
 
     asyncio.run(call())
-    assert sent[0]["status"] == 200
-    assert json.loads(sent[1]["body"])["error"]["code"] == -32600
+    assert sent_messages[0]["status"] == 200
+    assert json.loads(sent_messages[1]["body"])["error"]["code"] == -32600

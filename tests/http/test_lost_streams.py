@@ -112,21 +112,21 @@ def test_a_cancelled_stream_ends_with_what_is_stored(
     stream = Stream(client, path, request(method, params) if method else params, headers)
     stream.until(60 if stored else 10)
     rest = Rest(client, key)
-    [listed] = rest.call("GET", "tasks")["tasks"]
-    rest.call("POST", f"tasks/{listed['id']}:cancel")
+    [task_in_list] = rest.call("GET", "tasks")["tasks"]
+    rest.call("POST", f"tasks/{task_in_list['id']}:cancel")
     stream.join(PATIENCE_SECONDS)
     assert not stream.is_alive()
-    task = rest.call("GET", f"tasks/{listed['id']}")
+    task = rest.call("GET", f"tasks/{task_in_list['id']}")
     text = "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
     identity, _ = stream.seen[-1]
     if not wire.replaces_artifacts:
         assert identity == "", "no id says that what was shown is stored"
         return
     assert identity, "the end has an id again"
-    seen = [value["result"] if method else value for _, value in stream.seen]
-    tasks = [value for value in seen if "task" in value or value.get("kind") == "task"]
+    values = [value["result"] if method else value for _, value in stream.seen]
+    tasks = [value for value in values if "task" in value or value.get("kind") == "task"]
     assert len(tasks) <= 1, "clients take one task a stream"
-    assert shown(wire, seen) == text
+    assert shown(wire, values) == text
 
 
 def shown(wire: Wire, seen: list[Any]) -> str:
@@ -151,12 +151,12 @@ def test_an_id_covers_only_what_is_stored(client: TestClient, key: str) -> None:
     for index, (identity, _) in enumerate(events):
         if not identity or index == len(events) - 1:
             continue
-        resumed = client.get(
+        answer = client.get(
             f"/a2a/probe/tasks/{task_id}:subscribe", headers={**headers, "Last-Event-ID": identity}
         )
         task: Task = json.loads(json.dumps(events[0][1]["task"]))
         apply(task, [event for _, event in events[1 : index + 1]])
-        apply(task, [v1_0.WIRE.decode_event(value) for value in bare_events(resumed.text)])
+        apply(task, [v1_0.WIRE.decode_event(value) for value in bare_events(answer.text)])
         assert task["artifacts"] == whole["artifacts"]
 
 
@@ -175,7 +175,7 @@ async def leave(
 ) -> None:
     """Call the server as a client whose connection breaks after so many messages of ASGI. is_told: the server
     hears of it as in ASGI before 2.4, and not by an error of `send`."""
-    sent: list[Any] = []
+    sent_messages: list[Any] = []
     has_left = asyncio.Event()
     has_asked = False
 
@@ -188,8 +188,8 @@ async def leave(
         return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
 
     async def send(message: Any) -> None:
-        sent.append(message)
-        if len(sent) > after:
+        sent_messages.append(message)
+        if len(sent_messages) > after:
             has_left.set()
             if not is_told:
                 raise OSError("the connection is closed")

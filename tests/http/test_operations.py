@@ -34,12 +34,12 @@ def test_every_operation_over_json_rpc(rpc: Rpc) -> None:
     question = rpc.call("SendMessage", {"message": message_1_0(metadata=metadata)})["task"]
     config = {"taskId": question["id"], "id": "c", "url": HOOK}
     assert rpc.call("CreateTaskPushNotificationConfig", config)["url"] == HOOK
-    named = {"taskId": question["id"], "id": "c"}
-    assert rpc.call("GetTaskPushNotificationConfig", named)["url"] == HOOK
-    listed = rpc.call("ListTaskPushNotificationConfigs", {"taskId": question["id"]})
-    assert [each["id"] for each in listed["configs"]] == ["c"]
-    rpc.call("DeleteTaskPushNotificationConfig", named)
-    assert rpc.error("GetTaskPushNotificationConfig", named)["code"] == -32001
+    params = {"taskId": question["id"], "id": "c"}
+    assert rpc.call("GetTaskPushNotificationConfig", params)["url"] == HOOK
+    configs = rpc.call("ListTaskPushNotificationConfigs", {"taskId": question["id"]})
+    assert [each["id"] for each in configs["configs"]] == ["c"]
+    rpc.call("DeleteTaskPushNotificationConfig", params)
+    assert rpc.error("GetTaskPushNotificationConfig", params)["code"] == -32001
     assert rpc.call("CancelTask", {"id": question["id"]})["status"]["state"] == "TASK_STATE_CANCELED"
     stream = rpc.post(request("SubscribeToTask", {"id": question["id"]}))
     assert stream.json()["error"]["code"] == UnsupportedOperation.code
@@ -158,9 +158,9 @@ def test_a_fault_says_nothing_of_its_cause(
     assert "a secret" not in answer.text
     assert "a secret" in caplog.text
     monkeypatch.setattr("a2a_lambda.http.rest.handle", fail)
-    broken = TestClient(rest.client.app, base_url=BASE_URL, raise_server_exceptions=False).get("/tasks")
-    assert broken.status_code == 500
-    assert "a secret" not in broken.text
+    fault = TestClient(rest.client.app, base_url=BASE_URL, raise_server_exceptions=False).get("/tasks")
+    assert fault.status_code == 500
+    assert "a secret" not in fault.text
 
 
 def test_keys_that_cannot_be_read_open_no_door(settings: Settings) -> None:
@@ -212,8 +212,8 @@ def test_the_url_of_a_deployment_without_a_setting(settings: Settings) -> None:
 
     path = "/.well-known/agent-card.json"
     assert url_of({}) == "https://localhost/"
-    staged = {"path": path, "requestContext": {"domainName": "x.example.com", "path": f"/prod{path}"}}
-    assert url_of(staged) == "https://x.example.com/prod/"
+    stage_event = {"path": path, "requestContext": {"domainName": "x.example.com", "path": f"/prod{path}"}}
+    assert url_of(stage_event) == "https://x.example.com/prod/"
     assert (
         url_of({"path": path, "requestContext": {"domainName": "x.example.com", "path": path}})
         == "https://x.example.com/"
@@ -233,10 +233,10 @@ def test_429_says_when(settings: Settings) -> None:
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         body = request("tasks/get", {"id": "x"})
         answers = [client.post("/", json=body, headers={"X-API-Key": key}) for _ in range(60)]
-    refused = [answer for answer in answers if answer.status_code == 429]
-    assert refused, "60 requests are more than the limit"
-    assert 1 <= int(refused[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
-    assert "at most 10 requests within 10 seconds" in refused[0].json()["error"]["message"]
+    refusals = [answer for answer in answers if answer.status_code == 429]
+    assert refusals, "60 requests are more than the limit"
+    assert 1 <= int(refusals[0].headers["retry-after"]) <= rate_limit.WINDOW_SECONDS
+    assert "at most 10 requests within 10 seconds" in refusals[0].json()["error"]["message"]
 
 
 def test_agno_sends_json_rpc_to_paths_of_0_3(client: TestClient, key: str) -> None:
@@ -257,9 +257,14 @@ def test_agno_sends_json_rpc_to_paths_of_0_3(client: TestClient, key: str) -> No
 @pytest.mark.parametrize("path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send"])
 def test_a_message_with_other_fields_is_no_envelope(client: TestClient, key: str, path: str) -> None:
     """Unknown fields are ignored."""
-    sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], "metadata": intent("echo")}
-    body = {"message": sent, "jsonrpc": "2.0", "params": {}}
+    message_body = {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "parts": [{"text": "hi"}],
+        "metadata": intent("echo"),
+    }
+    body = {"message": message_body, "jsonrpc": "2.0", "params": {}}
     assert client.post(path, json=body, headers={"X-API-Key": key}).json()["task"]["id"]
-    envelope = {"jsonrpc": "2.0", "params": {"message": sent}}
+    envelope = {"jsonrpc": "2.0", "params": {"message": message_body}}
     answer = client.post("/a2a/probe/message:send", json=envelope, headers={"X-API-Key": key})
     assert answer.status_code == 400, "1.0's paths have no envelopes"

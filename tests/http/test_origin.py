@@ -21,8 +21,8 @@ def digest(secret: str) -> str:
 @pytest.fixture
 def guarded(settings: Settings) -> Kit:
     digests = f"{digest('old secret')},{digest('new secret')}"
-    made = {**settings.model_dump(), "origin_digests": digests}
-    return Kit(Settings.model_validate(made))
+    values = {**settings.model_dump(), "origin_digests": digests}
+    return Kit(Settings.model_validate(values))
 
 
 @pytest.mark.parametrize("secret", [None, "", "wrong", digest("new secret"), "ü"])

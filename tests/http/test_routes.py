@@ -261,15 +261,15 @@ def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) ->
 
 
 def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
-    forged = {"host": "evil.example", "x-forwarded-host": "evil.example"}
-    assert base_url(request_of(forged, base_url="https://mine.example/")) == "https://mine.example"
+    headers = {"host": "evil.example", "x-forwarded-host": "evil.example"}
+    assert base_url(request_of(headers, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
-    assert base_url(request_of(forged, scope={"aws.event": event})) == "https://api.example/dev"
+    assert base_url(request_of(headers, scope={"aws.event": event})) == "https://api.example/dev"
     for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a"), ("/a/b", "/dev/a//b")):
         event = {"path": path, "requestContext": {"domainName": "api.example", "path": full_path}}
         assert base_url(request_of(scope={"aws.event": event})) == "https://api.example/dev"
-    unstaged = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
-    assert base_url(request_of(scope={"aws.event": unstaged})) == "https://api.example"
+    other_event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
+    assert base_url(request_of(scope={"aws.event": other_event})) == "https://api.example"
     without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}
     assert base_url(request_of(scope={"aws.event": without_path})) == "https://api.example"
     assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
@@ -328,10 +328,10 @@ def test_an_application_starts_and_ends_behind_every_door(deploy: Make) -> None:
     """The doors are of HTTP; the server's own start and end pass through them."""
     secret = hashlib.sha256(b"cdn").hexdigest()
     doors = {"tracing": True, "origin_digests": (secret,), "base_url": f"{BASE_URL}/agents"}
-    with deploy(**doors, cors_origins=["https://page.example"]) as served:
+    with deploy(**doors, cors_origins=["https://page.example"]) as app_client:
         path = "/agents//.well-known/agent-card.json"
-        assert served.get(path).status_code == 403
-        assert served.get(path, headers={"X-Origin-Secret": "cdn"}).status_code == 200
+        assert app_client.get(path).status_code == 403
+        assert app_client.get(path, headers={"X-Origin-Secret": "cdn"}).status_code == 200
 
 
 @pytest.mark.parametrize(

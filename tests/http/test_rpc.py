@@ -32,7 +32,7 @@ def assistant(client: TestClient, key: str) -> Rpc:
 def test_a_task_is_read_back_as_it_was_answered(assistant: Rpc) -> None:
     task = assistant.send("What is 1 plus 2?")
     assert assistant.call("tasks/get", {"id": task["id"]}) == task
-    assert [said["parts"][0]["text"] for said in task["history"]] == ["What is 1 plus 2?"]
+    assert [entry["parts"][0]["text"] for entry in task["history"]] == ["What is 1 plus 2?"]
 
 
 @pytest.mark.parametrize(("length", "shown"), [(None, 3), (2, 2), (1, 1), (0, 0), (100, 3)])
@@ -42,7 +42,7 @@ def test_history_length(assistant: Rpc, length: int | None, shown: int) -> None:
     params = {"id": question["id"]} | ({} if length is None else {"historyLength": length})
     history = assistant.call("tasks/get", params).get("history", [])
     whole = ["coach", "Which sport should I coach: basketball or football?", "football"]
-    assert [said["parts"][0]["text"] for said in history] == whole[3 - shown :]
+    assert [entry["parts"][0]["text"] for entry in history] == whole[3 - shown :]
 
 
 def test_history_length_of_a_send(assistant: Rpc) -> None:
@@ -110,8 +110,8 @@ def test_no_one_else_can_see_a_task(client: TestClient, kit: Kit, assistant: Rpc
         target = {"id": params["id"]}
         for method in "tasks/get", "tasks/cancel", "tasks/resubscribe":
             assert rpc.error(method, target)["code"] == -32001
-        sent = {"message": message(taskId=params["id"])}
-        assert rpc.error("message/send", sent)["code"] == -32001
+        send_params = {"message": message(taskId=params["id"])}
+        assert rpc.error("message/send", send_params)["code"] == -32001
     assert stranger.send("football", contextId=question["contextId"])["id"] != question["id"]
     assert assistant.call("tasks/get", {"id": question["id"]}) == question
 
@@ -128,20 +128,20 @@ def test_a_running_task_is_seen_refused_followed_and_canceled(probe: Rpc, skill:
         canceled = probe.call("tasks/cancel", {"id": task_id})
         assert canceled["status"]["state"] == "canceled"
         running.ended.result(PATIENCE_SECONDS)
-        followed = events(follower.result(PATIENCE_SECONDS).text)
+        follow_events = events(follower.result(PATIENCE_SECONDS).text)
     assert running.seen[-1]["status"]["state"] == "canceled"
     assert running.seen[-1]["final"] is True
-    assert followed[0]["kind"] == "task"
-    assert followed[-1]["status"]["state"] == "canceled"
+    assert follow_events[0]["kind"] == "task"
+    assert follow_events[-1]["status"]["state"] == "canceled"
     assert probe.call("tasks/get", {"id": task_id}) == canceled
 
 
 def test_resubscribe_gives_the_task_and_what_comes_later(probe: Rpc) -> None:
     task = probe.send(metadata=intent("pieces"))
-    found = events(probe.post(request("tasks/resubscribe", {"id": task["id"]})).text)
-    assert [event["kind"] for event in found] == ["task", "status-update"]
-    assert found[0] == task
-    assert found[1]["final"] is True
+    task_events = events(probe.post(request("tasks/resubscribe", {"id": task["id"]})).text)
+    assert [event["kind"] for event in task_events] == ["task", "status-update"]
+    assert task_events[0] == task
+    assert task_events[1]["final"] is True
 
 
 def test_a_stream_cut_off_continues_after_the_last_event_id(
@@ -152,19 +152,19 @@ def test_a_stream_cut_off_continues_after_the_last_event_id(
         monkeypatch.setattr(journal, name, 0.0)
     body = request("message/stream", {"message": message(metadata=intent("pieces", every="0.1"))})
     stream = probe.post(body).text
-    numbered = []
+    rows = []
     for block in stream.strip().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-        numbered.append((fields.get("id"), json.loads(fields["data"])["result"]))
-    task_id = numbered[0][1]["id"]
-    places = [place for place, (identity, _) in enumerate(numbered) if identity is not None]
+        rows.append((fields.get("id"), json.loads(fields["data"])["result"]))
+    task_id = rows[0][1]["id"]
+    places = [place for place, (identity, _) in enumerate(rows) if identity is not None]
     assert len(places) >= 3
     for place in places:
-        headers = {"Last-Event-ID": str(numbered[place][0])}
-        resumed = events(probe.post(request("tasks/resubscribe", {"id": task_id}), **headers).text)
-        missed = [event for _, event in numbered[place + 1 :]]
-        assert said(resumed) == said(missed)
-        assert resumed[-1] == numbered[-1][1]
+        headers = {"Last-Event-ID": str(rows[place][0])}
+        resumed_events = events(probe.post(request("tasks/resubscribe", {"id": task_id}), **headers).text)
+        missed_events = [event for _, event in rows[place + 1 :]]
+        assert said(resumed_events) == said(missed_events)
+        assert resumed_events[-1] == rows[-1][1]
 
 
 def said(found: list[Json]) -> str:
@@ -202,8 +202,8 @@ def test_everything_a_skill_can_put_out(probe: Rpc) -> None:
     assert report["metadata"]["commands"] == [
         {"name": "beep", "params": [{"name": "times", "value": "3", "normValue": "03"}]}
     ]
-    streamed = probe.stream(metadata=intent("everything"))
-    progress = [event for event in streamed if event["kind"] == "status-update"]
+    stream_events = probe.stream(metadata=intent("everything"))
+    progress = [event for event in stream_events if event["kind"] == "status-update"]
     assert [event["status"]["state"] for event in progress] == ["working", "completed"]
     assert [event["final"] for event in progress] == [False, True]
 
@@ -245,10 +245,10 @@ def test_a_large_message_is_read_back_whole(probe: Rpc) -> None:
     text = {"kind": "text", "text": "keep it"}
     task = probe.send(parts=[{"kind": "file", "file": file}, text], metadata=intent("look"))
     assert task["artifacts"][0]["parts"][0]["data"]["files"][0][3] == len(base64.b64decode(content))
-    stored, kept = probe.call("tasks/get", {"id": task["id"]})["history"][0]["parts"]
-    with urllib.request.urlopen(stored["file"]["uri"]) as answer:
+    stored_part, kept_part = probe.call("tasks/get", {"id": task["id"]})["history"][0]["parts"]
+    with urllib.request.urlopen(stored_part["file"]["uri"]) as answer:
         assert answer.read() == base64.b64decode(content)
-    assert kept == text
+    assert kept_part == text
 
 
 def test_a_large_text_is_read_back_whole(probe: Rpc) -> None:
@@ -272,11 +272,11 @@ def test_values_and_unknown_fields_survive(probe: Rpc) -> None:
     metadata = {"z": 9007199254740993, "a": [1.5, None, True, {"é": "✓"}], "m": {}}
     parts = [{"kind": "text", "text": "x", "metadata": {"k": 2**63}, "unknown": {"deep": [1]}}]
     task = probe.send(parts=parts, metadata=metadata, strange="field")
-    said = probe.call("tasks/get", {"id": task["id"]})["history"][0]
-    assert said["metadata"] == metadata
-    assert list(said["metadata"]) == list(metadata)
-    assert said["parts"] == parts
-    assert said["strange"] == "field"
+    entry = probe.call("tasks/get", {"id": task["id"]})["history"][0]
+    assert entry["metadata"] == metadata
+    assert list(entry["metadata"]) == list(metadata)
+    assert entry["parts"] == parts
+    assert entry["strange"] == "field"
 
 
 class TestTheSameRequest:

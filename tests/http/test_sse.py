@@ -36,24 +36,24 @@ def test_text_has_no_end_of_line_that_is_none_here() -> None:
 
 def test_silence_is_filled_and_nothing_is_lost() -> None:
     async def go() -> list[int | None]:
-        heard = asyncio.Event()
+        is_heard = asyncio.Event()
 
         async def items() -> AsyncGenerator[int, None]:
             yield 0
-            await heard.wait()
+            await is_heard.wait()
             yield 1
             yield 2
 
-        seen: list[int | None] = []
+        stream_items: list[int | None] = []
         async for item in sse.with_silences(items(), 0.01):
-            seen.append(item)
-            if seen.count(None) == 2:
-                heard.set()
-        return seen
+            stream_items.append(item)
+            if stream_items.count(None) == 2:
+                is_heard.set()
+        return stream_items
 
-    seen = asyncio.run(go())
-    assert seen[:3] == [0, None, None]
-    assert [item for item in seen if item is not None] == [0, 1, 2]
+    stream_items = asyncio.run(go())
+    assert stream_items[:3] == [0, None, None]
+    assert [item for item in stream_items if item is not None] == [0, 1, 2]
 
 
 def test_leaving_closes_what_is_read() -> None:
@@ -123,11 +123,11 @@ def test_who_leaves_leaves_nothing_waiting() -> None:
 
 
 def test_a_line_reader_reads_a_stream(client: TestClient, key: str, kit: Kit) -> None:
-    said = "one\u2028two\u0085three"
-    body = request("message/stream", {"message": message(said)})
+    text = "one\u2028two\u0085three"
+    body = request("message/stream", {"message": message(text)})
     answer = Rpc(client, key, "/a2a/probe").post(body)
     records = [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
-    assert records[1]["result"]["artifact"]["parts"][0]["text"] == said
+    assert records[1]["result"]["artifact"]["parts"][0]["text"] == text
 
 
 @pytest.mark.parametrize("is_on_lambda", [False, True])
@@ -191,9 +191,9 @@ def test_a_client_gets_one_task_a_stream() -> None:
     ]
     artifacts = [chunk("one two ", append=False, last=True), chunk("x", "b", append=False, last=True)]
     later = [chunk("three "), chunk("y", "b"), status_event(TaskState.COMPLETED)]
-    for replaces, restated in ((True, artifacts), (False, artifacts[1:])):
+    for replaces, shown_artifacts in ((True, artifacts), (False, artifacts[1:])):
         view = sse.StreamView(replaces=replaces)
-        assert [view.take(event) for event in tasks] == [tasks[:1], restated]
+        assert [view.take(event) for event in tasks] == [tasks[:1], shown_artifacts]
         assert view.is_stale is not replaces
-        shown = [update for event in later for update in view.take(event)]
-        assert shown == (later if replaces else later[1:])
+        updates = [update for event in later for update in view.take(event)]
+        assert updates == (later if replaces else later[1:])

@@ -91,17 +91,17 @@ def test_without_a_clear_default_only_calls_that_name_no_agent_are_refused(
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Imports that wait for it end after a turn has been claimed."""
-    made = threading.Event()
+    is_made = threading.Event()
     start = Run.start
 
     def open_and_start(run: Run, **options: Any) -> None:
-        made.set()
+        is_made.set()
         start(run, **options)
 
     monkeypatch.setattr(Run, "start", open_and_start)
     monkeypatch.setattr(placement, "IMPORT_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(threading, "gate", made, raising=False)
-    return made
+    monkeypatch.setattr(threading, "gate", is_made, raising=False)
+    return is_made
 
 
 WAITS = "import threading\nthreading.gate.wait(60)\n"

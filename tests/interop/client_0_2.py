@@ -22,21 +22,21 @@ from a2a.types import (
 
 
 def params(skill, **slots):
-    named = [{"name": name, "value": value} for name, value in slots.items()]
+    slot_list = [{"name": name, "value": value} for name, value in slots.items()]
     return MessageSendParams(
         message={
             "messageId": str(uuid.uuid4()),
             "role": "user",
             "parts": [{"kind": "text", "text": "hello"}],
-            "metadata": {"intentInfos": [{"intent": skill, "slots": named}]},
+            "metadata": {"intentInfos": [{"intent": skill, "slots": slot_list}]},
         }
     )
 
 
 def result(answer):
-    found = answer.model_dump(mode="json", exclude_none=True, by_alias=True)
-    assert "error" not in found, found
-    return found["result"]
+    document = answer.model_dump(mode="json", exclude_none=True, by_alias=True)
+    assert "error" not in document, document
+    return document["result"]
 
 
 def text(task):
@@ -75,7 +75,7 @@ async def main(url, key):
         config = TaskPushNotificationConfig(taskId=question["id"], pushNotificationConfig=hook)
         await client.set_task_callback(SetTaskPushNotificationConfigRequest(id=identity(), params=config))
         wanted = GetTaskPushNotificationConfigRequest(id=identity(), params=TaskIdParams(id=question["id"]))
-        told = result(await client.get_task_callback(wanted))
+        push_config = result(await client.get_task_callback(wanted))
         chunks = lambda events: text({"artifacts": [e["artifact"] for e in events if "artifact" in e]})  # noqa: E731
         return {
             "send": text(silent),
@@ -85,7 +85,7 @@ async def main(url, key):
             "quick": chunks(quick),
             "get": task["status"]["state"],
             "cancel": canceled["status"]["state"],
-            "push": told["pushNotificationConfig"]["url"],
+            "push": push_config["pushNotificationConfig"]["url"],
         }
 
 

@@ -18,12 +18,12 @@ from a2a.types import (
 
 
 def message(skill, **slots):
-    named = [{"name": name, "value": value} for name, value in slots.items()]
+    slot_list = [{"name": name, "value": value} for name, value in slots.items()]
     return Message(
         message_id=str(uuid.uuid4()),
         role="user",
         parts=[{"kind": "text", "text": "hello"}],
-        metadata={"intentInfos": [{"intent": skill, "slots": named}]},
+        metadata={"intentInfos": [{"intent": skill, "slots": slot_list}]},
     )
 
 
@@ -34,14 +34,14 @@ def text(task):
 async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
-        chosen = {"httpx_client": http, "supported_transports": [binding]}
-        streaming = ClientFactory(ClientConfig(**chosen)).create(card)
-        plain = ClientFactory(ClientConfig(**chosen, streaming=False)).create(card)
+        options = {"httpx_client": http, "supported_transports": [binding]}
+        streaming = ClientFactory(ClientConfig(**options)).create(card)
+        plain = ClientFactory(ClientConfig(**options, streaming=False)).create(card)
 
         async def last(client, skill, **slots):
             task = None
-            async for found, _ in client.send_message(message(skill, **slots)):
-                task = found
+            async for event, _ in client.send_message(message(skill, **slots)):
+                task = event
             return task
 
         silent, blocked, streamed, quick = await asyncio.gather(
@@ -51,27 +51,27 @@ async def main(url, key, binding):
             last(streaming, "pieces", count="5", every="0.05"),
         )
         question = await last(plain, "add", a="1")
-        got = await plain.get_task(TaskQueryParams(id=question.id))
+        read_task = await plain.get_task(TaskQueryParams(id=question.id))
         followed = None
-        async for found, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
-            followed = found
+        async for event, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
+            followed = event
         canceled = await plain.cancel_task(TaskIdParams(id=question.id))
         hook = PushNotificationConfig(id="hook", url="https://example.com/hook", token="t")
         await plain.set_task_callback(
             TaskPushNotificationConfig(task_id=quick.id, push_notification_config=hook)
         )
-        named = GetTaskPushNotificationConfigParams(id=quick.id, push_notification_config_id="hook")
-        told = await plain.get_task_callback(named)
+        params = GetTaskPushNotificationConfigParams(id=quick.id, push_notification_config_id="hook")
+        config = await plain.get_task_callback(params)
         return {
             "send": text(silent),
             "blocked": text(blocked),
             "stream": text(streamed),
             "ends": [streamed.status.state.value, quick.status.state.value],
             "quick": text(quick),
-            "get": got.status.state.value,
+            "get": read_task.status.state.value,
             "cancel": canceled.status.state.value,
             "resubscribe": text(followed),
-            "push": told.push_notification_config.url,
+            "push": config.push_notification_config.url,
         }
 
 

@@ -22,12 +22,12 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 
 def request(skill, **slots):
-    named = [{"name": name, "value": value} for name, value in slots.items()]
+    slot_list = [{"name": name, "value": value} for name, value in slots.items()]
     message = {
         "messageId": str(uuid.uuid4()),
         "role": "ROLE_USER",
         "parts": [{"text": "hello"}],
-        "metadata": {"intentInfos": [{"intent": skill, "slots": named}]},
+        "metadata": {"intentInfos": [{"intent": skill, "slots": slot_list}]},
     }
     return ParseDict({"message": message}, SendMessageRequest())
 
@@ -52,9 +52,9 @@ def end(events):
 
 async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
-        chosen = {"httpx_client": http, "supported_protocol_bindings": [binding]}
-        streaming = await create_client(url, ClientConfig(**chosen))
-        plain = await create_client(url, ClientConfig(**chosen, streaming=False))
+        options = {"httpx_client": http, "supported_protocol_bindings": [binding]}
+        streaming = await create_client(url, ClientConfig(**options))
+        plain = await create_client(url, ClientConfig(**options, streaming=False))
 
         async def send(client, skill, started=None, **slots):
             events = []
@@ -70,12 +70,12 @@ async def main(url, key, binding):
             send(streaming, "pause", seconds="12"),
             send(streaming, "pieces", count="5", every="0.05"),
         )
-        [asked] = await send(plain, "add", a="1")
-        task = await plain.get_task(GetTaskRequest(id=asked.task.id))
+        [question] = await send(plain, "add", a="1")
+        task = await plain.get_task(GetTaskRequest(id=question.task.id))
         started = asyncio.get_running_loop().create_future()
         work = asyncio.create_task(send(streaming, "pause", started, seconds="2"))
         following = SubscribeToTaskRequest(id=await started)
-        followed = [event async for event in streaming.subscribe(following)]
+        follow_events = [event async for event in streaming.subscribe(following)]
         await work
         page = await plain.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
         task_id = quick[0].task.id
@@ -83,13 +83,13 @@ async def main(url, key, binding):
             task_id=task_id, id="hook", url="https://example.com/hook", token="t"
         )
         await plain.create_task_push_notification_config(hook)
-        named = {"task_id": task_id, "id": "hook"}
-        told = await plain.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**named))
+        params = {"task_id": task_id, "id": "hook"}
+        config = await plain.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**params))
         of_task = ListTaskPushNotificationConfigsRequest(task_id=task_id)
         hooks = await plain.list_task_push_notification_configs(of_task)
-        await plain.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(**named))
+        await plain.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(**params))
         left = await plain.list_task_push_notification_configs(of_task)
-        canceled = await plain.cancel_task(CancelTaskRequest(id=asked.task.id))
+        canceled = await plain.cancel_task(CancelTaskRequest(id=question.task.id))
         return {
             "send": text(silent),
             "blocked": text(blocked),
@@ -98,8 +98,8 @@ async def main(url, key, binding):
             "quick": text(quick),
             "get": state(task).replace("_", "-"),
             "cancel": state(canceled),
-            "resubscribe": text(followed),
-            "push": told.url,
+            "resubscribe": text(follow_events),
+            "push": config.url,
             "pushes": [len(hooks.configs), len(left.configs)],
             "list": [len(page.tasks), page.page_size, page.total_size > 2, bool(page.next_page_token)],
         }

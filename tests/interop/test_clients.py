@@ -60,6 +60,6 @@ def test_every_client_lives_through_silence(servers: Server) -> None:
         answers = list(pool.map(lambda client: ask(url, *client), CLIENTS))
     for client, answer in zip(CLIENTS, answers, strict=True):
         assert answer.returncode == 0, f"{client}: {answer.stderr[-2000:]}"
-        found: dict[str, Any] = json.loads(answer.stdout)
-        found.setdefault("resubscribe", EXPECTED["resubscribe"])  # not every client can
-        assert found == EXPECTED | (ONLY_1_0 if client[0] == "a2a-1" else {}), client
+        outcomes: dict[str, Any] = json.loads(answer.stdout)
+        outcomes.setdefault("resubscribe", EXPECTED["resubscribe"])  # not every client can
+        assert outcomes == EXPECTED | (ONLY_1_0 if client[0] == "a2a-1" else {}), client

@@ -29,17 +29,17 @@ GUIDES = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    made = DevServer(copy_kit(tmp_path_factory.mktemp("guides")))
-    made.until(lambda: answers(f"{made.url}/.well-known/agent.json"))
-    yield made
-    made.interrupt()
+    dev_server = DevServer(copy_kit(tmp_path_factory.mktemp("guides")))
+    dev_server.until(lambda: answers(f"{dev_server.url}/.well-known/agent.json"))
+    yield dev_server
+    dev_server.interrupt()
 
 
 def program(heading: str, language: str) -> str:
     text = (ROOT / "docs" / "connecting.md").read_text("utf-8")
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    [found] = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    return str(found)
+    [code] = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    return str(code)
 
 
 PATHS = ["", "/a2a/assistant"]

@@ -96,8 +96,10 @@ def background() -> Worker:
 
 @pytest.fixture
 def worker(background: Worker) -> TurnHandler:
-    made: Any = background
-    return TurnHandler(made, made, lambda: made, made, "dead", has_schedules=True)
+    worker_module: Any = background
+    return TurnHandler(
+        worker_module, worker_module, lambda: worker_module, worker_module, "dead", has_schedules=True
+    )
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
@@ -107,8 +109,8 @@ def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> N
         "swept": 3,
         "started": 2,
     }
-    ended = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
-    worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": ended}, LambdaContext())
+    notice = {"status": "FAILED", "durableExecutionArn": "arn:execution"}
+    worker({"source": "aws.lambda", "detail-type": EXECUTION_ENDED, "detail": notice}, LambdaContext())
     expected = [("run", "a"), ("bury", "b"), ("schedules", ""), ("sweep", ""), ("end", "arn:execution")]
     assert background.asked == expected
 
@@ -142,9 +144,9 @@ def test_lambdas_runtime_gets_no_text_that_an_event_may_hold(
         raise RouteNotFound("there is no agent 'what the event says'")
 
     monkeypatch.setattr(background, "start_event", start_event)
-    with pytest.raises(KitError) as raised:
+    with pytest.raises(KitError) as error:
         worker({"start": {"id": "a"}}, LambdaContext())
-    assert str(raised.value) == "RouteNotFound"
+    assert str(error.value) == "RouteNotFound"
 
 
 @pytest.mark.parametrize("event", [{}, {"strat": {}}, {"detail-type": "Object Created", "detail": {}}])
@@ -164,8 +166,10 @@ def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
 
 
 def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: Worker) -> None:
-    made: Any = background
-    worker = TurnHandler(made, made, pytest.fail, made, "dead", has_schedules=False)
+    worker_module: Any = background
+    worker = TurnHandler(
+        worker_module, worker_module, pytest.fail, worker_module, "dead", has_schedules=False
+    )
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
         "swept": 3,
         "started": 0,
@@ -187,14 +191,14 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
     name = f"turns-{uuid.uuid4().hex[:8]}"
     urls = {each: client.create_queue(QueueName=each)["QueueUrl"] for each in (name, f"{name}-dead")}
     queue = Sqs(client, urls[name])
-    asked: list[Any] = []
-    client.meta.events.register("provide-client-params.sqs", lambda params, **_: asked.append(params))
+    changes: list[Any] = []
+    client.meta.events.register("provide-client-params.sqs", lambda params, **_: changes.append(params))
     for each, url in urls.items():
         client.send_message(QueueUrl=url, MessageBody="x")
         [message] = client.receive_message(QueueUrl=url, VisibilityTimeout=5_400)["Messages"]
         for attempt, pause in ((1, 15), (9, 900)):
             queue.postpone(f"arn:aws:sqs:us-east-1:123456789012:{each}", message["ReceiptHandle"], attempt)
-            assert (asked[-1]["QueueUrl"], asked[-1]["VisibilityTimeout"]) == (url, pause)
+            assert (changes[-1]["QueueUrl"], changes[-1]["VisibilityTimeout"]) == (url, pause)
     queue.postpone("arn:aws:sqs:us-east-1:123456789012:nosuch", "handle", 1)
 
 
@@ -213,8 +217,8 @@ def test_turns_of_one_owner_are_one_group(settings: Settings) -> None:
 
 
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
-    broken = record("a") | {"body": json.dumps({"owner": "x"})}
-    assert worker({"Records": [broken]}, LambdaContext())["batchItemFailures"]
+    message = record("a") | {"body": json.dumps({"owner": "x"})}
+    assert worker({"Records": [message]}, LambdaContext())["batchItemFailures"]
     assert background.asked == []
 
 

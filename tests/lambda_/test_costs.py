@@ -74,11 +74,11 @@ def warm(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Warm:
         with built.running("rpc", output=log, variables=variables) as process:
             for _ in range(5):
                 api.invoke(unique(event))
-            before, told = processor(process.pid), path.stat().st_size
+            before, size = processor(process.pid), path.stat().st_size
             for _ in range(SENDS):
                 assert api.invoke(unique(event)).prelude["statusCode"] == 200
             cpu = (processor(process.pid) - before) / SENDS
-            lines = (path.stat().st_size - told) / SENDS
+            lines = (path.stat().st_size - size) / SENDS
             status = Path(f"/proc/{process.pid}/status").read_text()
     api.close()
     [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
@@ -98,39 +98,39 @@ def processor(pid: int) -> float:
 
 def written(calls: Calls) -> list[int]:
     """Collects the write units of each put: the item's, and those of its index entries."""
-    found: list[int] = []
+    sizes: list[int] = []
     items: dict[str, Json] = {}
 
     def count(operation: str, arguments: Json) -> None:
         if operation == "delete_item":
-            found.append(1)
+            sizes.append(1)
         if operation == "put_item":
             item = arguments["Item"]
             key = item["pk"]["S"] + item["sk"]["S"]
             put = units.of_write(0.0, items.get(key, {}), item)
-            found.append(put.writes + put.listing + put.due)
+            sizes.append(put.writes + put.listing + put.due)
             items[key] = item
 
     calls.after = count
-    return found
+    return sizes
 
 
 def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope, warm: Warm) -> None:
-    counted = Counted(kit, settings, scope)
-    puts = written(counted.calls)
+    counted_kit = Counted(kit, settings, scope)
+    puts = written(counted_kit.calls)
 
     def taken() -> tuple[int, int]:
         """Write units and reads, and none from here on."""
-        found = sum(puts), counted.calls.count["get_item"] + counted.calls.count["query"]
+        costs = sum(puts), counted_kit.calls.count["get_item"] + counted_kit.calls.count["query"]
         puts.clear()
-        counted.calls.count.clear()
-        return found
+        counted_kit.calls.count.clear()
+        return costs
 
-    asyncio.run(counted.messages.send(*counted.message("What is 1 plus 2?")))
+    asyncio.run(counted_kit.messages.send(*counted_kit.message("What is 1 plus 2?")))
     send = taken()
-    asyncio.run(drained(counted))
+    asyncio.run(drained(counted_kit))
     stream = taken()
-    asyncio.run(in_the_background(counted, kit))
+    asyncio.run(in_the_background(counted_kit, kit))
     background = taken()
     run = REQUEST + (warm.cpu + 3 * CALL_SECONDS) * MEMORY * GIGABYTE_SECOND
     log = (warm.log + PLATFORM) * LOGGED_BYTE
@@ -154,8 +154,8 @@ def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope
 
 
 def table(taken: tuple[int, int]) -> float:
-    written, read = taken
-    return written * WRITE_UNIT + read * READ_UNIT
+    write_units, read_units = taken
+    return write_units * WRITE_UNIT + read_units * READ_UNIT
 
 
 async def drained(counted: Counted) -> None:

@@ -56,8 +56,8 @@ def test_an_event_reaches_an_agent_that_is_there() -> None:
 
 
 def test_events_go_where_the_routes_say() -> None:
-    found = {path.stem: function_of(json.loads(path.read_text())) for path in EVENTS}
-    assert {name for name, function in found.items() if function == "api"} == {
+    functions = {path.stem: function_of(json.loads(path.read_text())) for path in EVENTS}
+    assert {name for name, function in functions.items() if function == "api"} == {
         "card-0.2.5",
         "card-0.3.0",
         "card-1.0",
@@ -91,15 +91,15 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
         assert built_file.read_bytes() == (PACKAGE / built_file.relative_to(package)).read_bytes()
     for function in ("ApiFunction", "RpcFunction"):
         assert (folder / function / "agents" / "assistant" / "card.yaml").exists()
-    zipped = sum(zipped_size_of(folder / layer) for layer in ("DependenciesLayer", "A2ALayer"))
-    print(f"\nlayers of {architecture}: {zipped / 1e6:.1f} MB zipped")
-    assert zipped < 23e6, "Lambda takes 50 MB"
+    size = sum(zipped_size_of(folder / layer) for layer in ("DependenciesLayer", "A2ALayer"))
+    print(f"\nlayers of {architecture}: {size / 1e6:.1f} MB zipped")
+    assert size < 23e6, "Lambda takes 50 MB"
     if built.version != LAMBDA_PYTHON:
         warnings.warn(f"no python{LAMBDA_PYTHON} here: nothing is compiled", stacklevel=1)
         return
     for source in [*folder.glob("*Function/**/*.py"), *package.rglob("*.py")]:
-        [compiled] = (source.parent / "__pycache__").glob(f"{source.stem}.cpython-313.pyc")
-        assert struct.unpack_from("<I", compiled.read_bytes(), 4)[0] == 0b01, "unchecked hash"
+        [pyc] = (source.parent / "__pycache__").glob(f"{source.stem}.cpython-313.pyc")
+        assert struct.unpack_from("<I", pyc.read_bytes(), 4)[0] == 0b01, "unchecked hash"
     dependencies = folder / "DependenciesLayer" / "python"
     assert list((dependencies / "starlette" / "__pycache__").glob("*.cpython-313.pyc"))
 
@@ -108,7 +108,7 @@ def test_a_build_holds_what_lambda_needs_and_no_more(architecture: str, built: B
 def test_an_agent_can_call_every_service(built: Built, service: str) -> None:
     """The documentation in the layer's models is empty. Nothing else has changed."""
     folder = built.opt / "python" / "botocore" / "data"
-    trimmed = Loader([str(folder)], include_default_search_paths=False).load_service_model(
+    small_model = Loader([str(folder)], include_default_search_paths=False).load_service_model(
         service, "service-2"
     )
     whole = Loader().load_service_model(service, "service-2")
@@ -117,12 +117,12 @@ def test_an_agent_can_call_every_service(built: Built, service: str) -> None:
             "the same by each version of Python, which writes its system here"
         )
     for kind in ("operations", "shapes"):
-        assert {name: parts(value) for name, value in trimmed[kind].items()} == {
+        assert {name: parts(value) for name, value in small_model[kind].items()} == {
             name: parts(value) for name, value in whole[kind].items()
         }
-    assert not any(shape.get("documentation") for shape in trimmed["shapes"].values())
+    assert not any(shape.get("documentation") for shape in small_model["shapes"].values())
     for name, parameter in whole.get("clientContextParams", {}).items():
-        assert set(trimmed["clientContextParams"][name]) == set(parameter), "botocore needs each of them"
+        assert set(small_model["clientContextParams"][name]) == set(parameter), "botocore needs each of them"
 
 
 def parts(value: Json) -> Json:
@@ -146,9 +146,9 @@ def test_awslambdaric_is_what_the_runtime_leans_on() -> None:
         "lambda_runtime_address",
         "use_thread_for_polling_next",
     ]
-    handled = inspect.getsource(bootstrap.handle_event_request)
-    assert "lambda_runtime_client.marshaller.marshal_response(" in handled
-    assert "invoke_id, result, result_content_type, invocation_id" in handled
+    source = inspect.getsource(bootstrap.handle_event_request)
+    assert "lambda_runtime_client.marshaller.marshal_response(" in source
+    assert "invoke_id, result, result_content_type, invocation_id" in source
     assert "override" in (inspect.getdoc(BaseLambdaRuntimeClient) or "") + inspect.getsource(
         BaseLambdaRuntimeClient
     )

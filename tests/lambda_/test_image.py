@@ -30,14 +30,14 @@ Json = Any
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The image's file system, as each COPY of the Dockerfile makes it."""
-    context, made = tmp_path_factory.mktemp("context") / "image", tmp_path_factory.mktemp("root")
+    context, folder = tmp_path_factory.mktemp("context") / "image", tmp_path_factory.mktemp("root")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         image.write_content(build(MACHINE_ARCHITECTURE, interpreter()[1]), context)
     for line in (context / "Dockerfile").read_text().splitlines():
         if match := re.fullmatch(r"COPY (\S+) (\S+)", line):
-            shutil.copytree(context / match[1], made / match[2].strip("/"), dirs_exist_ok=True)
-    return made
+            shutil.copytree(context / match[1], folder / match[2].strip("/"), dirs_exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_the_entry_point_starts_each_handler(root: Path, built: Built) -> None:
             assert card.streamed is (handler == "rpc.handler")
             assert b"supportedInterfaces" in card.content
             if handler == "rpc.handler":
-                sent = event(request("message/stream", {"message": message("hi")}), "/stream")
-                answer = streamed(api.invoke(sent))
+                stream_event = event(request("message/stream", {"message": message("hi")}), "/stream")
+                answer = streamed(api.invoke(stream_event))
                 assert answer[-1]["status"]["state"] == "completed"
         finally:
             process.kill()
@@ -90,8 +90,8 @@ def test_the_templates_functions_run_the_image(template: Json) -> None:
         )
     for resource in template["Resources"].values():
         if "TemplateURL" in resource.get("Properties", {}):
-            nested = (ROOT / ".aws-sam" / "image" / resource["Properties"]["TemplateURL"]).resolve()
-            assert nested == ROOT / "templates" / "monitoring.yaml"
+            path = (ROOT / ".aws-sam" / "image" / resource["Properties"]["TemplateURL"]).resolve()
+            assert path == ROOT / "templates" / "monitoring.yaml"
             resource["Properties"]["TemplateURL"] = "https://s3.amazonaws.com/bucket/template"
     translated = transform(template, {}, lint._NoPolicies())
     assert not list(lint.faults(json.dumps(translated)))
@@ -111,14 +111,14 @@ def test_a_function_of_the_forks_own_stays_as_it_is(source: str) -> None:
     own = {"Type": "AWS::Serverless::Function", "Properties": {"Runtime": "nodejs22.x", "CodeUri": "web"}}
     template["Resources"]["Web"] = own
     document = image.with_images(template, ROOT / ".aws-sam" / "image")
-    made = document["Resources"]
-    assert made["Web"]["Properties"]["Runtime"] == "nodejs22.x"
-    assert made["Web"]["Properties"]["CodeUri"] == "../../web", "seen from the template"
-    assert made["A2ALayer"]["Properties"]["ContentUri"].startswith("../../layers")
+    resources = document["Resources"]
+    assert resources["Web"]["Properties"]["Runtime"] == "nodejs22.x"
+    assert resources["Web"]["Properties"]["CodeUri"] == "../../web", "seen from the template"
+    assert resources["A2ALayer"]["Properties"]["ContentUri"].startswith("../../layers")
     assert "HasExtraLayer" in document["Conditions"], "which the layers of Globals refer to"
-    assert "PackageType" not in made["Web"]["Properties"]
-    assert made["Web"]["Properties"]["Layers"], "the layers of Globals"
-    assert "A2ALayer" in made
+    assert "PackageType" not in resources["Web"]["Properties"]
+    assert resources["Web"]["Properties"]["Layers"], "the layers of Globals"
+    assert "A2ALayer" in resources
 
 
 def test_without_a_build_there_is_no_image(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ def test_a_notice_is_told_once_by_all_runs_of_a_turn() -> None:
     notices: list[OperationNotice] = []
     earlier = EarlierRuns(notices={("sleep", "pause", "started")})
     run = RunState(deadline=0.0, seconds=0.0, earlier=earlier, observer=notices.append)
-    ended, other = OperationNotice("sleep", "pause", "ended"), OperationNotice("sleep", "pause#2", "ended")
-    for notice in (OperationNotice("sleep", "pause", "started"), ended, ended, other):
+    end_notice, other = (
+        OperationNotice("sleep", "pause", "ended"),
+        OperationNotice("sleep", "pause#2", "ended"),
+    )
+    for notice in (OperationNotice("sleep", "pause", "started"), end_notice, end_notice, other):
         run.announce(notice)
-    assert notices == [ended, other]
+    assert notices == [end_notice, other]

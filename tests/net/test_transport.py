@@ -92,60 +92,60 @@ def answer_lookups(monkeypatch: pytest.MonkeyPatch, getaddrinfo: Callable[..., A
 def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name whose address changes between the check and the call is called at the checked one."""
     answers = iter(["93.184.216.34", "127.0.0.1"])
-    asked: list[str] = []
+    names: list[str] = []
 
     def getaddrinfo(host: Any, port: Any, *_: Any, **__: Any) -> Any:
-        asked.append(host)
+        names.append(host)
         address = host if host[0].isdigit() else next(answers)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     answer_lookups(monkeypatch, getaddrinfo)
-    connected: list[Any] = []
+    addresses: list[Any] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
-        connected.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        addresses.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
         return httpx2.Response(200)
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
-    guarded = GuardedTransport()
+    transport = GuardedTransport()
 
     async def go() -> None:
-        async with httpx2.AsyncClient(transport=guarded) as client:
+        async with httpx2.AsyncClient(transport=transport) as client:
             await client.get("https://rebinding.example.com/hook")
 
     asyncio.run(go())
-    assert connected == [("93.184.216.34", "rebinding.example.com", "rebinding.example.com")]
-    assert asked == ["rebinding.example.com"]
+    assert addresses == [("93.184.216.34", "rebinding.example.com", "rebinding.example.com")]
+    assert names == ["rebinding.example.com"]
 
 
 def test_one_inner_address_of_several_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "10.0.0.1")]
-    answer_lookups(monkeypatch, lambda *_, **__: found)
+    addresses_found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "10.0.0.1")]
+    answer_lookups(monkeypatch, lambda *_, **__: addresses_found)
     with pytest.raises(Refused):
         asyncio.run(resolve("mixed.example.com", 443))
 
 
 def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "1.1.1.1")]
-    answer_lookups(monkeypatch, lambda *_, **__: found)
+    addresses_found = [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("8.8.8.8", "1.1.1.1")]
+    answer_lookups(monkeypatch, lambda *_, **__: addresses_found)
     monkeypatch.setattr(transport, "CONNECT_SECONDS", 2.0)
-    tried: list[tuple[str, float]] = []
+    attempts: list[tuple[str, float]] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
-        tried.append((request.url.host, request.extensions["timeout"]["connect"]))
-        if len(tried) == 1:
+        attempts.append((request.url.host, request.extensions["timeout"]["connect"]))
+        if len(attempts) == 1:
             raise httpx2.ConnectTimeout("no one there")
         return httpx2.Response(200)
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
-    guarded = GuardedTransport()
+    guarded_transport = GuardedTransport()
 
     async def go() -> None:
-        async with httpx2.AsyncClient(transport=guarded, timeout=7.0) as client:
+        async with httpx2.AsyncClient(transport=guarded_transport, timeout=7.0) as client:
             await client.post("https://two.example.com/hook", content=b"x")
 
     asyncio.run(go())
-    assert tried == [("8.8.8.8", 2.0), ("1.1.1.1", 7.0)], "the last one may take all of the time"
+    assert attempts == [("8.8.8.8", 2.0), ("1.1.1.1", 7.0)], "the last one may take all of the time"
 
 
 def test_a_slow_name_server_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,8 +63,8 @@ def test_looks_at_a_silent_task_become_rarer(
 
     # Not the module `asyncio` itself: loops of other tests sleep, too.
     monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
-    said, ended = asyncio.run(followed())
-    assert "artifactUpdate" in said
+    texts, ended = asyncio.run(followed())
+    assert "artifactUpdate" in texts
     assert ended["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     silent, after = pauses[:12], pauses[12:]
     assert silent == sorted(silent)

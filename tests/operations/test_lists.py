@@ -43,11 +43,11 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
     ids = [rest.send(text=str(number))["id"] for number in range(3)]
     waiting = rest.send("question")
     rest.send("question", taskId=waiting["id"])
-    found = rest.call("GET", "tasks")
-    assert [task["id"] for task in found["tasks"]] == [waiting["id"], *reversed(ids)]
-    assert found["totalSize"] == 4
-    assert not any("artifacts" in task for task in found["tasks"])
-    times = [task["status"]["timestamp"] for task in found["tasks"]]
+    whole_list = rest.call("GET", "tasks")
+    assert [task["id"] for task in whole_list["tasks"]] == [waiting["id"], *reversed(ids)]
+    assert whole_list["totalSize"] == 4
+    assert not any("artifacts" in task for task in whole_list["tasks"])
+    times = [task["status"]["timestamp"] for task in whole_list["tasks"]]
     assert times == sorted(times, reverse=True)
     for options in ("includeArtifacts=true", "includeArtifacts=true&historyLength=0"):
         page = rest.call("GET", f"tasks?{options}")
@@ -57,22 +57,22 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
 def test_a_task_whose_last_turn_is_a_message_stays_in_the_list(rest: Rest) -> None:
     """Its client knows it: it was asked in it."""
     question = rest.send("words", slots={"asks": "true"})
-    answered = rest.send("words", taskId=question["id"])
-    assert answered["status"]["message"]["parts"] == [{"text": "Just words."}]
+    answered_task = rest.send("words", taskId=question["id"])
+    assert answered_task["status"]["message"]["parts"] == [{"text": "Just words."}]
     assert [task["id"] for task in rest.call("GET", "tasks")["tasks"]] == [question["id"]]
 
 
 def test_pages(rest: Rest) -> None:
     ids = [rest.send(text=str(number))["id"] for number in range(5)]
-    seen: list[str] = []
+    all_ids: list[str] = []
     token, pages = "", 0
     while pages == 0 or token:
         page = rest.call("GET", f"tasks?pageSize=2&pageToken={token}")
         assert page["pageSize"] == 2
         assert page["totalSize"] == 5
-        seen += [task["id"] for task in page["tasks"]]
+        all_ids += [task["id"] for task in page["tasks"]]
         token, pages = page["nextPageToken"], pages + 1
-    assert (seen, pages) == (ids[::-1], 3)
+    assert (all_ids, pages) == (ids[::-1], 3)
 
 
 def test_filters(rest: Rest) -> None:
@@ -181,16 +181,16 @@ def test_a_page_ends_by_bytes_and_the_next_continues(rest: Rest, monkeypatch: py
     sizes = [10, 12_000, 12_000, 50_000, 10, 10]
     ids = [rest.send(text="x" * size)["id"] for size in sizes]
     for options in ("", "includeArtifacts=true&", "historyLength=0&", "pageSize=2&"):
-        seen: list[str] = []
+        all_ids: list[str] = []
         token = ""
-        while not seen or token:
+        while not all_ids or token:
             page = rest.call("GET", f"tasks?{options}pageToken={token}")
             assert page["tasks"], "no page is empty"
             assert len(page["tasks"]) == 1 or len(str(page)) < 35_000
-            seen += [task["id"] for task in page["tasks"]]
+            all_ids += [task["id"] for task in page["tasks"]]
             assert page["totalSize"] == len(sizes)
             token = page["nextPageToken"]
-        assert seen == ids[::-1]
+        assert all_ids == ids[::-1]
 
 
 @pytest.fixture
@@ -256,13 +256,15 @@ def test_a_task_whose_run_has_died_is_listed_as_it_ended(bench: RunBench) -> Non
 
 def test_a_task_that_ends_while_it_is_listed_is_left_out_of_its_old_state(bench: RunBench) -> None:
     claim = within(bench.messages.start(*bench.sent("echo")))
-    ended = replace(claim.head, status=make_status(TaskState.COMPLETED, time.time()), holder="", lease=0.0)
+    head_at_end = replace(
+        claim.head, status=make_status(TaskState.COMPLETED, time.time()), holder="", lease=0.0
+    )
 
     def end(operation: str, _: object) -> None:
         """Between the read of the index and that of the heads."""
         if operation == "batch_get_item":
             bench.calls.before = lambda *_: None
-            bench.store.update_head(ended)
+            bench.store.update_head(head_at_end)
 
     bench.calls.before = end
     assert states_in_list(bench, status=TaskState.WORKING) == []

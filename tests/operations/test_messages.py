@@ -42,10 +42,10 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
 def test_a_running_task_is_joined_whatever_its_age(
     kit: Kit, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, gate, joined = RunBench(kit, settings, window=0.0), tmp_path / "gate", asyncio.Event()
+    bench, gate, is_joined = RunBench(kit, settings, window=0.0), tmp_path / "gate", asyncio.Event()
 
     async def wait(*args: Any) -> Head:
-        joined.set()
+        is_joined.set()
         return await wait_until_stopped(*args)
 
     monkeypatch.setattr(messages, "wait_until_stopped", wait)
@@ -54,7 +54,7 @@ def test_a_running_task_is_joined_whatever_its_age(
         first = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
         await until(lambda: bool(bench.calls.count["put_item"]))
         second = asyncio.create_task(bench.send("gated", "same", slots={"gate": str(gate)}))
-        await joined.wait()
+        await is_joined.wait()
         gate.touch()
         assert await second == await first
         assert (await second)["status"]["state"] == TaskState.COMPLETED
@@ -86,17 +86,17 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
     bench = RunBench(kit, settings)
 
     async def go() -> None:
-        call, sent = bench.sent("pieces", slots={"count": "600"})
-        events = await bench.messages.stream(call, sent)
+        call, request = bench.sent("pieces", slots={"count": "600"})
+        events = await bench.messages.stream(call, request)
         await anext(events)
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
-        seen = [event async for _, event in events]
-        stored = await bench.get(call.request.task_id())
-        [at] = [index for index, event in enumerate(seen) if "task" in event]
-        task = seen[at]["task"]
-        apply(task, seen[at + 1 :])
-        assert task["artifacts"] == stored["artifacts"]
-        assert seen[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+        event_list = [event async for _, event in events]
+        task_at_end = await bench.get(call.request.task_id())
+        [at] = [index for index, event in enumerate(event_list) if "task" in event]
+        task = event_list[at]["task"]
+        apply(task, event_list[at + 1 :])
+        assert task["artifacts"] == task_at_end["artifacts"]
+        assert event_list[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
@@ -109,13 +109,13 @@ def test_what_is_shown_of_a_turn_whose_end_is_refused_is_taken_back(bench: RunBe
     bench.calls.before = refuse
 
     async def go() -> None:
-        call, sent = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
-        events = [event async for event in await bench.messages.stream(call, sent)]
+        call, request = bench.sent("pieces", slots={"count": "3", "every": "0.3"})
+        events = [event async for event in await bench.messages.stream(call, request)]
         assert [
             event["artifactUpdate"]["artifact"]["parts"] for _, event in events if "artifactUpdate" in event
         ]
-        (_, restated), (identity, closing) = events[-2:]
-        assert [artifact["parts"] for artifact in restated["task"]["artifacts"]] == [[{"text": ""}]]
+        (_, restatement), (identity, closing) = events[-2:]
+        assert [artifact["parts"] for artifact in restatement["task"]["artifacts"]] == [[{"text": ""}]]
         assert closing["statusUpdate"]["status"]["state"] == TaskState.FAILED
         assert identity is not None
 
@@ -132,8 +132,8 @@ def test_an_answer_has_as_much_history_as_was_asked_for(
         request["configuration"] = SendMessageConfiguration(historyLength=length)
     task = within(bench.messages.send(call, request))["task"]
     assert len(task.get("history", [])) == roles
-    repeated = within(bench.messages.send(call, request))["task"]
-    assert repeated == task
+    answer = within(bench.messages.send(call, request))["task"]
+    assert answer == task
 
     async def stream() -> Published:
         return await anext(await bench.messages.stream(call, request))
@@ -147,13 +147,13 @@ def test_a_send_to_a_task_that_runs_elsewhere(
 ) -> None:
     """A version whose sends do not block is answered at once, unless the client says otherwise."""
     head = bench.run_elsewhere(place=Place.WORKER)
-    waited: list[str] = []
+    heads: list[str] = []
 
     async def start(*_: Any) -> Repeat:
         return Repeat(head)
 
     async def wait(_: Any, head: Head, deadline: float | None) -> Head:
-        waited.append(head.task_id)
+        heads.append(head.task_id)
         return head
 
     monkeypatch.setattr(bench.messages.intake, "start", start)
@@ -161,11 +161,11 @@ def test_a_send_to_a_task_that_runs_elsewhere(
     call, request = bench.sent("echo")
     assert within(bench.messages.send(call, request))["task"]["id"] == head.task_id
     within(bench.messages.send(replace(call, blocking_by_default=True), request))
-    assert len(waited) == 1, "only the version that blocks waits"
+    assert len(heads) == 1, "only the version that blocks waits"
     request["configuration"] = SendMessageConfiguration(returnImmediately=at_once)
     for blocks in (True, False):
         within(bench.messages.send(replace(call, blocking_by_default=blocks), request))
-    assert len(waited) == (1 if at_once else 3)
+    assert len(heads) == (1 if at_once else 3)
 
 
 def test_a_repeated_send_waits_for_its_turn_in_another_request(
@@ -173,19 +173,19 @@ def test_a_repeated_send_waits_for_its_turn_in_another_request(
 ) -> None:
     """Whatever the version's default is: the first request gets an answer, and so does this one."""
     head = bench.run_elsewhere()
-    waited: list[Head] = []
+    heads: list[Head] = []
 
     async def start(*_: Any) -> Repeat:
         return Repeat(head)
 
     async def wait(_: Any, head: Head, deadline: float | None) -> Head:
-        waited.append(head)
+        heads.append(head)
         return head
 
     monkeypatch.setattr(bench.messages.intake, "start", start)
     monkeypatch.setattr(messages, "wait_until_stopped", wait)
     within(bench.messages.send(*bench.sent("echo")))
-    assert len(waited) == 1
+    assert len(heads) == 1
 
 
 def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(bench: RunBench) -> None:
@@ -202,8 +202,8 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     assert within(bench.messages.receive(call, request)) is None
     bench.store.update_head(replace(bench.head(head.task_id), lease=1.0))
     for _ in range(2):  # the second time, someone has seen that the run died
-        received = within(bench.messages.receive(call, request))
-        assert received["message"]["parts"][0].keys() == {"url", "filename"}
+        receipt = within(bench.messages.receive(call, request))
+        assert receipt["message"]["parts"][0].keys() == {"url", "filename"}
         failed_status = make_status(TaskState.FAILED, bench.store.clock())
         bench.store.update_head(replace(bench.head(head.task_id).as_lost(), status=failed_status))
     assert len(s3.objects) == 1
@@ -257,9 +257,9 @@ def test_a_message_to_a_task_that_has_ended_is_refused(bench: RunBench) -> None:
 def test_a_repeated_answer_is_one_answer(bench: RunBench) -> None:
     """Also while the run of the first one still works."""
     question = within(bench.send("question"))
-    answered = within(bench.send("question", "answer", taskId=question["id"]))
+    answer = within(bench.send("question", "answer", taskId=question["id"]))
     writes = bench.calls.count["put_item"]
-    assert within(bench.send("question", "answer", taskId=question["id"])) == answered
+    assert within(bench.send("question", "answer", taskId=question["id"])) == answer
     assert bench.calls.count["put_item"] == writes
 
 
@@ -362,8 +362,8 @@ def test_an_answer_of_a_message_alone_is_a_message(
         message = dict(response["task"]["status"]["message"])
         del message["taskId"]
         assert response.get("message") == (message if is_message else None)
-        listed = (await bench.service.list(bench.scope, {}))["tasks"]
-        assert [task["id"] for task in listed] == ([] if is_message else [response["task"]["id"]])
+        tasks = (await bench.service.list(bench.scope, {}))["tasks"]
+        assert [task["id"] for task in tasks] == ([] if is_message else [response["task"]["id"]])
         call, request = bench.sent("echo")
         assert "message" not in await bench.messages.send(replace(call, takes_message=True), request)
 

@@ -46,8 +46,8 @@ def test_1_0(rest: Rest, rpc: Rpc) -> None:
     assert first == {"configs": [stored_config], "nextPageToken": "a"}
     assert configs(rest, task_id, "?pageSize=1&pageToken=a") == {"configs": [other], "nextPageToken": ""}
     rest.call("DELETE", f"tasks/{task_id}/pushNotificationConfigs/b")
-    gone = rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/b")
-    assert gone.status_code == 404, "not the other one"
+    missing_config = rest.ask("GET", f"tasks/{task_id}/pushNotificationConfigs/b")
+    assert missing_config.status_code == 404, "not the other one"
     for _ in range(2):  # deleting is idempotent
         answer = rest.ask("DELETE", f"tasks/{task_id}/pushNotificationConfigs/a")
         assert (answer.status_code, answer.json()) == (200, {})
@@ -59,15 +59,17 @@ def test_1_0(rest: Rest, rpc: Rpc) -> None:
 def test_0_3(rpc: Rpc) -> None:
     task_id = rpc.send()["id"]
     config = {"url": HOOK, "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "c"}}
-    made = rpc.call("tasks/pushNotificationConfig/set", {"taskId": task_id, "pushNotificationConfig": config})
-    assert made["pushNotificationConfig"].items() >= config.items()
-    assert made["pushNotificationConfig"]["id"]
-    assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == made
-    named = {"id": task_id, "pushNotificationConfigId": made["pushNotificationConfig"]["id"]}
-    assert rpc.call("tasks/pushNotificationConfig/get", named) == made
+    creation = rpc.call(
+        "tasks/pushNotificationConfig/set", {"taskId": task_id, "pushNotificationConfig": config}
+    )
+    assert creation["pushNotificationConfig"].items() >= config.items()
+    assert creation["pushNotificationConfig"]["id"]
+    assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == creation
+    names = {"id": task_id, "pushNotificationConfigId": creation["pushNotificationConfig"]["id"]}
+    assert rpc.call("tasks/pushNotificationConfig/get", names) == creation
     by_task_id = {"id": task_id, "pushNotificationConfigId": task_id}  # as other servers name it
-    assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == made
-    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [made]
+    assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == creation
+    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [creation]
     assert rpc.error("tasks/pushNotificationConfig/delete", {"id": task_id})["code"] == -32602
     other = {"taskId": task_id, "pushNotificationConfig": {**config, "id": "other"}}
     rpc.call("tasks/pushNotificationConfig/set", other)
@@ -342,7 +344,7 @@ def test_a_config_that_a_client_does_not_name_has_its_versions_id_or_a_new_one(
 ) -> None:
     task_id = within(bench.send("echo"))["id"]
     config = TaskPushNotificationConfig(taskId=task_id, url=NEVER_RESOLVED)
-    stored = [within(bench.service.configs.set(bench.scope, config, "v", default_id)) for _ in range(2)]
-    ids = {config["id"] for config in stored}
+    configs = [within(bench.service.configs.set(bench.scope, config, "v", default_id)) for _ in range(2)]
+    ids = {config["id"] for config in configs}
     assert names_of(bench, task_id) == ids
     assert ids == {"default"} if default_id else len(ids) == 2

@@ -97,8 +97,8 @@ def test_a_client_cannot_reply_in_the_place_of_another_system(bench: DurableBenc
     """Neither by its words, nor by data that look like a payment."""
     task = bench.send(skill="pay")
     working = bench.wait_until_open(task["id"])
-    forged: Part = {"data": {"amount": 12}}
-    for parts in ([Part(text="hi")], [forged]):
+    part: Part = {"data": {"amount": 12}}
+    for parts in ([Part(text="hi")], [part]):
         with pytest.raises(UnsupportedOperation, match="paused or waiting for another system"):
             bench.send(taskId=task["id"], parts=parts)
     assert waits_of(bench.head(task["id"])) == ["payment"]
@@ -116,9 +116,9 @@ def test_a_message_ends_a_wait_that_takes_messages(bench: DurableBench, by_url: 
     else:
         bench.send("cash", taskId=task["id"])
     result = bench.wait_for(task["id"], TaskState.COMPLETED)
-    paid = {"paid": [3], "said": "", "by url": True}
+    data = {"paid": [3], "said": "", "by url": True}
     assert result["artifacts"][0]["parts"][-1]["data"] == (
-        paid if by_url else {"paid": [], "said": "cash", "by url": False}
+        data if by_url else {"paid": [], "said": "cash", "by url": False}
     )
 
 
@@ -190,8 +190,8 @@ def test_a_reply_that_no_turn_waits_for_is_refused(
     head = bench.head(task["id"])
     with pytest.raises(NotWaiting):
         bench.reply(f"https://x/callbacks/{callback_token(head, 'other')}", {})
-    for repeated in ({"city": "Oslo", "n": 1}, {"n": 1, "city": "Oslo"}):  # after an answer that was lost
-        bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", repeated)
+    for reply in ({"city": "Oslo", "n": 1}, {"n": 1, "city": "Oslo"}):  # after an answer that was lost
+        bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", reply)
     for other in ({"city": "Rome", "n": 1}, {"city": "Oslo", "n": True}):
         with pytest.raises(WaitIsOver):
             bench.reply(f"https://x/callbacks/{callback_token(head, 'ask')}", other)
@@ -203,13 +203,13 @@ def test_a_forged_url_is_unknown(bench: DurableBench, change: str) -> None:
     token = url_of(bench.wait_until_open(task["id"])).rpartition("/")[2]
     place, signature = token.split(".")
     owner, agent, task_id, key = json.loads(base64.urlsafe_b64decode(place + "=="))
-    forged = {
+    urls = {
         "owner": ["another", agent, task_id, key],
         "task": [owner, agent, str(uuid.uuid4()), key],
         "key": [owner, agent, task_id, "approval"],
     }
-    if change in forged:
-        place = base64.urlsafe_b64encode(json.dumps(forged[change]).encode()).decode().rstrip("=")
+    if change in urls:
+        place = base64.urlsafe_b64encode(json.dumps(urls[change]).encode()).decode().rstrip("=")
     text = {"signature": f"{place}.{signature[::-1]}", "nonsense": "é.é", "long": "A" * 3_000}
     with pytest.raises(RouteNotFound):
         bench.reply("https://x/callbacks/" + text.get(change, f"{place}.{signature}"), {})
@@ -361,6 +361,6 @@ def test_a_client_that_can_name_no_task_ends_a_wait_that_takes_messages(bench: D
     for _ in range(2):  # it comes twice
         again = bench.send("here", identity="same", names_tasks=False, contextId=task["contextId"])
         assert again["id"] == task["id"]
-    paid = bench.wait_for(task["id"], TaskState.COMPLETED)
-    [data] = [part["data"] for part in paid["artifacts"][0]["parts"] if "paid" in part.get("data", {})]
+    task_at_end = bench.wait_for(task["id"], TaskState.COMPLETED)
+    [data] = [part["data"] for part in task_at_end["artifacts"][0]["parts"] if "paid" in part.get("data", {})]
     assert (data["said"], data["by url"]) == ("here", False)

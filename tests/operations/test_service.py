@@ -78,9 +78,9 @@ def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: R
             await until(lambda: bench.calls.count["get_item"] >= 2)  # it has looked, and looks again
             assert not following.done()
             await bench.cancel(task_id)
-            seen = await following
-        assert seen[0][1]["task"] == await bench.get(task_id)
-        assert states(seen) == [TaskState.CANCELED]
+            events_seen = await following
+        assert events_seen[0][1]["task"] == await bench.get(task_id)
+        assert states(events_seen) == [TaskState.CANCELED]
 
     within(go())
 
@@ -110,12 +110,12 @@ def test_a_subscription_to_a_task_that_has_ended(bench: RunBench, monkeypatch: p
     """It shows the task and its end, unless the version refuses it."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE_SECONDS)
     task = within(bench.send("echo"))
-    published = within(bench.follow(task["id"]))
-    assert [published[0][1]["task"], states(published)] == [task, [TaskState.COMPLETED]]
-    assert states(within(bench.follow(task["id"], after=published[0][0]))) == [TaskState.COMPLETED]
+    item = within(bench.follow(task["id"]))
+    assert [item[0][1]["task"], states(item)] == [task, [TaskState.COMPLETED]]
+    assert states(within(bench.follow(task["id"], after=item[0][0]))) == [TaskState.COMPLETED]
     with pytest.raises(UnsupportedOperation, match="get it instead"):
         within(bench.follow(task["id"], needs_running=True))
-    for after in (0, published[0][0]):  # of a client whose connection was lost, and who may have had all
+    for after in (0, item[0][0]):  # of a client whose connection was lost, and who may have had all
         events = within(bench.follow(task["id"], after=after, needs_running=True))
         assert states(events) == [TaskState.COMPLETED]
     with pytest.raises(TaskNotFound):
@@ -128,7 +128,7 @@ def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
     async def go() -> list[Published]:
         soon = time.monotonic() + 2 * follow.FOLLOW_POLL_SECONDS
         subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
-        return [published async for published in subscription.events]
+        return [item async for item in subscription.events]
 
     assert [list(event) for _, event in within(go())] == [["task"]]
 

@@ -76,8 +76,8 @@ class Containers:
         return asyncio.run(go())
 
     def tasks(self, owner: str = "") -> list[Json]:
-        listed = asyncio.run(Service(self.store).list(Scope(owner or self.owner, "hello"), {"pageSize": 100}))
-        return list(listed["tasks"])
+        page = asyncio.run(Service(self.store).list(Scope(owner or self.owner, "hello"), {"pageSize": 100}))
+        return list(page["tasks"])
 
 
 @pytest.fixture
@@ -273,16 +273,16 @@ def test_the_version_before_does_not_use_up_the_times_of_a_changed_schedule(
 ) -> None:
     """During a canary, each minute reaches the one or the other."""
     before, after = deploy(HOURLY), deploy(HOURLY.replace("0 *", "30 *"))
-    for seconds, started in ((20, ([1], [0])), (1_820, ([0], [1]))):
+    for seconds, starts in ((20, ([1], [0])), (1_820, ([0], [1]))):
         before.clock.now = after.clock.now = NOON + seconds
-        assert (before.look(), after.look()) == started
+        assert (before.look(), after.look()) == starts
 
 
 def test_an_agent_whose_clients_must_activate_an_extension_starts_by_itself(
     settings: Settings, tmp_path: Path, scope: Scope, deploy: Callable[[str], Containers]
 ) -> None:
-    required = "extensions: [{{ uri: 'urn:x', required: true }}]\n"
-    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner) + required, scope.owner)
+    extensions = "extensions: [{{ uri: 'urn:x', required: true }}]\n"
+    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner) + extensions, scope.owner)
     assert kit.look() == [1]
     assert len(kit.tasks()) == 1
 

@@ -59,12 +59,12 @@ def head(store: Store, scope: Scope) -> Head:
     wait = WaitState(key="payment", callback="callback-1")
     execution = replace(new_execution(BASE_URL), arn="arn", is_suspended=True, waits=(wait,))
     working = make_status(TaskState.WORKING, store.clock())
-    made = store.new_head(scope, "task-of-a-callback", "context", working)
-    made = replace(made, turn_id="turn", place=Place.EXECUTION, execution=execution)
-    store.create_head(made)
-    found = store.get_head(scope, made.task_id)
-    assert found is not None
-    return found
+    new_head = store.new_head(scope, "task-of-a-callback", "context", working)
+    new_head = replace(new_head, turn_id="turn", place=Place.EXECUTION, execution=execution)
+    store.create_head(new_head)
+    stored_head = store.get_head(scope, new_head.task_id)
+    assert stored_head is not None
+    return stored_head
 
 
 def post(http: TestClient, head: Head, key: str = "payment", **options: Json) -> Json:
@@ -78,15 +78,15 @@ def test_a_reply_is_stored_and_wakes_the_turn(
     answer = post(http, head, json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
     assert telemetry.ids().items() >= {"task_id": head.task_id, "agent": head.scope.agent}.items()
-    found = store.get_head(head.scope, head.task_id)
-    assert found is not None
-    assert found.message_wait is None
-    [(_, event)] = store.get_events(found)
+    stored_head = store.get_head(head.scope, head.task_id)
+    assert stored_head is not None
+    assert stored_head.message_wait is None
+    [(_, event)] = store.get_events(stored_head)
     assert event["callback"] == {"turn": "turn", "key": "payment", "data": {"amount": 12}}
     executions: Any = durable_kit.executions
     assert executions.woken == ["callback-1"]
     assert post(http, head, json={"amount": 13}).status_code == 410
-    assert [event for _, event in store.get_events(found)] == [event]
+    assert [event for _, event in store.get_events(stored_head)] == [event]
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_what_lambda_does_not_take_now_the_sweep_delivers(
 
     monkeypatch.setattr(durable_kit.executions, "wake", fail)
     assert post(http, head, json={}).status_code == 200
-    found = durable_kit.store.get_head(head.scope, head.task_id)
-    assert found is not None
-    assert found.execution is not None
-    assert found.execution.wakes == ("callback-1",)
+    stored_head = durable_kit.store.get_head(head.scope, head.task_id)
+    assert stored_head is not None
+    assert stored_head.execution is not None
+    assert stored_head.execution.wakes == ("callback-1",)
 
 
 def test_a_task_that_is_canceled_stops_its_execution(durable_kit: Kit, head: Head) -> None:

@@ -29,10 +29,14 @@ def front(
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            sent = {name: value.strip() for name, value in self.headers.items() if name.lower() != "host"}
+            forwarded_headers = {
+                name: value.strip() for name, value in self.headers.items() if name.lower() != "host"
+            }
             with httpx2.Client(transport=transport, timeout=PATIENCE_SECONDS) as client:
                 place = origin + self.path
-                answer = client.request(self.command, place, content=body, headers={**sent, **headers})
+                answer = client.request(
+                    self.command, place, content=body, headers={**forwarded_headers, **headers}
+                )
             content = answer.content.replace(origin.encode(), url.encode())
             with suppress(ConnectionError):  # the client has left
                 self.send_response(answer.status_code)

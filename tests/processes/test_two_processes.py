@@ -54,8 +54,8 @@ def test_a_running_task_is_canceled_and_followed_from_the_other(pair: tuple[Remo
         assert other.call("tasks/get", {"id": task_id})["status"]["state"] == "working"
         assert other.call("tasks/cancel", {"id": task_id})["status"]["state"] == "canceled"
         running.ended.result(PATIENCE_SECONDS)
-        followed = events(follower.result(PATIENCE_SECONDS).text)
-    assert running.seen[-1]["status"]["state"] == followed[-1]["status"]["state"] == "canceled"
+        follow_events = events(follower.result(PATIENCE_SECONDS).text)
+    assert running.seen[-1]["status"]["state"] == follow_events[-1]["status"]["state"] == "canceled"
 
 
 def test_a_stream_is_followed_from_the_other_without_loss(pair: tuple[Remote, Remote]) -> None:
@@ -65,10 +65,10 @@ def test_a_stream_is_followed_from_the_other_without_loss(pair: tuple[Remote, Re
         target = {"id": running.until(1)}
         snapshot, *later = events(other.post(request("tasks/resubscribe", target)).text)
         running.ended.result(PATIENCE_SECONDS)
-    said = texts(snapshot) + "".join(
+    stream_text = texts(snapshot) + "".join(
         texts({"artifacts": [event["artifact"]]}) for event in later if event["kind"] == "artifact-update"
     )
-    assert said == "".join(f"{number} " for number in range(20))
+    assert stream_text == "".join(f"{number} " for number in range(20))
     assert later[-1]["status"]["state"] == "completed"
 
 
@@ -93,36 +93,36 @@ class TestEightThreads:
 
     def test_a_new_task(self, pair: tuple[Remote, Remote]) -> None:
         context_id = str(uuid.uuid4())
-        said = message(contextId=context_id, metadata=intent("look"))
-        body = json.dumps(request("message/send", {"message": said})).encode()
+        look = message(contextId=context_id, metadata=intent("look"))
+        body = json.dumps(request("message/send", {"message": look})).encode()
         first, *others = self.ask(pair, body)
         assert others == [first] * 7
         assert self.runs(pair, context_id) == 1
 
     def test_an_idempotency_key(self, pair: tuple[Remote, Remote]) -> None:
         context_id = str(uuid.uuid4())
-        said = message(contextId=context_id, metadata=intent("look"))
-        body = json.dumps(request("message/send", {"message": said})).encode()
+        look = message(contextId=context_id, metadata=intent("look"))
+        body = json.dumps(request("message/send", {"message": look})).encode()
         first, *others = self.ask(pair, body, **{"Idempotency-Key": context_id})
         assert others == [first] * 7
         assert self.runs(pair, context_id) == 1
 
     def test_a_follow_up_by_context_alone(self, pair: tuple[Remote, Remote]) -> None:
-        asked = pair[0].send(metadata=intent("add", a="40"))
-        said = message("2", contextId=asked["contextId"])
-        body = json.dumps(request("message/send", {"message": said})).encode()
+        question = pair[0].send(metadata=intent("add", a="40"))
+        look = message("2", contextId=question["contextId"])
+        body = json.dumps(request("message/send", {"message": look})).encode()
         first, *others = self.ask(pair, body)
         assert others == [first] * 7
-        assert first["id"] == asked["id"]
+        assert first["id"] == question["id"]
         assert len(first["history"]) == 3
 
     def test_eight_messages_are_eight_turns(self, pair: tuple[Remote, Remote]) -> None:
         """What differs in its request id only is another request; no add to the memory is lost."""
         context_id = str(uuid.uuid4())
-        said = message(contextId=context_id, metadata=intent("look"))
+        look = message(contextId=context_id, metadata=intent("look"))
 
         def post(number: int) -> Json:
-            return pair[number % 2].call("message/send", {"message": said})["id"]
+            return pair[number % 2].call("message/send", {"message": look})["id"]
 
         with ThreadPoolExecutor(8) as pool:
             assert len(set(pool.map(post, range(8)))) == 8

@@ -26,9 +26,9 @@ def deliver_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def webhook() -> Iterator[Webhook]:
-    made = Webhook()
-    yield made
-    made.close()
+    receiver = Webhook()
+    yield receiver
+    receiver.close()
 
 
 @pytest.fixture

@@ -77,18 +77,18 @@ class Courier:
 
     def deliver(self) -> list[bool]:
         """All messages there are; whether each was taken."""
-        taken: list[bool] = []
+        outcomes: list[bool] = []
         while True:
-            found = self.sqs.receive_message(
+            batch = self.sqs.receive_message(
                 QueueUrl=self.kit.settings.notices, MaxNumberOfMessages=1, AttributeNames=["All"]
             ).get("Messages", [])
-            if not found:
-                return taken
-            [sent] = found
-            record = event_sources.sqs_record(sent, "notices")
+            if not batch:
+                return outcomes
+            [queue_message] = batch
+            record = event_sources.sqs_record(queue_message, "notices")
             answer = self.handler({"Records": [record]}, event_sources.LambdaContext())
-            taken.append(not answer["batchItemFailures"])
-            if taken[-1]:
+            outcomes.append(not answer["batchItemFailures"])
+            if outcomes[-1]:
                 self.sqs.delete_message(
-                    QueueUrl=self.kit.settings.notices, ReceiptHandle=sent["ReceiptHandle"]
+                    QueueUrl=self.kit.settings.notices, ReceiptHandle=queue_message["ReceiptHandle"]
                 )

@@ -63,9 +63,9 @@ def test_older_versions_get_the_task_in_theirs(
     rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
     config = {"url": webhook.url, "token": "t"}
     if version == "0.1":
-        said = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
+        message_0_1 = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
         task_id = str(uuid.uuid4())
-        rpc.call("tasks/send", {"id": task_id, "message": said, "pushNotification": config})
+        rpc.call("tasks/send", {"id": task_id, "message": message_0_1, "pushNotification": config})
     else:
         options = {"configuration": {"pushNotificationConfig": config}}
         task_id = rpc.call("message/send", {"message": message(), **options})["id"]
@@ -84,11 +84,13 @@ def test_queues_carry_no_content(rest: Rest, webhook: Webhook, courier: Courier,
     config = {"url": webhook.url, "token": "secret-token"}
     rest.send(text="private words", configuration={"taskPushNotificationConfig": config})
     courier.relay()
-    found = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)["Messages"]
-    for sent in found:
-        assert "secret" not in sent["Body"]
-        assert "private" not in sent["Body"]
-        assert len(json.loads(sent["Body"])) == 4
+    queue_messages = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)[
+        "Messages"
+    ]
+    for queue_message in queue_messages:
+        assert "secret" not in queue_message["Body"]
+        assert "private" not in queue_message["Body"]
+        assert len(json.loads(queue_message["Body"])) == 4
 
 
 def test_one_that_fails_is_tried_again_and_holds_up_no_one(
@@ -101,9 +103,9 @@ def test_one_that_fails_is_tried_again_and_holds_up_no_one(
             text="private", configuration={"taskPushNotificationConfig": {"url": hook.url, "token": "s3"}}
         )
     courier.relay()
-    taken = courier.deliver()
-    assert taken.count(True) == 2
-    assert taken.count(False) == 1  # the second of its group waits for the first
+    outcomes = courier.deliver()
+    assert outcomes.count(True) == 2
+    assert outcomes.count(False) == 1  # the second of its group waits for the first
     assert len(webhook.seen) == 2
     assert "503" in caplog.text
     assert "s3" not in caplog.text
@@ -173,12 +175,12 @@ def test_a_name_server_that_fails_once_costs_no_notification(
         raise Unresolved("try again")
 
     notices = courier.kit.push_notifications
-    [sent] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
+    [queue_message] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     with monkeypatch.context() as patch:
         patch.setattr("a2a_lambda.net.transport.resolve", fails)
         with pytest.raises(Undelivered):
-            asyncio.run(notices.deliver(sent["Body"]))
-    asyncio.run(notices.deliver(sent["Body"]))
+            asyncio.run(notices.deliver(queue_message["Body"]))
+    asyncio.run(notices.deliver(queue_message["Body"]))
     assert len(webhook.seen) == 2  # the artifact, and the end
 
 
@@ -230,8 +232,10 @@ def test_a_private_address_is_never_called(
     rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     strict = PushNotifications(courier.sqs, posting.settings.notices, posting.store)
-    [sent] = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)["Messages"]
-    asyncio.run(strict.deliver(sent["Body"]))
+    [queue_message] = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)[
+        "Messages"
+    ]
+    asyncio.run(strict.deliver(queue_message["Body"]))
     assert webhook.seen == []
     courier.deliver()
 
@@ -259,7 +263,7 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     assert courier.deliver() == [True, True]
     headers, _, body = webhook.seen[-1]
     token = headers["authorization"].removeprefix("Bearer ")
-    signed = token.rpartition(".")[0]
+    signing_input = token.rpartition(".")[0]
     raw = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in token.split(".")]
     assert json.loads(raw[0])["kid"] == signer.fetch_jwk()["kid"]
     assert json.loads(raw[1])["exp"] - json.loads(raw[1])["iat"] == 300
@@ -267,7 +271,7 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     jwk = signer.fetch_jwk()
     n, e = (int.from_bytes(base64.urlsafe_b64decode(jwk[name] + "==")) for name in ("n", "e"))
     key = rsa.RSAPublicNumbers(e, n).public_key()
-    key.verify(raw[2], signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+    key.verify(raw[2], signing_input.encode(), padding.PKCS1v15(), hashes.SHA256())
 
 
 HOSTILE = [
@@ -317,11 +321,11 @@ def test_urls_do_not_reach_a_log(
 @pytest.mark.parametrize("field", ["token", "credentials"])
 def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, field: str, evil: str) -> None:
     rest = Rest(client, key)
-    given: Json = (
+    values: Json = (
         {"token": evil} if field == "token" else {"authentication": {"scheme": "Bearer", "credentials": evil}}
     )
     path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
-    answer = rest.ask("POST", path, {"url": "https://example.com/", **given})
+    answer = rest.ask("POST", path, {"url": "https://example.com/", **values})
     assert answer.status_code == 400
     assert "evil" not in answer.text.lower()
 

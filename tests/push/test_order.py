@@ -46,17 +46,17 @@ def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) ->
     for turn in range(3):
         question = replace(head, status=make_status(TaskState.INPUT_REQUIRED, turn)).closing_event()
         number = store.append(head, [chunk(head, "x", "a"), question], after=number)
-    made: list[int] = []
+    counts: list[int] = []
 
     def encode(task: Any) -> Json:
-        made.append(1)
+        counts.append(1)
         return {}
 
     wire = replace(negotiation.wire_named("0.3"), encode_notification=encode)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     push = PushRegistration(config, "0.3", Cursor(0, 0, TaskState.WORKING))
     backlog = read_backlog(store, Links(None), wire, head, push)
-    assert [len(made) for _ in backlog.updates] == [1, 2, 3, 4]
+    assert [len(counts) for _ in backlog.updates] == [1, 2, 3, 4]
 
 
 def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:
@@ -68,10 +68,10 @@ def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -
         push = PushRegistration(config, name, Cursor(3, 0, TaskState.INPUT_REQUIRED))
         wire = negotiation.wire_named(name)
         assert updates_of(store, wire, head, push) == []
-        failed = replace(head, status=make_status(TaskState.FAILED, 2))
-        [update] = updates_of(store, wire, failed, push)
+        head_at_end = replace(head, status=make_status(TaskState.FAILED, 2))
+        [update] = updates_of(store, wire, head_at_end, push)
         assert "failed" in str(update.body).lower()
-        assert updates_of(store, wire, failed, push._replace(cursor=update.cursor)) == []
+        assert updates_of(store, wire, head_at_end, push._replace(cursor=update.cursor)) == []
 
 
 @pytest.fixture
@@ -174,8 +174,8 @@ def words(text: str, role: Role = Role.AGENT) -> Message:
 
 
 def progress(head: Head, text: str, _: str) -> Event:
-    made = make_status(TaskState.WORKING, 5, message=words(text))
-    return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=made))
+    status = make_status(TaskState.WORKING, 5, message=words(text))
+    return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=status))
 
 
 def chunk(head: Head, text: str, identity: str) -> Event:

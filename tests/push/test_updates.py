@@ -46,11 +46,11 @@ def test_each_change_is_posted_once_and_in_order(rest: Rest, webhook: Webhook, c
     rest.send("everything", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     assert courier.deliver() == [True, True]  # claimed, and completed: both are told by the first
-    said = kinds(webhook)
-    assert said[:2] == ["working", "text"]
-    assert said.count("first second") == 1
-    assert said[-1] == "completed"
-    assert said.count("completed") == said.count("working") == 1
+    changes = kinds(webhook)
+    assert changes[:2] == ["working", "text"]
+    assert changes.count("first second") == 1
+    assert changes[-1] == "completed"
+    assert changes.count("completed") == changes.count("working") == 1
     assert webhook.seen[0][1]["statusUpdate"]["status"]["message"]["parts"][0]["text"] == "thinking"
 
 

@@ -59,11 +59,11 @@ class Counted:
 
     def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
         parts = [Part(text=text)]
-        made = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
-        made.update(fields)  # type: ignore[typeddict-item]
-        body = json.dumps(made).encode()
+        new_message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
+        new_message.update(fields)  # type: ignore[typeddict-item]
+        body = json.dumps(new_message).encode()
         return CallContext(self.scope, RequestIdentity.of(self.scope, "send", body)), SendMessageRequest(
-            message=made,
+            message=new_message,
         )
 
     async def send(self, text: str, **fields: Any) -> tuple[Any, dict[str, int]]:
@@ -72,4 +72,4 @@ class Counted:
 
     async def stream(self, text: str, **fields: Any) -> tuple[list[Published], dict[str, int]]:
         events = await self.messages.stream(*self.message(text, **fields))
-        return [published async for published in events], self.calls.during()
+        return [item async for item in events], self.calls.during()

@@ -29,6 +29,6 @@ def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
 @pytest.fixture
 def head(store: Store, scope: Scope) -> Head:
     """A task as claimed."""
-    made = running(store, scope, str(uuid.uuid4()))
-    store.create_head(made)
-    return made
+    new_head = running(store, scope, str(uuid.uuid4()))
+    store.create_head(new_head)
+    return new_head

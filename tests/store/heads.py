@@ -40,9 +40,9 @@ def said(store: Store, head: Head) -> str:
 
 
 def read(store: Store, head: Head) -> Head:
-    stored = store.get_head(head.scope, head.task_id)
-    assert stored is not None
-    return stored
+    stored_head = store.get_head(head.scope, head.task_id)
+    assert stored_head is not None
+    return stored_head
 
 
 def ended(head: Head, state: TaskState = TaskState.COMPLETED, sequence: int = 2) -> Head:

@@ -47,17 +47,17 @@ def test_a_send_costs_three_writes(counted: Counted) -> None:
 
 def test_a_send_in_a_context_costs_one_read_more(counted: Counted) -> None:
     _, new = asyncio.run(counted.send("hi", contextId="c"))
-    _, known = asyncio.run(counted.send("hi again", contextId="c"))
-    assert new == known == {WRITES: 3, READS: 1}
+    _, calls = asyncio.run(counted.send("hi again", contextId="c"))
+    assert new == calls == {WRITES: 3, READS: 1}
 
 
 def test_an_answer_to_a_question_costs_two_or_three_reads(counted: Counted) -> None:
-    asked, _ = asyncio.run(counted.send("coach"))
-    by_context = {"contextId": asked["contextId"]}
+    question, _ = asyncio.run(counted.send("coach"))
+    by_context = {"contextId": question["contextId"]}
     _, calls = asyncio.run(counted.send("basketball", **by_context))
     assert calls == {WRITES: 3, READS: 3}
-    asked, _ = asyncio.run(counted.send("coach"))
-    _, calls = asyncio.run(counted.send("basketball", taskId=asked["id"]))
+    question, _ = asyncio.run(counted.send("coach"))
+    _, calls = asyncio.run(counted.send("basketball", taskId=question["id"]))
     assert calls == {WRITES: 3, READS: 2}
 
 
@@ -90,8 +90,8 @@ def test_reading_a_small_task_costs_one_read(counted: Counted) -> None:
 
 
 def test_canceling_a_waiting_task_costs_a_read_and_a_write(counted: Counted) -> None:
-    asked, _ = asyncio.run(counted.send("coach"))
-    asyncio.run(counted.service.cancel(counted.scope, asked["id"]))
+    question, _ = asyncio.run(counted.send("coach"))
+    asyncio.run(counted.service.cancel(counted.scope, question["id"]))
     calls = counted.calls.during()
     assert (calls[READS], calls[WRITES]) == (1, 1)
 
@@ -105,9 +105,9 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(
     probe = Scope(counted.scope.owner, "probe")
     counted.scope = probe
     slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]
-    named = {"intentInfos": [{"intent": "pieces", "slots": slots}]}
+    metadata = {"intentInfos": [{"intent": "pieces", "slots": slots}]}
     start = time.monotonic()
-    events, calls = asyncio.run(counted.stream("go", metadata=named))
+    events, calls = asyncio.run(counted.stream("go", metadata=metadata))
     seconds = time.monotonic() - start
     chunks: list[Event] = [event for _, event in events if "artifactUpdate" in event]
     assert len(chunks) >= 100
@@ -125,9 +125,9 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
     store = Store(Table(client, settings.table), ttl=1000)
     counted.messages = Messages(store, kit.agents, repeat_seconds=60)
     asyncio.run(counted.send("What is 1 plus 2?"))
-    listed = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
-    moved = sum(later != earlier for earlier, later in pairwise(listed))
-    assert 1 + 2 * moved == 3
+    positions = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
+    moves = sum(later != earlier for earlier, later in pairwise(positions))
+    assert 1 + 2 * moves == 3
 
 
 @given(values)

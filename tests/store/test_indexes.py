@@ -24,8 +24,8 @@ def store_with(settings: Settings, scope: Scope, list_shards: int) -> tuple[Stor
     now = store.clock()
     ids = [f"task-{number}" for number in range(TASKS)]
     for number, task_id in enumerate(ids):
-        done = make_status(TaskState.COMPLETED, now - number)
-        store.create_head(store.new_head(scope, task_id, "rare" if number % 5 == 4 else "usual", done))
+        status = make_status(TaskState.COMPLETED, now - number)
+        store.create_head(store.new_head(scope, task_id, "rare" if number % 5 == 4 else "usual", status))
     return store, ids
 
 
@@ -76,8 +76,8 @@ def test_a_page_reads_only_so_many_tasks(
     assert len(first.tasks) < len(ids[4::5])
     assert first.after
     assert sum(read) <= 9
-    listed, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
-    assert listed == ids[4::5]
+    ids_listed, pages = walk(store, scope, TaskQuery(size=30, context_id="rare"))
+    assert ids_listed == ids[4::5]
     assert pages > 3
     assert walk(store, scope, TaskQuery(size=30, context_id="absent"))[0] == []
     read.clear()
@@ -127,14 +127,17 @@ def test_a_task_that_the_index_has_twice_is_listed_once(
     def late(table: Table, query: Any) -> Any:
         answer = page(table, query)
         records = answer["Items"]
-        moved = {**records[-1], "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[2]}"}}
-        return {**answer, "Items": [moved, *records]}
+        moved_record = {
+            **records[-1],
+            "changed": {"S": records[0]["changed"]["S"].partition("#")[0] + f"#{ids[2]}"},
+        }
+        return {**answer, "Items": [moved_record, *records]}
 
     monkeypatch.setattr(Table, "query_page", late)
     listing = store.indexes.list_tasks(scope, TaskQuery(size=6))
-    listed = [task_id for task_id, _ in listing.tasks]
-    assert len(listed) == len(set(listed)) == 6
-    assert store.get_heads(scope, [*listed, listed[0]]).keys() == set(listed)
+    ids_listed = [task_id for task_id, _ in listing.tasks]
+    assert len(ids_listed) == len(set(ids_listed)) == 6
+    assert store.get_heads(scope, [*ids_listed, ids_listed[0]]).keys() == set(ids_listed)
 
 
 def test_a_list_may_get_more_shards(settings: Settings, scope: Scope) -> None:
@@ -187,7 +190,7 @@ def test_the_sweep_finds_what_is_due_in_every_shard(store: Store, scope: Scope) 
     for task_id, when in due.items():
         head = store.new_head(scope, task_id, "c", make_status(TaskState.SUBMITTED, store.clock()))
         store.create_head(replace(head, due=when))
-    ids = [task_id for found, task_id in store.indexes.list_due(minute) if found == scope]
+    ids = [task_id for task_scope, task_id in store.indexes.list_due(minute) if task_scope == scope]
     assert sorted(ids) == sorted(due.keys() - {"later"})
 
 

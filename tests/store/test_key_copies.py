@@ -80,11 +80,11 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(
     clock.now += 4
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
     clock.now += 26
-    continued = copies.begin_load(seconds=10, resume=resume)
-    assert continued is not None
+    next_load = copies.begin_load(seconds=10, resume=resume)
+    assert next_load is not None
     expected = (load.started_at, 2, "next", ROWS) if resume == 30 else (clock.now, 0, "", [])
-    assert (continued.started_at, continued.pages, continued.token, continued.rows) == expected
-    assert continued.part == (1 if resume == 30 else 0)
+    assert (next_load.started_at, next_load.pages, next_load.token, next_load.rows) == expected
+    assert next_load.part == (1 if resume == 30 else 0)
 
 
 def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: KeyCopies, clock: Clock) -> None:

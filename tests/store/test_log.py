@@ -99,9 +99,9 @@ def test_a_look_at_a_task_without_news(store: Store, head: Head) -> None:
 
 def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
     store.append(head, [chunk("one"), chunk("two")], after=1)
-    closed = store.update_head(ended(head, sequence=4))
+    end = store.update_head(ended(head, sequence=4))
     newer, events = store.get_progress(head, after=1)
-    assert (newer, [sequence for sequence, _ in events]) == (closed, [2, 3])
+    assert (newer, [sequence for sequence, _ in events]) == (end, [2, 3])
 
 
 def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: Clock) -> None:
@@ -136,25 +136,25 @@ def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None
     assert said(store, successor) == "kept successor "
     with pytest.raises(Conflict):
         store.append(head, [chunk("zombie ")], after=2)
-    closed = store.update_head(ended(successor, sequence=4))
-    assert said(store, closed) == "kept successor "
+    end = store.update_head(ended(successor, sequence=4))
+    assert said(store, end) == "kept successor "
     with pytest.raises(Conflict):
         store.update_head(ended(head))
 
 
 def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
     store.append(head, [chunk("said ")], after=1)
-    closed = store.update_head(ended(head, sequence=3))
+    end = store.update_head(ended(head, sequence=3))
     store.append(head, [chunk("late ")], after=3)
-    assert said(store, closed) == "said "
+    assert said(store, end) == "said "
 
 
 def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head: Head) -> None:
     """Above that of the seal. What the dead run writes then neither counts nor meets the new entries."""
     last = store.append(head, [chunk("kept ")], after=1)
-    taken = store.take_over(head)
-    assert (taken.epoch, taken.committed, taken.sequence) == (head.epoch + 2, last, last)
-    new = store.update_head(replace(taken, holder="another"))
+    next_head = store.take_over(head)
+    assert (next_head.epoch, next_head.committed, next_head.sequence) == (head.epoch + 2, last, last)
+    new = store.update_head(replace(next_head, holder="another"))
     with pytest.raises(Conflict):
         store.append(head, [chunk("late")], after=last)
     store.append(new, [chunk("new")], after=new.sequence)
@@ -168,13 +168,13 @@ def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head
 
 def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     store.append(head, [chunk("before ")], after=1)
-    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
+    end = store.seal(head, make_status(TaskState.CANCELED, 0))
     with pytest.raises(Conflict):
         store.append(head, [chunk("after ")], after=2)
     with pytest.raises(Conflict):
         store.update_head(ended(head))
-    assert (said(store, sealed), sealed.state, sealed.sequence) == ("before ", TaskState.CANCELED, 3)
-    assert read(store, head) == sealed
+    assert (said(store, end), end.state, end.sequence) == ("before ", TaskState.CANCELED, 3)
+    assert read(store, head) == end
 
 
 def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, calls: Calls) -> None:
@@ -184,8 +184,8 @@ def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, 
             store.append(head, [chunk("just in time")], after=1)
 
     calls.after = append_once
-    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
-    assert said(store, sealed) == "just in time"
+    end = store.seal(head, make_status(TaskState.CANCELED, 0))
+    assert said(store, end) == "just in time"
 
 
 def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
@@ -204,10 +204,10 @@ def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
 
     calls.before = append_first
     calls.during()
-    sealed = store.seal(head, make_status(TaskState.CANCELED, 0))
+    end = store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
     assert calls.during() == {"query": 1, "put_item": 3 + 3 + 2}, "of the run, and of the seal with its head"
-    assert said(store, sealed) == "before meanwhile meanwhile meanwhile "
+    assert said(store, end) == "before meanwhile meanwhile meanwhile "
 
 
 def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
@@ -221,9 +221,9 @@ def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) 
     with pytest.raises(KeyboardInterrupt):
         store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
-    sealed = store.seal(read(store, head), make_status(TaskState.FAILED, 0))
-    assert sealed.state == TaskState.FAILED
-    assert store.get_task(sealed)[0]["status"]["state"] == TaskState.FAILED
+    end = store.seal(read(store, head), make_status(TaskState.FAILED, 0))
+    assert end.state == TaskState.FAILED
+    assert store.get_task(end)[0]["status"]["state"] == TaskState.FAILED
 
 
 def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls) -> None:
@@ -235,8 +235,8 @@ def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls)
     with pytest.raises(KeyboardInterrupt):
         store.append(head, [chunk("x" * 500_000)], after=1)
     calls.before = lambda operation, arguments: None
-    sealed = store.seal(head, make_status(TaskState.FAILED, 0))
-    assert said(store, sealed) == ""
+    end = store.seal(head, make_status(TaskState.FAILED, 0))
+    assert said(store, end) == ""
 
 
 def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None:
@@ -278,12 +278,12 @@ def test_what_is_written_ahead_counts_with_its_head(store: Store, head: Head) ->
     question = asking(store, head)
     ahead = store.write_ahead(question.with_new_epoch(), [chunk("a"), chunk("b" * 400_000)])
     assert said(store, read(store, head)) == ""
-    claimed = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
-    assert said(store, claimed) == "a" + "b" * 400_000
-    store.append(claimed, [chunk("c")], after=claimed.sequence)
-    assert said(store, claimed).endswith("bc")
-    sealed = store.seal(claimed, make_status(TaskState.CANCELED, 0))
-    assert said(store, sealed).endswith("bc")
+    claim = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
+    assert said(store, claim) == "a" + "b" * 400_000
+    store.append(claim, [chunk("c")], after=claim.sequence)
+    assert said(store, claim).endswith("bc")
+    end = store.seal(claim, make_status(TaskState.CANCELED, 0))
+    assert said(store, end).endswith("bc")
 
 
 def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: Head) -> None:
@@ -291,13 +291,13 @@ def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: H
     question = asking(store, head)
     store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead "), chunk("dead ")])
     base, overflow = question.with_new_epoch().with_events([chunk("small ")])
-    claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
+    claim = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert overflow == []
-    assert said(store, claimed) == "small "
-    store.append(claimed, [chunk("reply")], after=claimed.sequence)
-    assert said(store, claimed) == "small reply"
-    sealed = store.seal(claimed, make_status(TaskState.CANCELED, 0))
-    assert said(store, sealed) == "small reply"
+    assert said(store, claim) == "small "
+    store.append(claim, [chunk("reply")], after=claim.sequence)
+    assert said(store, claim) == "small reply"
+    end = store.seal(claim, make_status(TaskState.CANCELED, 0))
+    assert said(store, end) == "small reply"
 
 
 def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, head: Head) -> None:
@@ -305,10 +305,10 @@ def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, he
     store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead ")])
     with pytest.raises(Conflict):
         store.write_ahead(question.with_new_epoch(), [chunk("other ")])
-    fenced = store.update_head(question.with_new_epoch())
-    assert (fenced.state, said(store, fenced)) == (TaskState.INPUT_REQUIRED, "")
-    claimed = store.update_head(store.write_ahead(fenced.with_new_epoch(), [chunk("other ")]))
-    assert said(store, replace(claimed, status=make_status(TaskState.WORKING, 0))) == "other "
+    next_epoch = store.update_head(question.with_new_epoch())
+    assert (next_epoch.state, said(store, next_epoch)) == (TaskState.INPUT_REQUIRED, "")
+    claim = store.update_head(store.write_ahead(next_epoch.with_new_epoch(), [chunk("other ")]))
+    assert said(store, replace(claim, status=make_status(TaskState.WORKING, 0))) == "other "
 
 
 def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
@@ -324,29 +324,29 @@ def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
     calls.before = end
     with pytest.raises(Conflict):
         store.seal(head, make_status(TaskState.CANCELED, 0))
-    asked = read(store, head)
-    assert asked.state == TaskState.INPUT_REQUIRED
-    assert store.write_ahead(asked.with_new_epoch(), [chunk("reply")]).sequence == 2
+    question = read(store, head)
+    assert question.state == TaskState.INPUT_REQUIRED
+    assert store.write_ahead(question.with_new_epoch(), [chunk("reply")]).sequence == 2
 
 
 def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store, head: Head) -> None:
     """Another message has claimed the turn meanwhile, and its run is about to append."""
     question = asking(store, head)
     base, _ = question.with_new_epoch().with_events([chunk("small ")])
-    claimed = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
+    claim = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     late = store.write_ahead(question.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
     with pytest.raises(Conflict):
         store.update_head(late)
-    assert said(store, claimed) == "small "
-    store.append(claimed, [chunk("reply")], after=claimed.sequence)
-    assert said(store, claimed) == "small reply"
+    assert said(store, claim) == "small "
+    store.append(claim, [chunk("reply")], after=claim.sequence)
+    assert said(store, claim) == "small reply"
 
 
 @pytest.fixture
 def replying(store: Store, head: Head) -> Head:
     """A suspended turn whose reply was appended, and then its process died."""
-    suspended = store.update_head(replace(head, holder="", lease=0.0))
-    reply_head = store.update_head(replying_head(suspended, store.clock()))
+    suspended_head = store.update_head(replace(head, holder="", lease=0.0))
+    reply_head = store.update_head(replying_head(suspended_head, store.clock()))
     store.append(reply_head, [chunk("never answered")], after=reply_head.committed)
     return reply_head
 
@@ -363,7 +363,7 @@ def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, repl
 def test_a_task_that_is_canceled_does_not_show_a_reply_that_was_not_stored_whole(
     store: Store, replying: Head
 ) -> None:
-    sealed = store.seal(replying, make_status(TaskState.CANCELED, 0))
-    assert (sealed.state, said(store, sealed)) == (TaskState.CANCELED, "")
+    end = store.seal(replying, make_status(TaskState.CANCELED, 0))
+    assert (end.state, said(store, end)) == (TaskState.CANCELED, "")
     with pytest.raises(Conflict):
         store.update_head(replying)

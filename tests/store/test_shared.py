@@ -98,12 +98,12 @@ def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock)
 
 
 def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, clock: Clock) -> None:
-    slow, moved = copies.begin_fetch(IDP, cooldown_seconds=5), Issuer(url="https://moved.example")
+    slow, new_issuer = copies.begin_fetch(IDP, cooldown_seconds=5), Issuer(url="https://moved.example")
     clock.now += 5
-    quick = copies.begin_fetch(moved, cooldown_seconds=5)
+    quick = copies.begin_fetch(new_issuer, cooldown_seconds=5)
     assert slow is not None
     assert quick is not None
-    copies.finish_fetch(moved, quick, JWKS)
+    copies.finish_fetch(new_issuer, quick, JWKS)
     copies.finish_fetch(IDP, slow, JWKS)
     assert copies.read_copy(IDP).jwks == JWKS
 

@@ -64,9 +64,9 @@ def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
 
 
 def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
-    with pytest.raises(Conflict) as raised:
+    with pytest.raises(Conflict) as error:
         store.create_head(running(store, head.scope, head.task_id))
-    assert raised.value.head == head
+    assert error.value.head == head
 
 
 def test_another_owner_or_agent_has_no_such_task(store: Store, head: Head) -> None:
@@ -130,22 +130,22 @@ def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> 
 
 def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
     newer = store.update_head(ended(head))
-    with pytest.raises(Conflict) as raised:
+    with pytest.raises(Conflict) as error:
         store.update_head(head)
-    assert raised.value.head == newer
+    assert error.value.head == newer
     assert read(store, head) == newer
 
 
 def test_heads_are_read_together(store: Store, scope: Scope, calls: Calls, clock: Clock) -> None:
     """DynamoDB takes a hundred keys at once, and may leave some out."""
-    made = {str(number): running(store, scope, str(number)) for number in range(103)}
-    for head in made.values():
+    heads = {str(number): running(store, scope, str(number)) for number in range(103)}
+    for head in heads.values():
         store.create_head(head)
     calls.during()
-    assert store.get_heads(scope, [*made, "absent"]) == made
+    assert store.get_heads(scope, [*heads, "absent"]) == heads
     assert calls.during() == {"batch_get_item": 2}
     assert store.get_heads(scope, []) == {}
-    clock.now = made["0"].expires
+    clock.now = heads["0"].expires
     assert store.get_heads(scope, ["0"]) == {}
 
 
@@ -180,15 +180,15 @@ def test_heads_that_were_left_out_are_asked_for_again(
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
     store = Store(Table(client, settings.table, clock=clock), ttl=1_000)
-    made = {name: running(store, scope, name) for name in "abc"}
-    for head in made.values():
+    heads = {name: running(store, scope, name) for name in "abc"}
+    for head in heads.values():
         store.create_head(head)
     if throttled < 10:
-        assert store.get_heads(scope, [*made]) == made
+        assert store.get_heads(scope, [*heads]) == heads
         assert len(pauses) == throttled
     else:
         with pytest.raises(StoreError, match="throttled"):
-            store.get_heads(scope, [*made])
+            store.get_heads(scope, [*heads])
         assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 
 
@@ -197,17 +197,17 @@ def test_a_write_whose_answer_is_lost_is_made_once(
     store: Store, head: Head, calls: Calls, answer: str
 ) -> None:
     """botocore retries it: a write that meets its own token has been made."""
-    retried: list[str] = []
+    retries: list[str] = []
 
     def lose(operation: str, arguments: dict[str, Any]) -> None:
-        if operation == "put_item" and not retried:
-            retried.append(operation)
+        if operation == "put_item" and not retries:
+            retries.append(operation)
             if answer == "lost":
                 calls.put_item(**arguments)  # what botocore's second attempt would send
 
     calls.before = lose
-    closed = store.update_head(ended(head))
-    assert read(store, head) == closed
+    head_at_end = store.update_head(ended(head))
+    assert read(store, head) == head_at_end
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fau
         lambda: store.get_events(head),
         lambda: store.get_context(head.scope, "context"),
     ):
-        with pytest.raises(StoreError) as raised:
+        with pytest.raises(StoreError) as error:
             operation()
-        assert not isinstance(raised.value, Conflict)
+        assert not isinstance(error.value, Conflict)
 
 
 def test_the_sweeps_index_holds_running_tasks_only(
@@ -296,8 +296,8 @@ def test_a_change_of_status_is_told_and_no_other() -> None:
     new = items.from_head(head_with_configs("a"), 1)
     assert not new["document"]["B"].startswith(b"{"), "it is compressed"
     now = unix_time(head_with_configs("a").status["timestamp"])
-    encoded = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
-    for record in (new, encoded):
+    stream_image = {**new, "document": {"B": base64.b64encode(new["document"]["B"]).decode()}}
+    for record in (new, stream_image):
         assert items.status_change(record, None, now) == (1, ("a",))
     assert items.status_change(new, new, now) is None, "the lease was renewed"
     other = {**new, "state": {"S": "TASK_STATE_SUBMITTED"}}
@@ -352,11 +352,11 @@ def test_a_config_keeps_how_far_its_webhook_is(store: Store, head: Head) -> None
     registration = store.get_push_config(scope, task_id, "a")
     assert registration is not None
     assert registration.cursor == later, "it never goes back"
-    moved = TaskPushNotificationConfig(id="a", url="https://example.com/moved")
-    store.put_push_config(head, PushRegistration(moved, "0.3", Cursor(9, 0, TaskState.WORKING)))
-    assert store.get_push_config(scope, task_id, "a") == PushRegistration(moved, "0.3", later)
+    new_config = TaskPushNotificationConfig(id="a", url="https://example.com/moved")
+    store.put_push_config(head, PushRegistration(new_config, "0.3", Cursor(9, 0, TaskState.WORKING)))
+    assert store.get_push_config(scope, task_id, "a") == PushRegistration(new_config, "0.3", later)
     store.put_push_config(head, PushRegistration(config("a"), "1.0", None))
-    assert store.get_push_config(scope, task_id, "a") == PushRegistration(moved, "0.3", later)
+    assert store.get_push_config(scope, task_id, "a") == PushRegistration(new_config, "0.3", later)
 
 
 def test_configs_are_listed_and_deleted(store: Store, head: Head) -> None:

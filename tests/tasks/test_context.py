@@ -71,10 +71,10 @@ def test_a_failed_turn_leaves_words_and_no_memory_and_another_attempt_counts() -
     assert context.memory == {}
     assert (context.turns, context.failed_turns) == ((), ("a",))
     assert texts(context) == ["hello", "oh"]
-    done = context.after(record("a", changes=[Add("visits", 1)]))
-    assert done.memory == {"visits": 1}
-    assert (done.turns, done.failed_turns) == (("a",), ())
-    assert texts(done) == ["hello", "hi"], "what the failed attempt said is gone"
+    new_context = context.after(record("a", changes=[Add("visits", 1)]))
+    assert new_context.memory == {"visits": 1}
+    assert (new_context.turns, new_context.failed_turns) == (("a",), ())
+    assert texts(new_context) == ["hello", "hi"], "what the failed attempt said is gone"
 
 
 def test_a_turn_does_not_see_what_its_earlier_attempt_said() -> None:
@@ -82,24 +82,24 @@ def test_a_turn_does_not_see_what_its_earlier_attempt_said() -> None:
     both = first.after(record("b", said="two", task="t2"))
     assert both.before("c", "t3") is both, "a turn that the context does not know changes nothing"
     assert texts(both.before("b", "t2")) == ["one", "hi"]
-    failed = first.after(record("b", said="two", task="t2", was_ended_by_skill=False))
-    assert texts(failed.before("b", "t2")) == ["one", "hi"]
+    after_failure = first.after(record("b", said="two", task="t2", was_ended_by_skill=False))
+    assert texts(after_failure.before("b", "t2")) == ["one", "hi"]
 
 
 def test_a_turn_sees_the_earlier_turns_of_its_own_task() -> None:
     """Only the last message of the task, and what followed it, is the turn's."""
     context = Context().after(record("a", said="book", reply="where?", task="t"))
-    answered = context.after(record("b", said="Oslo", reply="done", task="t"))
-    assert texts(answered.before("b", "t")) == ["book", "where?"]
+    after_answer = context.after(record("b", said="Oslo", reply="done", task="t"))
+    assert texts(after_answer.before("b", "t")) == ["book", "where?"]
 
 
 def test_a_turn_that_is_too_large_to_keep_takes_no_other_with_it() -> None:
     """Its first attempt has failed, and left no words that the second one could replace."""
     context = Context().after(record("a", said="book", reply="where?", task="t"))
     large = "x" * (CONVERSATION_BYTES + 1)
-    failed = context.after(record("b", said=large, task="t", was_ended_by_skill=False))
-    assert texts(failed) == texts(failed.before("b", "t")) == ["book", "where?"]
-    again = failed.after(record("b", said=large, reply="done", task="t"))
+    after_failure = context.after(record("b", said=large, task="t", was_ended_by_skill=False))
+    assert texts(after_failure) == texts(after_failure.before("b", "t")) == ["book", "where?"]
+    again = after_failure.after(record("b", said=large, reply="done", task="t"))
     assert texts(again) == ["book", "where?"]
     small = again.after(record("b2", said="Oslo", reply="done", task="t"))
     assert texts(small.before("b2", "t")) == ["book", "where?"]
@@ -164,10 +164,10 @@ def test_a_conversation_keeps_whole_turns() -> None:
     context = Context()
     for number in range(CONVERSATION_LENGTH):
         context = context.after(record(f"turn {number}", said=f"q{number}", reply=f"a{number}"))
-    kept = texts(context)
-    assert len(kept) == CONVERSATION_LENGTH
-    assert kept[:2] == [f"q{CONVERSATION_LENGTH // 2}", f"a{CONVERSATION_LENGTH // 2}"]
-    assert kept[-1] == f"a{CONVERSATION_LENGTH - 1}"
+    texts_kept = texts(context)
+    assert len(texts_kept) == CONVERSATION_LENGTH
+    assert texts_kept[:2] == [f"q{CONVERSATION_LENGTH // 2}", f"a{CONVERSATION_LENGTH // 2}"]
+    assert texts_kept[-1] == f"a{CONVERSATION_LENGTH - 1}"
 
 
 def test_a_conversation_is_kept_up_to_its_last_byte() -> None:
@@ -190,8 +190,8 @@ def test_a_conversation_that_begins_with_the_agent_is_kept() -> None:
 
 def test_what_a_durable_turn_saw_is_restored() -> None:
     context = Context().after(record("a", changes=[Put("k", [1])]))
-    seen = Context.of_turn_document(context.turn_document())
-    assert (seen.memory, seen.conversation) == (context.memory, context.conversation)
+    view = Context.of_turn_document(context.turn_document())
+    assert (view.memory, view.conversation) == (context.memory, context.conversation)
 
 
 def exchanges(count: int) -> list[tuple[list[Part], list[Part]]]:
@@ -204,9 +204,9 @@ def test_another_attempt_does_not_see_what_the_first_changed() -> None:
     context = base.after(record("a", task="t", changes=changes))
     assert context.memory == {"kept": 1, "old": 3, "new": 2}
     for after in (context, context.after(record("b"))):  # which changed nothing
-        stored = items.to_context(items.from_context(Scope("o", "a"), "c", after, 1))
-        assert stored.before("a", "t").memory == base.memory
-        assert stored.before("b", "u").memory == context.memory
+        stored_context = items.to_context(items.from_context(Scope("o", "a"), "c", after, 1))
+        assert stored_context.before("a", "t").memory == base.memory
+        assert stored_context.before("b", "u").memory == context.memory
     assert context.after(record("a", task="t", changes=changes)) is context
     later = context.after(record("b", changes=[Put("new", 3)]))
     assert later.before("a", "t").memory == later.memory, "what the later turn has changed is not undone"
@@ -219,13 +219,17 @@ def test_another_attempt_does_not_see_what_the_first_changed() -> None:
 def test_a_turn_with_questions_is_one_turn() -> None:
     """A second attempt replaces all of it, and it is dropped as a whole."""
     context = Context().after(record("a", said="before", task="t"))
-    failed = context.after(record("b", task="t", exchanges=exchanges(2), was_ended_by_skill=False))
+    after_failure = context.after(record("b", task="t", exchanges=exchanges(2), was_ended_by_skill=False))
     words = ["hello", "question 0", "reply 0", "question 1", "reply 1", "hi"]
-    assert texts(failed) == ["before", "hi", *words]
-    assert texts(failed.before("b", "t")) == ["before", "hi"]
-    assert texts(failed.after(record("b", task="t", exchanges=exchanges(2)))) == ["before", "hi", *words]
+    assert texts(after_failure) == ["before", "hi", *words]
+    assert texts(after_failure.before("b", "t")) == ["before", "hi"]
+    assert texts(after_failure.after(record("b", task="t", exchanges=exchanges(2)))) == [
+        "before",
+        "hi",
+        *words,
+    ]
     large = Part(text="x" * (CONVERSATION_BYTES - 100))
-    assert "reply 1" not in texts(failed.after(record("c", message=[large])))
+    assert "reply 1" not in texts(after_failure.after(record("c", message=[large])))
 
 
 def test_the_last_questions_of_a_turn_are_kept() -> None:
@@ -243,8 +247,8 @@ def test_a_turn_with_long_replies_keeps_its_message_and_its_answer() -> None:
 
 def test_a_reply_stays_one_in_the_table() -> None:
     context = Context().after(record("a", exchanges=exchanges(1)))
-    stored = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))
-    assert stored.conversation == context.conversation
+    stored_context = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))
+    assert stored_context.conversation == context.conversation
     assert Context.of_turn_document(context.turn_document()).conversation == context.conversation
 
 

@@ -153,9 +153,9 @@ def test_a_log_without_events_tells_clients_nothing() -> None:
 
 
 def test_clients_do_not_see_marks() -> None:
-    marked: Event = {**chunk("a"), "mark": [1, "x"]}
-    assert list(publish([(1, marked)])) == [(1, chunk("a"))]
-    assert "mark" in marked, "the log itself is not changed"
+    marked_part: Event = {**chunk("a"), "mark": [1, "x"]}
+    assert list(publish([(1, marked_part)])) == [(1, chunk("a"))]
+    assert "mark" in marked_part, "the log itself is not changed"
     working: Event = {**status_event(WORKING), "mark": [1, "x"]}
     assert list(publish([(1, working)])) == [(1, status_event(WORKING))]
     unmarked = chunk("a")
@@ -178,9 +178,9 @@ def test_joined_chunks_have_the_last_mark_and_all_metadata() -> None:
         {**chunk("a", metadata={"x": 1}), "mark": [1, "x"]},
         {**chunk("b", metadata={"y": 2}), "mark": [2, "y"]},
     ]
-    [joined] = coalesce(log)
-    assert joined["mark"] == [2, "y"]
-    assert joined["artifactUpdate"]["artifact"]["metadata"] == {"x": 1, "y": 2}
+    [event] = coalesce(log)
+    assert event["mark"] == [2, "y"]
+    assert event["artifactUpdate"]["artifact"]["metadata"] == {"x": 1, "y": 2}
     assert task_of([chunk("a"), chunk("b", description="all")])["artifacts"][0]["description"] == "all"
     [plain] = coalesce([chunk("a"), chunk("b")])
     assert "mark" not in plain
@@ -211,14 +211,18 @@ def test_a_message_that_came_again_replaces_its_lost_copy_and_nothing_else() -> 
     def message(text: str, name: str) -> Message:
         return Message(messageId=name, role=Role.USER, parts=[Part(text=text)])
 
-    lost, reply, again = message("book", "lost"), message("Oslo", "reply"), message("book", "again")
-    for earlier, history in (([lost], [again]), ([lost, reply], [lost, reply, again]), ([], [again])):
+    lost_copy, reply, again = message("book", "lost"), message("Oslo", "reply"), message("book", "again")
+    for earlier, history in (
+        ([lost_copy], [again]),
+        ([lost_copy, reply], [lost_copy, reply, again]),
+        ([], [again]),
+    ):
         task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
         apply(task, [*(Event(message=each) for each in earlier), Event(message=again, again=True)])
         assert task["history"] == history
     task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
-    apply(task, [Event(message=lost), Event(message=again)])
-    assert task["history"] == [lost, again]
+    apply(task, [Event(message=lost_copy), Event(message=again)])
+    assert task["history"] == [lost_copy, again]
 
 
 @pytest.mark.parametrize(("filename", "is_replaced"), [("a.pdf", True), ("b.pdf", False)])
@@ -229,10 +233,10 @@ def test_a_file_that_came_again_is_the_same_under_another_reference(filename: st
         file = Part(url=f"a2a-file:messages/{reference}", filename=name)
         return Message(messageId=reference, role=Role.USER, parts=[Part(text="read this"), file])
 
-    lost, again = message("1", "a.pdf"), message("2", filename)
+    lost_copy, again = message("1", "a.pdf"), message("2", filename)
     task = Task(id="t", contextId="c", status=make_status(TaskState.WORKING, 0))
-    apply(task, [Event(message=lost), Event(message=again, again=True)])
-    assert task["history"] == ([again] if is_replaced else [lost, again])
+    apply(task, [Event(message=lost_copy), Event(message=again, again=True)])
+    assert task["history"] == ([again] if is_replaced else [lost_copy, again])
 
 
 def test_a_question_is_looked_up_in_the_history_and_not_searched_for() -> None:
@@ -267,8 +271,8 @@ def test_texts_in_a_row_are_joined() -> None:
         link,
     ]
     assert join_texts([Part(text="")]) == join_texts([]) == [{"text": ""}]
-    marked = Part(text="a", metadata={"x": 1})
-    assert join_texts([Part(text="a"), marked]) == [{"text": "a"}, marked]
+    marked_part = Part(text="a", metadata={"x": 1})
+    assert join_texts([Part(text="a"), marked_part]) == [{"text": "a"}, marked_part]
 
 
 def test_a_task_is_told_again_by_its_artifacts() -> None:

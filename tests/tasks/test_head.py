@@ -60,9 +60,9 @@ def test_a_stopped_task_is_held_by_no_run() -> None:
     assert working.is_held_by(replace(working, version=9))
     assert not working.is_held_by(replace(working, epoch=9))
     assert not working.is_held_by(replace(working, holder="other"))
-    stopped = replace(working, status=make_status(DONE, NOW))
-    assert not stopped.is_held_by(working)
-    assert not stopped.is_running(NOW)
+    stopped_head = replace(working, status=make_status(DONE, NOW))
+    assert not stopped_head.is_held_by(working)
+    assert not stopped_head.is_running(NOW)
 
 
 def test_the_log_of_a_stopped_task_ends_before_its_closing_status() -> None:
@@ -79,17 +79,17 @@ def test_a_task_whose_events_are_all_in_the_head_needs_no_log() -> None:
 
 def test_a_lost_task_has_answered_no_request() -> None:
     request = RequestIdentity.of(SCOPE, "send", b"body")
-    failed = head(FAILED).with_request(request, NOW)
-    assert not failed.is_lost
-    assert failed.as_lost().is_lost
+    failed_head = head(FAILED).with_request(request, NOW)
+    assert not failed_head.is_lost
+    assert failed_head.as_lost().is_lost
     assert not head(DONE).is_lost
 
 
 def test_a_task_has_lost_a_request_whose_turn_no_one_ended() -> None:
     request, other = (RequestIdentity.of(SCOPE, "send", body) for body in (b"one", b"other"))
-    failed = head(FAILED).with_request(request, NOW)
-    assert not failed.has_lost(request)
-    assert failed.as_lost().has_lost(request)
+    failed_head = head(FAILED).with_request(request, NOW)
+    assert not failed_head.has_lost(request)
+    assert failed_head.as_lost().has_lost(request)
     asking = head(ASKING).with_request(other, NOW).with_request(request, NOW)
     assert not asking.has_lost(request)
     forgetful = asking.without_last_request()
@@ -123,9 +123,9 @@ def test_events_of_a_stopped_task_begin_with_its_closing_status() -> None:
 
 
 def test_events_that_do_not_fit_are_appended() -> None:
-    stopped = head(DONE, sequence=5, committed=1).with_new_epoch()
+    stopped_head = head(DONE, sequence=5, committed=1).with_new_epoch()
     events = [chunk("x" * DOCUMENT_BYTES)]
-    newer, rest = stopped.with_events(events)
+    newer, rest = stopped_head.with_events(events)
     assert rest == events
     assert newer.inline == ()
     assert (newer.sequence, newer.committed) == (4, 4)
@@ -147,12 +147,12 @@ def test_a_new_epoch_keeps_what_the_log_has(state: TaskState, last: int) -> None
 
 def test_a_closing_status_ends_everything_but_the_task() -> None:
     running = replace(head(execution=Execution("u", "s"), place=Place.EXECUTION), sequence=2).with_holder(NOW)
-    closed = running.with_closing_status(make_status(DONE, NOW), 7)
-    assert (closed.sequence, closed.holder, closed.lease) == (8, "", 0.0)
-    assert (closed.place, closed.execution, closed.pending) == (Place.REQUEST, None, None)
-    assert not closed.message_only
-    assert closed.is_stopped
-    assert closed.outcome == "completed"
+    head_at_end = running.with_closing_status(make_status(DONE, NOW), 7)
+    assert (head_at_end.sequence, head_at_end.holder, head_at_end.lease) == (8, "", 0.0)
+    assert (head_at_end.place, head_at_end.execution, head_at_end.pending) == (Place.REQUEST, None, None)
+    assert not head_at_end.message_only
+    assert head_at_end.is_stopped
+    assert head_at_end.outcome == "completed"
 
 
 def test_a_new_head_is_of_the_first_epoch_of_an_empty_log() -> None:

@@ -153,8 +153,8 @@ def test_another_output_than_before_is_noticed() -> None:
 
 
 def test_a_run_that_was_cut_short_keeps_the_mark_of_the_log() -> None:
-    stored = last_mark(Replay().take([chunk("a"), chunk("b")]))
-    cut = Replay(stored)
+    mark = last_mark(Replay().take([chunk("a"), chunk("b")]))
+    cut = Replay(mark)
     assert cut.take([chunk("a")]) == []
     assert cut.next().take([chunk("a"), chunk("b")]) == []
 

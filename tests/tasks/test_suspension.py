@@ -43,12 +43,12 @@ def suspend(*waits: OpenWait, until: float = 0.0, of: Head | None = None) -> Hea
 
 
 def test_a_pause_is_still_working() -> None:
-    paused = suspend(until=NOW + 600)
-    assert paused.execution is not None
-    assert (paused.state, paused.holder, paused.lease, paused.attempts) == (TaskState.WORKING, "", 0.0, 0)
-    assert (paused.is_suspended, paused.execution.until, paused.sequence) == (True, NOW + 600, 3)
-    assert paused.due == sweep_minute(NOW + 600 + LATE_SECONDS)
-    assert paused.place is Place.EXECUTION
+    pausing = suspend(until=NOW + 600)
+    assert pausing.execution is not None
+    assert (pausing.state, pausing.holder, pausing.lease, pausing.attempts) == (TaskState.WORKING, "", 0.0, 0)
+    assert (pausing.is_suspended, pausing.execution.until, pausing.sequence) == (True, NOW + 600, 3)
+    assert pausing.due == sweep_minute(NOW + 600 + LATE_SECONDS)
+    assert pausing.place is Place.EXECUTION
 
 
 def test_a_question_stops_the_task_for_its_client() -> None:
@@ -135,8 +135,8 @@ def test_the_same_question_of_a_later_turn_is_another_message() -> None:
 @pytest.mark.parametrize(("seconds", "is_open"), [(59, True), (60, False)])
 def test_a_question_whose_own_time_is_up_is_closed(seconds: int, is_open: bool) -> None:
     asking = suspend(OpenWait(QUESTION, "cb-1", NOW + 60))
-    resumed, _ = resumed_head("arn", asking, NOW + seconds)
-    assert bool(resumed.open_question) is is_open
+    new_head, _ = resumed_head("arn", asking, NOW + seconds)
+    assert bool(new_head.open_question) is is_open
 
 
 def test_a_turn_that_was_woken_takes_a_message_only_for_the_question_it_has_asked() -> None:
@@ -153,10 +153,10 @@ def test_a_turn_that_was_woken_takes_a_message_only_for_the_question_it_has_aske
 def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_open: bool) -> None:
     waits = [OpenWait(QUESTION if asks else CALL, "cb-1")]
     asking = suspended_head(Suspended(waits), QUESTION if asks else None, 4, NOW, durable())
-    resumed, _ = resumed_head("arn", asking, NOW + 60)
-    assert bool(resumed.open_question) is is_open
-    assert resumed.message_wait is None, "and takes no reply before the turn is suspended again"
-    assert execution_of(resumed).find_wait(QUESTION.key) is None
+    new_head, _ = resumed_head("arn", asking, NOW + 60)
+    assert bool(new_head.open_question) is is_open
+    assert new_head.message_wait is None, "and takes no reply before the turn is suspended again"
+    assert execution_of(new_head).find_wait(QUESTION.key) is None
     [wait] = execution_of(asking).waits
     head = answered_head(asking, wait, NOW + 1)
     assert head.is_woken
@@ -164,21 +164,21 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
 
 
 def test_a_run_that_continues_has_no_waits() -> None:
-    paused = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
-    resumed, events = resumed_head("arn", paused, NOW + 60)
-    assert resumed.execution is not None
-    assert (resumed.execution.arn, resumed.execution.waits, resumed.execution.until) == ("arn", (), 0.0)
-    assert not resumed.is_suspended
-    assert (events, resumed.attempts) == ([], 1)
-    assert resumed.is_running(NOW + 60)
-    assert resumed.epoch == paused.epoch
+    pausing = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
+    new_head, events = resumed_head("arn", pausing, NOW + 60)
+    assert new_head.execution is not None
+    assert (new_head.execution.arn, new_head.execution.waits, new_head.execution.until) == ("arn", (), 0.0)
+    assert not new_head.is_suspended
+    assert (events, new_head.attempts) == ([], 1)
+    assert new_head.is_running(NOW + 60)
+    assert new_head.epoch == pausing.epoch
 
 
 def test_a_question_without_a_reply_is_history_when_the_turn_continues() -> None:
     asking = suspend(OpenWait(QUESTION, "cb-1"))
-    resumed, overflow = resumed_head("arn", asking, NOW)
-    assert resumed.inline[-1] == (4, asking.closing_event())
-    assert (overflow, resumed.epoch, resumed.sequence) == ([], asking.epoch + 3, 4)
+    new_head, overflow = resumed_head("arn", asking, NOW)
+    assert new_head.inline[-1] == (4, asking.closing_event())
+    assert (overflow, new_head.epoch, new_head.sequence) == ([], asking.epoch + 3, 4)
 
 
 def test_a_reply_is_in_the_log_after_its_question() -> None:
@@ -191,12 +191,12 @@ def test_a_reply_is_in_the_log_after_its_question() -> None:
 def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
     head = suspend(OpenWait(CALL, "cb-1"), OpenWait(QUESTION, "cb-2"))
     assert head.execution is not None
-    answered = answered_head(head, head.execution.waits[1], NOW + 9)
-    assert answered.execution is not None
-    assert answered.execution.waits == (WaitState("c", "cb-1"),)
-    assert answered.execution.wakes == ("cb-2",)
-    assert answered.status == make_status(TaskState.WORKING, NOW + 9)
-    assert answered.due == sweep_minute(NOW + 9 + LATE_SECONDS)
+    new_head = answered_head(head, head.execution.waits[1], NOW + 9)
+    assert new_head.execution is not None
+    assert new_head.execution.waits == (WaitState("c", "cb-1"),)
+    assert new_head.execution.wakes == ("cb-2",)
+    assert new_head.status == make_status(TaskState.WORKING, NOW + 9)
+    assert new_head.due == sweep_minute(NOW + 9 + LATE_SECONDS)
 
 
 def test_while_a_large_reply_is_stored_no_run_continues() -> None:

@@ -29,12 +29,12 @@ def test_the_fork_comes_first() -> None:
 
 def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -> None:
     for short in RUN_AGENTS:
-        chosen = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
-        condition, [split, joined], alone = chosen[0], chosen[1]["Fn::Split"], chosen[2]
+        policies = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
+        condition, [split, joint_arns], alone = policies[0], policies[1]["Fn::Split"], policies[2]
         assert condition == "HasAgentPolicyArns"
         assert alone == [{"Ref": "AgentPolicy"}]
         more = {"Fn::Join": [split, {"Ref": "AgentPolicyArns"}]}
-        assert joined == {"Fn::Join": [split, [{"Ref": "AgentPolicy"}, more]]}
+        assert joint_arns == {"Fn::Join": [split, [{"Ref": "AgentPolicy"}, more]]}
     for short in OTHERS:
         assert "Agent" not in str(translated[f"{short}Role"])
 
@@ -52,28 +52,28 @@ def test_they_read_their_own_stacks_secrets(translated: Json) -> None:
 
 
 def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None:
-    given = translated["AgentPolicy"]["Metadata"]["Environment"]
-    assert given == {"SHOP": {"Ref": "AWS::StackName"}}
+    environment = translated["AgentPolicy"]["Metadata"]["Environment"]
+    assert environment == {"SHOP": {"Ref": "AWS::StackName"}}
     for short in RUN_AGENTS:
-        assert given.items() <= variables(translated, short).items()
+        assert environment.items() <= variables(translated, short).items()
     for short in OTHERS:
-        assert not {"A2A_AGENT_PARAMETERS", *given} & set(variables(translated, short))
+        assert not {"A2A_AGENT_PARAMETERS", *environment} & set(variables(translated, short))
     layers = {name: str(translated[name]["Properties"]["Layers"]) for name in FUNCTIONS}
     carries = {name for name, text in layers.items() if "AgentsLayer" in text}
     assert carries == {f"{short}Function" for short in RUN_AGENTS}
 
 
 def test_they_alone_are_in_the_vpc(translated: Json) -> None:
-    chosen = {"SubnetIds": {"Ref": "SubnetIds"}, "SecurityGroupIds": {"Ref": "SecurityGroupIds"}}
+    vpc_config = {"SubnetIds": {"Ref": "SubnetIds"}, "SecurityGroupIds": {"Ref": "SecurityGroupIds"}}
     for name in FUNCTIONS:
         properties = translated[name]["Properties"]
         if name.removesuffix("Function") in RUN_AGENTS:
-            assert properties["VpcConfig"] == {"Fn::If": ["HasSubnets", chosen, {"Ref": "AWS::NoValue"}]}
+            assert properties["VpcConfig"] == {"Fn::If": ["HasSubnets", vpc_config, {"Ref": "AWS::NoValue"}]}
         else:
             assert "VpcConfig" not in properties
 
 
 def test_a_stack_may_serve_some_of_the_agents(translated: Json) -> None:
     for name in FUNCTIONS:
-        given = variables(translated, name.removesuffix("Function"))["A2A_AGENT_NAMES"]
-        assert given == {"Fn::Join": [",", {"Ref": "AgentNames"}]}
+        environment = variables(translated, name.removesuffix("Function"))["A2A_AGENT_NAMES"]
+        assert environment == {"Fn::Join": [",", {"Ref": "AgentNames"}]}

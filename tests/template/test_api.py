@@ -33,11 +33,11 @@ def test_transfer_modes(paths: Json) -> None:
     for path, methods in paths.items():
         [integration] = [method["x-amazon-apigateway-integration"] for method in methods.values()]
         uri = json.dumps(integration["uri"])
-        streamed = not path.startswith("/.well-known/")
-        assert ("/response-streaming-invocations" in uri) is streamed
-        assert ("2021-11-15" in uri) is streamed
-        assert integration.get("responseTransferMode") == ("STREAM" if streamed else None)
-        assert integration.get("timeoutInMillis") == (900_000 if streamed else None)
+        is_streamed = not path.startswith("/.well-known/")
+        assert ("/response-streaming-invocations" in uri) is is_streamed
+        assert ("2021-11-15" in uri) is is_streamed
+        assert integration.get("responseTransferMode") == ("STREAM" if is_streamed else None)
+        assert integration.get("timeoutInMillis") == (900_000 if is_streamed else None)
 
 
 def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:

@@ -21,18 +21,18 @@ Json = Any
 
 def test_no_combination_of_parameters_refers_to_what_is_not_there(source: str) -> None:
     """Every pair of values of the parameters that conditions look at, with the defaults of the others."""
-    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    monitoring = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
     for rollout in ("AllAtOnce", "Canary10Percent5Minutes"):
-        fixed = {"Rollout": rollout, "Release": "0" * 64}
-        template = lint.translate(source, fixed)
-        for given in combinations(template):
-            check(template, nested, {**fixed, **given})
+        constants = {"Rollout": rollout, "Release": "0" * 64}
+        template = lint.translate(source, constants)
+        for values in combinations(template):
+            check(template, monitoring, {**constants, **values})
 
 
 def combinations(template: Json) -> Iterator[dict[str, Json]]:
-    declared = template["Parameters"]
+    declarations = template["Parameters"]
     names = sorted(set(re.findall(r'"Ref": "(\w+)"', json.dumps(template["Conditions"]))) - {"Rollout"})
-    values = {name: (declared[name]["Default"], other(declared[name])) for name in names}
+    values = {name: (declarations[name]["Default"], other(declarations[name])) for name in names}
     for first, second in combinations_with_replacement(names, 2):
         for pair in product(values[first], values[second]):
             yield {name: values[name][0] for name in names} | dict(zip((first, second), pair, strict=True))

@@ -63,9 +63,9 @@ def test_a_pipe_reads_its_queue_and_calls_the_worker(resources: Json) -> None:
     name = pipe["Name"]["Fn::Sub"].replace("${AWS::StackName}", "a2a-prod")
     place = f"{REGION}:{ACCOUNT}"
     assert is_allowed(deployer, "pipes:CreatePipe", f"arn:aws:pipes:{place}:pipe/{name}")
-    passed = {"iam:PassedToService": "pipes.amazonaws.com"}
+    pass_condition = {"iam:PassedToService": "pipes.amazonaws.com"}
     own_role = f"arn:aws:iam::{ACCOUNT}:role/a2a-prod-OrdersPipeRole-X"
-    assert is_allowed(deployer, "iam:PassRole", own_role, passed)
+    assert is_allowed(deployer, "iam:PassRole", own_role, pass_condition)
     for action in read["Action"]:
         assert is_allowed(boundary, action, f"arn:aws:sqs:{place}:a2a-prod-Orders-X")
     assert is_allowed(

@@ -66,10 +66,12 @@ def test_functions(translated: Json) -> None:
 
 def test_variables_are_settings(translated: Json) -> None:
     """Each A2A_ variable is one the kit reads."""
-    known = {PATH_VARIABLE, "A2A_NEXT_WRAPPER", *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
+    names = {PATH_VARIABLE, "A2A_NEXT_WRAPPER", *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
     for function in of_type(translated, "AWS::Lambda::Function").values():
-        given = {name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"}
-        assert given <= known
+        variable_names = {
+            name for name in function["Properties"]["Environment"]["Variables"] if name[:4] == "A2A_"
+        }
+        assert variable_names <= names
 
 
 def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
@@ -133,8 +135,8 @@ def test_the_durable_function_is_a_choice(translated: Json) -> None:
     }
     for name in ("RpcFunction", "WorkerFunction"):
         variables = translated[name]["Properties"]["Environment"]["Variables"]
-        given = {"Fn::If": ["HasDurable", {"Fn::Sub": "${DurableFunction}:live"}, ""]}
-        assert variables["A2A_DURABLE_FUNCTION"] == given
+        durable_function = {"Fn::If": ["HasDurable", {"Fn::Sub": "${DurableFunction}:live"}, ""]}
+        assert variables["A2A_DURABLE_FUNCTION"] == durable_function
 
 
 def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
@@ -148,11 +150,13 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
     assert len(before) == len(FUNCTIONS)
     assert versions() == before
     assert not versions(artifact="other") & before
-    released = versions(parameters={"Release": "a" * 64})
-    assert not released & before
-    assert not versions(parameters={"Release": "b" * 64}) & released
+    new_versions = versions(parameters={"Release": "a" * 64})
+    assert not new_versions & before
+    assert not versions(parameters={"Release": "b" * 64}) & new_versions
     same = versions(parameters={"Release": "a" * 64}, artifact="other")
-    assert same == released, "a release stands for what is deployed: docs/deploying.md says to name a new one"
+    assert same == new_versions, (
+        "a release stands for what is deployed: docs/deploying.md says to name a new one"
+    )
 
 
 def test_alarms_roll_a_deployment_back(source: str) -> None:
@@ -176,11 +180,11 @@ def test_alarms_roll_a_deployment_back(source: str) -> None:
 
 
 def test_snapstart_is_a_choice(translated: Json) -> None:
-    chosen = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
-    found = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
-    assert found == {
-        "ApiFunction": chosen,
-        "RpcFunction": chosen,
+    choice = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
+    settings = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
+    assert settings == {
+        "ApiFunction": choice,
+        "RpcFunction": choice,
         "WorkerFunction": None,
         "DurableFunction": None,
         "NotifierFunction": None,
@@ -189,14 +193,14 @@ def test_snapstart_is_a_choice(translated: Json) -> None:
 
 def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None:
     aliases = of_type(translated, "AWS::Lambda::Alias")
-    chosen = {"ProvisionedConcurrentExecutions": {"Ref": "RpcProvisioned"}}
-    found = {
+    choice = {"ProvisionedConcurrentExecutions": {"Ref": "RpcProvisioned"}}
+    settings = {
         name: alias["Properties"]["ProvisionedConcurrencyConfig"]
         for name, alias in aliases.items()
         if "ProvisionedConcurrencyConfig" in alias["Properties"]
     }
-    assert found == {
-        "RpcFunctionAliaslive": {"Fn::If": ["HasRpcProvisioned", chosen, {"Ref": "AWS::NoValue"}]}
+    assert settings == {
+        "RpcFunctionAliaslive": {"Fn::If": ["HasRpcProvisioned", choice, {"Ref": "AWS::NoValue"}]}
     }
 
 

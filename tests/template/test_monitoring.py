@@ -15,9 +15,9 @@ Json = Any
 def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     observability = (ROOT / "docs" / "observability.md").read_text()
     alarms = of_type(monitoring, "AWS::CloudWatch::Alarm")
-    sent = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    actions = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
     for name, alarm in alarms.items():
-        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == sent
+        assert alarm["Properties"]["AlarmActions"] == alarm["Properties"]["OKActions"] == actions
         assert f"**{name}**" in observability, name
         percentile = "ExtendedStatistic" in alarm["Properties"]
         # "ignore" would keep the alarm as it is with fewer than 1,000 samples, which may be always.
@@ -26,31 +26,34 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     rule = json.dumps(monitoring["Summary"]["Properties"]["AlarmRule"])
     for name in alarms:
         assert f"${{{name}}}" in rule, "the summary stands for all"
-    watched = {
+    watched_names = {
         (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
         for alarm in alarms.values()
         for dimension in alarm["Properties"].get("Dimensions", [])
     }
     for name in ("RpcFunction", "ApiFunction"):  # private cards need keys, too
-        assert ("KeyFailures", json.dumps({"Ref": name})) in watched
+        assert ("KeyFailures", json.dumps({"Ref": name})) in watched_names
     for name in FUNCTIONS:
-        assert {("Errors", json.dumps({"Ref": name})), ("Throttles", json.dumps({"Ref": name}))} <= watched
+        assert {
+            ("Errors", json.dumps({"Ref": name})),
+            ("Throttles", json.dumps({"Ref": name})),
+        } <= watched_names
     for queue in ("DeadNotices", "DeadRecords"):
-        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched
+        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched_names
     # The worker takes these, too, and hides those that it cannot mark.
-    assert ("ApproximateNumberOfMessagesNotVisible", json.dumps({"Ref": "DeadTurns"})) in watched
+    assert ("ApproximateNumberOfMessagesNotVisible", json.dumps({"Ref": "DeadTurns"})) in watched_names
     # The table's own metrics leave its indexes out.
     for metric, index in (
         ("ReadThrottleEvents", "by-status-time"),
         ("WriteThrottleEvents", "by-status-time"),
         ("WriteThrottleEvents", "by-due"),
     ):
-        assert (metric, json.dumps(index)) in watched
-    assert {metric for metric, _ in watched} >= {
+        assert (metric, json.dumps(index)) in watched_names
+    assert {metric for metric, _ in watched_names} >= {
         *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
         *("KeyFailures", "WriteThrottleEvents", "Faults"),
     }
-    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched
+    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched_names
 
 
 def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Json) -> None:
@@ -62,9 +65,9 @@ def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Json) -> None:
 
 def test_what_is_watched_is_given(source: str, monitoring: Json) -> None:
     """The nested stack's parameters are those it is given."""
-    given = yaml_parse(source)["Resources"]["Monitoring"]["Properties"]["Parameters"]
-    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
-    assert set(given) == set(nested["Parameters"])
+    values = yaml_parse(source)["Resources"]["Monitoring"]["Properties"]["Parameters"]
+    monitoring_template = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    assert set(values) == set(monitoring_template["Parameters"])
 
 
 def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> None:
@@ -73,8 +76,8 @@ def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> No
     [dashboard] = of_type(monitoring, "AWS::CloudWatch::Dashboard").values()
     body = dashboard["Properties"]["DashboardBody"]["Fn::Sub"]
     json.loads(body)
-    searched = re.findall(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\\\"(\w+)", body)
-    assert {namespace for namespace, _, _ in searched} == {metrics.NAMESPACE}
+    searches = re.findall(r"SEARCH\('\{(\w+),([\w,]+)\} MetricName=\\\"(\w+)", body)
+    assert {namespace for namespace, _, _ in searches} == {metrics.NAMESPACE}
     assert metrics.__doc__ is not None
     own = [
         (
@@ -84,7 +87,7 @@ def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> No
         for alarm in of_type(monitoring, "AWS::CloudWatch::Alarm").values()
         if alarm["Properties"]["Namespace"] == metrics.NAMESPACE
     ]
-    for dimensions, metric in [*(found[1:] for found in searched), *own]:
+    for dimensions, metric in [*(search[1:] for search in searches), *own]:
         [line] = [line for line in metrics.__doc__.splitlines() if line.strip().startswith(f"{metric} ")]
         for dimension in dimensions.split(","):
             assert dimension in line

@@ -102,7 +102,7 @@ def test_a_fork_proves_nothing_on_aws_until_it_says_so() -> None:
 
 def test_the_layer_has_what_the_lock_says() -> None:
     """layers/dependencies/requirements.txt is what `make lock` writes."""
-    locked = (ROOT / "layers/dependencies/requirements.txt").read_text()
+    requirements = (ROOT / "layers/dependencies/requirements.txt").read_text()
     uv = subprocess.run(
         [
             *(UV, "export", "--locked", "--quiet", "--no-dev", "--no-emit-project"),
@@ -113,4 +113,4 @@ def test_the_layer_has_what_the_lock_says() -> None:
         text=True,
         check=True,
     )
-    assert uv.stdout == locked
+    assert uv.stdout == requirements

@@ -36,8 +36,8 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
         assert bool(queues[dead].get("FifoQueue")) is bool(queues[name].get("FifoQueue"))
     assert sources["WorkerTurns"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "WorkerConcurrency"}}
     assert sources["NotifierStream"]["StartingPosition"] == "TRIM_HORIZON"
-    failed = sources["NotifierStream"]["DestinationConfig"]["OnFailure"]["Destination"]
-    assert failed == {"Fn::GetAtt": ["DeadRecords", "Arn"]}
+    destination = sources["NotifierStream"]["DestinationConfig"]["OnFailure"]["Destination"]
+    assert destination == {"Fn::GetAtt": ["DeadRecords", "Arn"]}
     [pattern] = sources["NotifierStream"]["FilterCriteria"]["Filters"]
     assert json.loads(pattern["Pattern"])["dynamodb"]["NewImage"].keys() == {"sk", "pushes"}
     rule = of_type(translated, "AWS::Events::Rule")["WorkerFunctionSweep"]

@@ -33,8 +33,8 @@ def run(*words: str, folder: Path = ROOT, **variables: str) -> "subprocess.Compl
 
 def test_make_has_every_command() -> None:
     text = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", "")
-    [listed] = re.findall(r"(?m)^COMMANDS := (.+)$", text)
-    assert sorted([*listed.split(), "help", "lock"]) == sorted(COMMANDS)
+    [command_list] = re.findall(r"(?m)^COMMANDS := (.+)$", text)
+    assert sorted([*command_list.split(), "help", "lock"]) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -55,7 +55,7 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
     (folder / ".venvs").unlink(missing_ok=True)
     for name in ("tests", "docs", "recipes"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    collected = run(
+    collection = run(
         *(
             sys.executable,
             "-m",
@@ -70,7 +70,7 @@ def test_the_quick_tests_need_no_other_environment(tmp_path: Path) -> None:
         ),
         folder=folder,
     )
-    assert collected.returncode == 0, collected.stdout[-2000:]
+    assert collection.returncode == 0, collection.stdout[-2000:]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_value_reaches_the_command_as_it_was_written(tmp_path: Path) -> None:
     assert "set model" in set_.stdout, set_.stderr
     again = run(sys.executable, "-m", "tools.a2a", "setting", "NAME=other", f"VALUE={value}", folder=folder)
     assert again.returncode == 0, again.stderr
-    found = dotenv_values(folder / ".env", interpolate=False)
-    assert found == {"SETTING_MODEL": value, "SETTING_OTHER": value}
+    env_values = dotenv_values(folder / ".env", interpolate=False)
+    assert env_values == {"SETTING_MODEL": value, "SETTING_OTHER": value}
 
 
 A2A = [sys.executable, "-m", "tools.a2a"]
@@ -178,8 +178,8 @@ def test_a_value_that_cannot_be_meant_is_refused(value: str, capsys: pytest.Capt
 
 def test_a_call_of_make_may_have_several_targets_and_variables_of_other_tools() -> None:
     variables = {"A2A_VARIABLES": "STAGE AWS_PROFILE", "A2A_GOALS": "validate deploy"}
-    given = {"STAGE": "dev", "AWS_PROFILE": "acme"}
-    assert a2a.parse("validate", [], {**variables, **given}) == given
+    call_variables = {"STAGE": "dev", "AWS_PROFILE": "acme"}
+    assert a2a.parse("validate", [], {**variables, **call_variables}) == call_variables
 
 
 @pytest.mark.parametrize("words", [["make"], A2A])
@@ -349,9 +349,9 @@ def test_agents_need_neither_make_nor_a_shell(tmp_path: Path) -> None:
     for words in (["agent", "--name", "hello"], ["test", "ARGS=functions/agents/hello -p no:cacheprovider"]):
         result = run(sys.executable, "-m", "tools.a2a", *words, folder=folder, PATH=str(tmp_path), CI="")
         assert result.returncode == 0, result.stdout + result.stderr
-    built = run(sys.executable, "-m", "tools.a2a", "build", folder=folder, PATH=str(tmp_path))
-    assert built.returncode == 1
-    assert "a build needs make. On Windows, build in WSL" in built.stderr
+    build = run(sys.executable, "-m", "tools.a2a", "build", folder=folder, PATH=str(tmp_path))
+    assert build.returncode == 1
+    assert "a build needs make. On Windows, build in WSL" in build.stderr
 
 
 def test_an_operator_needs_no_package_of_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ def store(settings: Settings, clock: Clock) -> Store:
 
 @pytest.fixture
 def head(store: Store, scope: Scope) -> Head:
-    submitted = make_status(TaskState.SUBMITTED, store.clock())
-    new_head = store.new_head(scope, str(uuid.uuid4()), "c", submitted).with_holder(store.clock())
+    status = make_status(TaskState.SUBMITTED, store.clock())
+    new_head = store.new_head(scope, str(uuid.uuid4()), "c", status).with_holder(store.clock())
     store.create_head(new_head)
     return new_head
 

@@ -60,9 +60,9 @@ class RunBench:
         return (await self.service.cancel(self.scope, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        found = self.store.get_head(self.scope, task_id)
-        assert found is not None
-        return found
+        stored_head = self.store.get_head(self.scope, task_id)
+        assert stored_head is not None
+        return stored_head
 
     def run_elsewhere(self, **fields: Any) -> Head:
         """Head of a new task that another process runs."""
@@ -78,23 +78,23 @@ class RunBench:
         subscription = await self.service.subscribe(
             self.scope, task_id, after=after, deadline=None, needs_running=needs_running
         )
-        return [published async for published in subscription.events]
+        return [item async for item in subscription.events]
 
     def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> list[str]:
         """Let the nth put of such a key fail, with the write made or not; returns the puts so far."""
-        seen: list[str] = []
+        calls: list[str] = []
 
         def fail(operation: str, arguments: dict[str, Any]) -> None:
             if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
-                seen.append(sort_key)
-                if len(seen) == nth:
+                calls.append(sort_key)
+                if len(calls) == nth:
                     raise ReadTimeoutError(endpoint_url="x")
 
         if made:
             self.calls.after = fail
         else:
             self.calls.before = fail
-        return seen
+        return calls
 
 
 def within(what: Awaitable[Any]) -> Any:

@@ -37,10 +37,10 @@ def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
     bench: RunBench, quick: None, monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
 ) -> None:
     """Another turn may have made room meanwhile."""
-    change, refused = Context.after, [True]
+    change, refusals = Context.after, [True]
 
     def refuse_once(*args: Any, **kwargs: Any) -> Any:
-        if refused and refused.pop():
+        if refusals and refusals.pop():
             raise error
         return change(*args, **kwargs)
 
@@ -59,9 +59,9 @@ def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, wri
     bench.fail_once(write, nth=2 if write == "head" else 1, made=made)
     task = within(bench.send("pieces", slots={"count": "5", "every": "0.2"}, contextId="c"))
     assert task["status"]["state"] == TaskState.COMPLETED
-    stored = within(bench.get(task["id"]))
-    assert stored == task
-    assert stored["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
+    task_now = within(bench.get(task["id"]))
+    assert task_now == task
+    assert task_now["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
     assert len(bench.store.get_context(bench.scope, "c").turns) == 1
 
 
@@ -318,10 +318,10 @@ def test_a_table_that_hangs_does_not_hold_an_answer_past_its_time(bench: RunBenc
     bench.calls.before = hang
 
     async def go() -> None:
-        begun = asyncio.get_running_loop().time()
+        start_time = asyncio.get_running_loop().time()
         try:
             with pytest.raises(StoreError, match="in time"):
-                await bench.send("pause", deadline=begun + 0.3, slots={"seconds": "60"})
+                await bench.send("pause", deadline=start_time + 0.3, slots={"seconds": "60"})
         finally:
             over.set()
 
@@ -343,7 +343,7 @@ def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     for number in range(25):
         within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
     conversation = bench.store.get_context(bench.scope, "c").conversation
-    assert len(json.dumps([said.parts for said in conversation])) < 70_000
+    assert len(json.dumps([entry.parts for entry in conversation])) < 70_000
     assert conversation[-1].text.startswith("24 ")
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED
 

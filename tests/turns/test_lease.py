@@ -19,9 +19,9 @@ from tests.helpers.clock import Clock
 
 
 def get(store: Store, head: Head) -> Head:
-    stored = store.get_head(head.scope, head.task_id)
-    assert stored is not None
-    return stored
+    stored_head = store.get_head(head.scope, head.task_id)
+    assert stored_head is not None
+    return stored_head
 
 
 def with_trace(head: Head) -> Head:
@@ -42,9 +42,9 @@ def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head,
             await lease.update_after(lambda: calls.append("called"), with_trace)
 
     asyncio.run(go())
-    stored = get(store, head)
-    assert (stored.push_config_ids, stored.trace) == (("a",), "changed")
-    assert lease.head == stored
+    stored_head = get(store, head)
+    assert (stored_head.push_config_ids, stored_head.trace) == (("a",), "changed")
+    assert lease.head == stored_head
     assert calls == ["called"] * (how == "update_after")
 
 
@@ -117,9 +117,9 @@ def renew(held: Lease, monkeypatch: pytest.MonkeyPatch, beats: Beats) -> None:
 def test_a_lease_is_renewed_in_time(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, leases = Lease(store, head), list[float]()
+    run_lease, leases = Lease(store, head), list[float]()
     look = lambda: leases.append(get(store, head).lease - clock.now)  # noqa: E731
-    renew(held, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS / 2, look, look, look, look, look))
+    renew(run_lease, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS / 2, look, look, look, look, look))
     half = lease.LEASE_RENEWAL_SECONDS / 2
     assert leases == [
         LEASE_SECONDS - half,
@@ -133,17 +133,17 @@ def test_a_lease_is_renewed_in_time(
 def test_a_renewal_ends_when_another_process_ends_the_task(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Lease(store, head)
+    run_lease = Lease(store, head)
     beats = Beats(clock, 1, lambda: store.update_head(replace(head, holder="")))
     monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
-    asyncio.run(held.renew_until_lost())
+    asyncio.run(run_lease.renew_until_lost())
     assert get(store, head).holder == "", "the renewal has not taken the task back"
 
 
 def test_a_table_that_does_not_answer_ends_no_renewal(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held, get_head, fails = Lease(store, head), store.get_head, [True]
+    lease, get_head, fails = Lease(store, head), store.get_head, [True]
 
     def fail_once(*arguments: object) -> object:
         if fails:
@@ -152,15 +152,15 @@ def test_a_table_that_does_not_answer_ends_no_renewal(
         return get_head(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "get_head", fail_once)
-    renew(held, monkeypatch, Beats(clock, 1, lambda: None, lambda: store.update_head(with_trace(head))))
+    renew(lease, monkeypatch, Beats(clock, 1, lambda: None, lambda: store.update_head(with_trace(head))))
     assert "not renewed yet" in caplog.text
-    assert held.head.trace == "changed"
+    assert lease.head.trace == "changed"
 
 
 def test_a_renewal_that_failed_is_made_again_at_the_next_look(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, update_head, fails = Lease(store, head), store.update_head, [True]
+    run_lease, update_head, fails = Lease(store, head), store.update_head, [True]
 
     def fail_once(new_head: Head) -> Head:
         if fails:
@@ -169,7 +169,7 @@ def test_a_renewal_that_failed_is_made_again_at_the_next_look(
         return update_head(new_head)
 
     monkeypatch.setattr(store, "update_head", fail_once)
-    renew(held, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS, *[lambda: None] * 2))
+    renew(run_lease, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS, *[lambda: None] * 2))
     assert get(store, head).lease == clock.now + LEASE_SECONDS
 
 
@@ -186,9 +186,9 @@ def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
         return update_head(newer)
 
     monkeypatch.setattr(store, "update_head", update)
-    seen = asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert seen.state == TaskState.FAILED
-    assert seen.status == first[0].status == get(store, head).status
+    head_seen = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert head_seen.state == TaskState.FAILED
+    assert head_seen.status == first[0].status == get(store, head).status
 
 
 def test_a_lease_that_has_run_out_is_not_renewed(store: Store, head: Head, clock: Clock) -> None:

@@ -173,8 +173,8 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(
         yield Batch(("hi",), last=True)
 
     async def go() -> None:
-        call, sent = bench.sent("pieces")
-        claim = await bench.messages.intake.start(call, sent)
+        call, request = bench.sent("pieces")
+        claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
         late = Run(bench.store, bench.messages.agents.start("probe"), claim)
         bench.store.clock = lambda: claim.head.lease + 1
@@ -190,19 +190,19 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(
 def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: RunBench, unstorable: str) -> None:
     task = within(bench.send("edit", text="as it was said", contextId="c", slots={"unstorable": unstorable}))
     assert task["status"]["state"] == TaskState.COMPLETED
-    [said] = within(bench.get(task["id"]))["history"]
-    assert (said["parts"], said["role"]) == ([{"text": "as it was said"}], Role.USER)
-    assert "seen" not in said["metadata"]
+    [entry] = within(bench.get(task["id"]))["history"]
+    assert (entry["parts"], entry["role"]) == ([{"text": "as it was said"}], Role.USER)
+    assert "seen" not in entry["metadata"]
     context = bench.store.get_context(bench.scope, "c")
     assert context.conversation[0].parts == [{"text": "as it was said"}], "what the next turn sees of it"
 
 
 def test_the_time_of_a_run_is_measured(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured: dict[str, float] = {}
-    monkeypatch.setattr(telemetry, "measure", lambda values, **_: measured.update(values))
+    measures: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "measure", lambda values, **_: measures.update(values))
     within(bench.send("pieces", slots={"count": "2", "every": "0.05"}))
-    assert 0.05 <= measured["RunTime"] < 600
-    assert 0 <= measured["FirstEventTime"] < 600
+    assert 0.05 <= measures["RunTime"] < 600
+    assert 0 <= measures["FirstEventTime"] < 600
 
 
 def test_ten_thousand_artifacts_take_a_few_writes(bench: RunBench) -> None:
@@ -231,15 +231,15 @@ def test_an_endless_agent_whose_client_left_is_stopped(
     monkeypatch.setattr(run, "OUTPUT_BYTES", 300_000)
 
     async def go() -> None:
-        call, sent = bench.sent(skill)
-        events = await bench.messages.stream(call, sent)
+        call, request = bench.sent(skill)
+        events = await bench.messages.stream(call, request)
         await anext(events)
         await events.aclose()
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
         await until(lambda: not agent_threads._busy)
 
     within(go())
-    [task_id] = [sent for sent in _tasks(bench)]
+    [task_id] = [request for request in _tasks(bench)]
     assert "300,000 bytes" in reason(within(bench.get(task_id)))
 
 
@@ -271,33 +271,33 @@ def test_an_agent_waits_for_what_is_slower(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch, skill: str, slow: str
 ) -> None:
     """Counted in outputs: what is in memory has a bound, however long it takes."""
-    posted, channels = 0, set[executor._Channel]()
+    post_count, channels = 0, set[executor._Channel]()
     post = executor._Channel.post
 
     def count(channel: executor._Channel, item: Any) -> None:
-        nonlocal posted
-        posted += 1
+        nonlocal post_count
+        post_count += 1
         channels.add(channel)  # also one of an earlier test, whose skill ends only now
         post(channel, item)
 
     monkeypatch.setattr(executor._Channel, "post", count)
-    stored = asyncio.Event()
+    is_stored = asyncio.Event()
 
     def hold(operation: str, arguments: dict[str, Any]) -> None:
-        while slow == "table" and operation == "put_item" and not stored.is_set():
+        while slow == "table" and operation == "put_item" and not is_stored.is_set():
             if not arguments["Item"]["sk"]["S"].startswith("e#"):
                 return
             time.sleep(0.01)
 
     async def go() -> None:
-        call, sent = bench.sent(skill)
+        call, request = bench.sent(skill)
         bench.calls.before = hold
-        events = await bench.messages.stream(call, sent)
+        events = await bench.messages.stream(call, request)
         await anext(events)
         least = audience.UNREAD_EVENTS if slow == "client" else executor.AHEAD_OUTPUTS
-        await until(lambda: posted >= least and any(channel._is_blocked for channel in channels.copy()))
-        assert posted <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
-        stored.set()
+        await until(lambda: post_count >= least and any(channel._is_blocked for channel in channels.copy()))
+        assert post_count <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
+        is_stored.set()
         await bench.service.cancel(bench.scope, call.request.task_id())
         await events.aclose()
 
@@ -324,8 +324,8 @@ def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 
     def post_noted(channel: executor._Channel, item: Any) -> None:
         post(channel, item)
-        (count, size), (taken, read) = channel._posted, channel._taken
-        waiting.append((count - taken, size - read))
+        (count, size), (takes, read) = channel._posted, channel._taken
+        waiting.append((count - takes, size - read))
         if count == 500:  # only once, because the error is posted, too
             raise RuntimeError("enough")
 
@@ -344,7 +344,7 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     monkeypatch.setattr(agent_threads, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
     probe = bench.messages.agents.load("probe")
-    cleaned = vars(probe.skills["tidy"].function)["cleaned"] = []
+    cleanups = vars(probe.skills["tidy"].function)["cleaned"] = []
     task = within(bench.send("tidy"))
     assert "200,000 bytes" in reason(task)
 
@@ -352,4 +352,4 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
         await until(lambda: not agent_threads._busy)
 
     within(over())
-    assert cleaned == ["cleaned"]
+    assert cleanups == ["cleaned"]

@@ -27,13 +27,13 @@ def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: 
     assert asyncio.run(load_live_head(store, head.scope, head.task_id)).is_held_by(head)
     assert not head.has_died(head.lease - 0.001)
     clock.now = head.lease
-    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert ended.state == TaskState.FAILED
-    assert ended.is_lost
-    assert not ended.message_only
-    assert ended.status["message"]["parts"] == [{"text": LOST}]
+    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert head_at_end.state == TaskState.FAILED
+    assert head_at_end.is_lost
+    assert not head_at_end.message_only
+    assert head_at_end.status["message"]["parts"] == [{"text": LOST}]
     again = asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert (again.status, again.version) == (ended.status, ended.version)
+    assert (again.status, again.version) == (head_at_end.status, head_at_end.version)
 
 
 def test_a_turn_that_runs_elsewhere_is_not_lost(store: Store, head: Head, clock: Clock) -> None:
@@ -74,10 +74,10 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(
     store: Store, head: Head, text: str
 ) -> None:
     question = agent_message(head.task_id, "c", [{"text": text}])
-    asked = store.update_head(
+    asking_head = store.update_head(
         head.with_closing_status(make_status(TaskState.INPUT_REQUIRED, store.clock(), question), 0)
     )
-    result = asyncio.run(end_task(store, asked, lost_status(store, asked, "given up")))
+    result = asyncio.run(end_task(store, asking_head, lost_status(store, asking_head, "given up")))
     task, sequence = store.get_task(result)
     assert task["status"]["message"]["parts"] == [{"text": "given up"}]
     assert [message["parts"] for message in task["history"]] == [[{"text": text}]]
@@ -121,15 +121,15 @@ def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head
     running = replace(head.with_holder(store.clock()), reopened_at=1, sequence=2, committed=2)
     store.update_head(running)
     clock.now = running.lease + 1
-    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert (ended.state, ended.requests) == (TaskState.FAILED, ())
+    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (head_at_end.state, head_at_end.requests) == (TaskState.FAILED, ())
 
 
 def test_a_first_turn_whose_run_died_is_no_open_question(store: Store, head: Head, clock: Clock) -> None:
     store.update_head(replace(head, pending=Pending(skill="book", slots={}, asks=None)))
     clock.now = head.lease + 1
-    ended = asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert (ended.state, ended.pending) == (TaskState.FAILED, None)
+    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    assert (head_at_end.state, head_at_end.pending) == (TaskState.FAILED, None)
     assert store.get_context(head.scope, "c").asking_task == ""
 
 
@@ -167,8 +167,10 @@ def test_a_turn_that_is_ended_from_outside_is_counted(
     asyncio.run(end_task(store, head, canceled))
     [dimensions] = counts()
     assert dimensions.items() >= {"agent": head.scope.agent, "outcome": "canceled"}.items()
-    stopped = store.get_head(head.scope, head.task_id)
-    assert stopped is not None
-    asking = store.update_head(replace(stopped, status=make_status(TaskState.INPUT_REQUIRED, store.clock())))
+    head_at_end = store.get_head(head.scope, head.task_id)
+    assert head_at_end is not None
+    asking = store.update_head(
+        replace(head_at_end, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))
+    )
     asyncio.run(end_task(store, asking, canceled))
     assert len(counts()) == 1

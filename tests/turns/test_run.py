@@ -40,8 +40,8 @@ def test_a_status_that_comes_back_has_no_command_of_the_turn() -> None:
 @pytest.mark.parametrize("read", [0, 1, 2])
 def test_a_turn_continues_when_no_one_listens(bench: RunBench, read: int) -> None:
     async def go() -> None:
-        call, sent = bench.sent("pieces", slots={"every": "0.05"})
-        events = await bench.messages.stream(call, sent)
+        call, request = bench.sent("pieces", slots={"every": "0.05"})
+        events = await bench.messages.stream(call, request)
         for _ in range(read):
             await anext(events)
         await events.aclose()
@@ -62,11 +62,11 @@ def test_a_long_answer_to_a_long_question_is_read_as_working(bench: RunBench, tm
         await until(lambda: not bench.head(question["id"]).is_stopped)
         assert (await bench.get(question["id"]))["status"]["state"] == TaskState.WORKING
         gate.touch()
-        followed = await bench.follow(question["id"], after=1)
-        assert states(followed) == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
-        done = await answering
-        assert len(done["history"]) == 3
-        assert await bench.get(question["id"]) == done
+        follow_events = await bench.follow(question["id"], after=1)
+        assert states(follow_events) == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
+        task_at_end = await answering
+        assert len(task_at_end["history"]) == 3
+        assert await bench.get(question["id"]) == task_at_end
 
     within(go())
 
@@ -97,8 +97,8 @@ def test_what_no_event_can_carry_fails_the_turn(bench: RunBench, how: str) -> No
 
 def test_an_answer_whose_turn_fails_leaves_no_question_open(bench: RunBench) -> None:
     question = within(bench.send("question"))
-    answered = within(bench.send("boom", taskId=question["id"]))
-    assert (answered["id"], answered["status"]["state"]) == (question["id"], TaskState.FAILED)
+    answer = within(bench.send("boom", taskId=question["id"]))
+    assert (answer["id"], answer["status"]["state"]) == (question["id"], TaskState.FAILED)
 
 
 def test_outputs_of_nothing_weigh_nothing() -> None:
@@ -158,9 +158,9 @@ def test_a_turn_ends_at_its_deadline(
 
     async def go() -> Task:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
-        task = await bench.send(skill, deadline=begun + 2, slots={"seconds": "60"})
-        assert loop.time() - begun < 50, "before the skill's own end"
+        start_time = loop.time()
+        task = await bench.send(skill, deadline=start_time + 2, slots={"seconds": "60"})
+        assert loop.time() - start_time < 50, "before the skill's own end"
         return task
 
     task = within(go())
@@ -184,8 +184,8 @@ def test_a_turn_waits_for_the_import_of_its_agent(
         run_ = run.Run(bench.store, agent_import, claim)
         run_.start()
         first = asyncio.ensure_future(anext(run_.audience.events()))
-        done, _ = await asyncio.wait({first}, timeout=0.3)
-        assert not done, "nothing has happened yet"
+        task_at_end, _ = await asyncio.wait({first}, timeout=0.3)
+        assert not task_at_end, "nothing has happened yet"
         assert bench.head(claim.head.task_id).state == TaskState.WORKING
         agent_import.set_result(
             "the agent is broken" if breaks else bench.messages.agents.start("probe").result()
@@ -211,9 +211,9 @@ def test_what_is_shown_before_it_is_stored_has_no_number(
         call, request = bench.sent("pieces", slots={"count": "3"})
         return [item async for item in await bench.messages.stream(call, request)]
 
-    shown = within(go())
-    assert [number for number, event in shown if "artifactUpdate" in event][:-1] == [None, None]
-    assert shown[-1][0] is not None
+    shown_events = within(go())
+    assert [number for number, event in shown_events if "artifactUpdate" in event][:-1] == [None, None]
+    assert shown_events[-1][0] is not None
 
 
 def test_what_could_not_be_stored_has_no_number(bench: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +228,8 @@ def test_what_could_not_be_stored_has_no_number(bench: RunBench, monkeypatch: py
     numbers = [number for number, event in within(go()) if "artifactUpdate" in event]
     assert numbers[0] is not None
     assert numbers[1] is None
-    stored = [number for number in numbers if number is not None]
-    assert stored == sorted(set(stored))
+    stored_numbers = [number for number in numbers if number is not None]
+    assert stored_numbers == sorted(set(stored_numbers))
 
 
 def test_what_failed_is_told_as_far_as_a_client_may_know_it(

@@ -30,21 +30,21 @@ def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
 
     async def go() -> None:
         events = await bench.messages.stream(*bench.sent("pause"))
-        seen: list[Published] = []
+        published_items: list[Published] = []
 
         async def read() -> None:
-            async for published in events:
-                seen.append(published)
+            async for item in events:
+                published_items.append(item)
 
         reading = asyncio.create_task(read())
-        await until(lambda: len(seen) == 2)
-        task_id = seen[0][1]["task"]["id"]
+        await until(lambda: len(published_items) == 2)
+        task_id = published_items[0][1]["task"]["id"]
         await until(lambda: len(bench.store.get_events(bench.head(task_id))) == 2)
         following = asyncio.create_task(bench.follow(task_id))
         await asyncio.sleep(0)
         await bench.cancel(task_id)
         await reading
-        assert states(seen) == states(await following) == [TaskState.CANCELED]
+        assert states(published_items) == states(await following) == [TaskState.CANCELED]
         assert states(await bench.follow(task_id, after=1)) == [TaskState.CANCELED]
 
     within(go())
@@ -103,8 +103,8 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
 
 def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> None:
     async def go() -> None:
-        call, sent = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
-        sending = asyncio.create_task(bench.messages.send(call, sent))
+        call, request = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
+        sending = asyncio.create_task(bench.messages.send(call, request))
         await until(lambda: bench.store.get_head(bench.scope, call.request.task_id()))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
@@ -116,7 +116,7 @@ def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> Non
 
 def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: None) -> None:
     """The table may be slow. Without a lease, another process would end the task."""
-    renewed: list[bool] = []
+    renewals: list[bool] = []
 
     def wait_for_renewal(operation: str, arguments: Any) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
@@ -124,12 +124,12 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: 
             lease, give_up_at = bench.head(task_id).lease, time.monotonic() + PATIENCE_SECONDS
             while bench.head(task_id).lease <= lease and time.monotonic() < give_up_at:
                 time.sleep(0.02)
-            renewed.append(time.monotonic() < give_up_at)
+            renewals.append(time.monotonic() < give_up_at)
 
-    call, sent = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
+    call, request = bench.sent("block", slots={"seconds": "0.1"}, contextId=str(uuid.uuid4()))
     bench.calls.before = wait_for_renewal
-    task = within(bench.messages.send(call, sent))["task"]
-    assert renewed == [True]
+    task = within(bench.messages.send(call, request))["task"]
+    assert renewals == [True]
     assert task["status"]["state"] == bench.head(task["id"]).state == TaskState.COMPLETED
 
 
@@ -162,12 +162,12 @@ def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, 
         call, request = bench.sent("pause", "same", slots={"seconds": "60"}, **fields)
         claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
-        stopped = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
-        stopped.start()
-        events = stopped.audience.events()
+        new_run = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        new_run.start()
+        events = new_run.audience.events()
         await anext(events)
-        stopped.stop("too many")
-        stopped.stop("later")  # the first reason counts
+        new_run.stop("too many")
+        new_run.stop("later")  # the first reason counts
         async for _ in events:
             pass
         task = await bench.get(claim.head.task_id)
@@ -190,10 +190,10 @@ def test_a_run_that_was_stopped_before_it_began_runs_no_skill(bench: RunBench) -
     async def go() -> Task:
         claim = await bench.messages.intake.start(*bench.sent("pieces"))
         assert isinstance(claim, Claim)
-        stopped = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
-        stopped.start()
-        stopped.stop("too many")
-        async for _ in stopped.audience.events():
+        new_run = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        new_run.start()
+        new_run.stop("too many")
+        async for _ in new_run.audience.events():
             pass
         return await bench.get(claim.head.task_id)
 
@@ -240,8 +240,8 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(
 
     async def go() -> None:
         monkeypatch.setattr(lease, "CANCEL_POLL_SECONDS", 30.0)
-        call, sent = bench.sent("pause", slots={"seconds": "0.6"})
-        sending = asyncio.create_task(bench.messages.send(call, sent))
+        call, request = bench.sent("pause", slots={"seconds": "0.6"})
+        sending = asyncio.create_task(bench.messages.send(call, request))
         await until(lambda: bool(bench.calls.count["put_item"]))
         real = bench.store.clock
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)

@@ -40,11 +40,11 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
         "url": texts,
         "data": objects if strict else values,
     }
-    described = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
+    names = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
     # Beside a value that has to be wrapped, absent and empty metadata are the same, and the key that marks
     # the wrapping is reserved.
     with_data = objects.filter(lambda metadata: metadata and json_0x.WRAPPED not in metadata)
-    optional: Any = {**described, "metadata": with_data if kind == "data" else objects}
+    optional: Any = {**names, "metadata": with_data if kind == "data" else objects}
     return {
         kind: draw(content[kind]),
         **draw(st.fixed_dictionaries({}, optional=optional)),
@@ -116,11 +116,11 @@ def updates(draw: st.DrawFn, *, strict: bool = False, states: Any = TaskState) -
 def configs(draw: st.DrawFn, *, named: bool = True) -> Json:
     authentication: Any = st.fixed_dictionaries({"scheme": names}, optional={"credentials": texts})
     optional: Any = {"token": texts, "authentication": authentication}
-    known = {"id": draw(names)} if named else {}
+    ids = {"id": draw(names)} if named else {}
     return {
         "url": draw(names),
         "taskId": draw(names),
-        **known,
+        **ids,
         **draw(st.fixed_dictionaries({}, optional=optional)),
     }
 

@@ -168,5 +168,5 @@ def test_a_stream_that_comes_after_its_turn_has_each_text_once() -> None:
     assert "artifacts" not in snapshot
     assert (texts(reply), reply["append"], reply["lastChunk"]) == (["Hello."], True, True)
     closing = TaskStatusUpdateEvent(taskId="t", contextId="c", status=task["status"])
-    asked, _ = alibaba.encode_event(Event(statusUpdate=closing), RECIPIENT)
-    assert texts(asked) == ["Which?"]
+    first_event, _ = alibaba.encode_event(Event(statusUpdate=closing), RECIPIENT)
+    assert texts(first_event) == ["Which?"]

@@ -230,6 +230,6 @@ def test_a_users_id_has_six_to_sixty_four_characters(length: int) -> None:
 def test_ids_of_files_are_a_list_of_texts(file_ids: Any) -> None:
     params = with_user_id(6)
     params["message"]["metadata"]["file_ids"] = file_ids
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         qianfan.decode_send(params)
-    assert (refused.value.path or "").startswith("params.message.metadata.file_ids")
+    assert (error.value.path or "").startswith("params.message.metadata.file_ids")

@@ -74,9 +74,9 @@ def test_a_list_of_1_0_has_an_instant(name: str, time: str, instant: str) -> Non
     ],
 )
 def test_a_list_that_1_0_refuses(params: Json, path: str) -> None:
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         v1_0.WIRE.requests["list"].decode(params)
-    assert refused.value.path == path
+    assert error.value.path == path
 
 
 def test_a_page_token_may_have_its_most_characters() -> None:
@@ -98,9 +98,9 @@ def test_a_request_for_a_task(wire: Any) -> None:
         ({"id": "t", "historyLength": True}, "params.historyLength"),
         ({"id": "t", "metadata": []}, "params.metadata"),
     ):
-        with pytest.raises(InvalidParams) as refused:
+        with pytest.raises(InvalidParams) as error:
             decode(params)
-        assert refused.value.path == path
+        assert error.value.path == path
     assert decode({"id": "x" * 512})["id"] == "x" * 512
 
 
@@ -151,9 +151,9 @@ def test_a_request_for_push_configs(wire: Any, operation: str, params: Json, req
 def test_a_request_for_push_configs_that_is_refused(
     wire: Any, operation: str, params: Json, path: str
 ) -> None:
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         wire.requests[operation].decode(params)
-    assert refused.value.path == path
+    assert error.value.path == path
 
 
 def task(number: int) -> Task:
@@ -172,10 +172,10 @@ def test_a_page_of_tasks_is_read_as_it_is_written() -> None:
         "pageSize": 0,
         "totalSize": 0,
     }
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         codec.decode({"tasks": [codec.encode(page)["tasks"][0], {}], "nextPageToken": ""})
-    assert refused.value.path is not None
-    assert refused.value.path.startswith("result.tasks[1]")
+    assert error.value.path is not None
+    assert error.value.path.startswith("result.tasks[1]")
 
 
 @pytest.mark.parametrize("request_", [{"taskId": "t"}, {"taskId": "t", "id": "c"}])
@@ -228,9 +228,9 @@ def test_an_answer_may_be_a_message() -> None:
 )
 def test_a_message_of_0_3_that_is_refused(message: Json, path: str) -> None:
     whole = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}], **message}
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         json_0x.decode_message(whole, "m")
-    assert refused.value.path == path
+    assert error.value.path == path
 
 
 @pytest.mark.parametrize("text", ["YWI=", "YWI"])
@@ -266,9 +266,9 @@ def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
     ],
 )
 def test_how_no_webhook_of_0_3_is_called(authentication: Json, path: str) -> None:
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         json_0x.decode_config({"url": "https://x", "authentication": authentication}, "p")
-    assert refused.value.path == path
+    assert error.value.path == path
 
 
 def test_a_webhook_of_1_0_has_one_scheme() -> None:
@@ -280,8 +280,8 @@ def test_a_webhook_of_1_0_has_one_scheme() -> None:
 
 def test_a_webhook_of_1_0_shows_no_unknown_field() -> None:
     """Its schema is closed."""
-    sent = {"url": "https://x", "unknown": 1, "authentication": {"scheme": "Bearer", "unknown": 1}}
-    assert protojson.encode_config(protojson.decode_config(sent, "p")) == {
+    config = {"url": "https://x", "unknown": 1, "authentication": {"scheme": "Bearer", "unknown": 1}}
+    assert protojson.encode_config(protojson.decode_config(config, "p")) == {
         "url": "https://x",
         "authentication": {"scheme": "Bearer"},
     }
@@ -364,6 +364,6 @@ def test_a_role_may_be_its_number(role: int, name: str) -> None:
 @pytest.mark.parametrize("role", [0, 3, -1, True, 1.5])
 def test_a_number_that_no_role_has_is_refused(role: Json) -> None:
     message = {"messageId": "m", "role": role, "parts": [{"text": "hi"}]}
-    with pytest.raises(InvalidParams) as refused:
+    with pytest.raises(InvalidParams) as error:
         v1_0.decode_send({"message": message})
-    assert refused.value.path == "params.message.role"
+    assert error.value.path == "params.message.role"

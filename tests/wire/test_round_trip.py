@@ -97,12 +97,12 @@ def test_an_empty_text_ends_a_text_and_nothing_else(version: str) -> None:
 def test_a_task_or_a_message_as_an_event(version: str, data: st.DataObject) -> None:
     strict = LIMITS[version].get("strict", False)
     kind = data.draw(st.sampled_from(["task", "message"]))
-    made = objects.tasks(strict=strict) if kind == "task" else objects.messages(strict=strict)
-    event: Any = {kind: data.draw(made)}
+    strategy = objects.tasks(strict=strict) if kind == "task" else objects.messages(strict=strict)
+    event: Any = {kind: data.draw(strategy)}
     wire = WIRES[version]
     [encoded] = wire.encode_event(event, Recipient())
-    known = {"task": as_known(event["task"], version)} if kind == "task" else event
-    assert wire.decode_event(sent(encoded)) == known
+    expected = {"task": as_known(event["task"], version)} if kind == "task" else event
+    assert wire.decode_event(sent(encoded)) == expected
 
 
 @pytest.mark.parametrize("version", ["0.3", "1.0"])
@@ -118,8 +118,8 @@ def test_a_request_of_0_1(request: Json, task_id: str) -> None:
     request["message"]["taskId"] = task_id
     decoded = v0_1.WIRE.requests["send"].decode(sent(v0_1.WIRE.requests["send"].encode(request)))
     assert decoded["message"] == request["message"]
-    given_ = request.get("configuration", {})
-    assert decoded["configuration"]["historyLength"] == given_.get("historyLength", 0)
+    configuration_in = request.get("configuration", {})
+    assert decoded["configuration"]["historyLength"] == configuration_in.get("historyLength", 0)
     assert decoded["creates_task"] is True
 
 

@@ -40,8 +40,8 @@ def test_a_task_in_a_stream_becomes_its_artifacts_and_its_status() -> None:
 
 
 def test_the_artifacts_of_earlier_turns_are_whole() -> None:
-    submitted = task_with(TaskState.SUBMITTED, artifacts=ARTIFACTS)
-    *chunks, _ = v0_1.encode_event({"task": submitted}, RECIPIENT)
+    task = task_with(TaskState.SUBMITTED, artifacts=ARTIFACTS)
+    *chunks, _ = v0_1.encode_event({"task": task}, RECIPIENT)
     assert all(chunk["artifact"]["lastChunk"] for chunk in chunks)
 
 
@@ -163,8 +163,8 @@ def test_a_send_names_its_task_and_its_session() -> None:
     assert (again["id"], again["sessionId"]) == ("t", "c")
     assert not {"historyLength", "pushNotification", "metadata"} & again.keys()
     configuration: Json = {"historyLength": 3, "acceptedOutputModes": ["text"]}
-    configured = v0_1.encode_send({"message": plain["message"], "configuration": configuration})
-    assert configured.items() >= configuration.items()
+    send_params = v0_1.encode_send({"message": plain["message"], "configuration": configuration})
+    assert send_params.items() >= configuration.items()
 
 
 @pytest.mark.parametrize(("length", "read"), [({}, 0), ({"historyLength": 2}, 2)])

@@ -73,8 +73,8 @@ def messages(draw: st.DrawFn) -> Json:
 def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
     decoded = json_0x.decode_message(message, "m")
     assert json_0x.encode_message(decoded) == message
-    stored = strictjson.loads(strictjson.dumps(decoded))
-    assert json_0x.encode_message(stored) == message
+    stored_message = strictjson.loads(strictjson.dumps(decoded))
+    assert json_0x.encode_message(stored_message) == message
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_a_client_that_waits_for_no_result_says_so(is_immediate: bool) -> None:
 def test_every_state_has_its_word() -> None:
     for state in TaskState:
         task = Task(id="t", contextId="c", status=make_status(state, 0))
-        told = json_0x.encode_task(task)["status"]
-        assert told == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
+        state_word = json_0x.encode_task(task)["status"]
+        assert state_word == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
         assert alibaba.encode_task(task)["status"]["state"] in {
             "submitted",
             "working",
@@ -181,8 +181,8 @@ def test_every_state_has_its_word() -> None:
 def test_final_says_that_the_stream_ends() -> None:
     for state in set(TaskState) - {TaskState.UNSPECIFIED}:
         update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0))
-        [told] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
-        assert told["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
+        [state_word] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
+        assert state_word["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
 
 
 @pytest.mark.parametrize("name", ["0.1", "0.3", "1.0", "alibaba", "qianfan"])

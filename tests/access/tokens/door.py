@@ -52,10 +52,10 @@ class Door:
         return introspect(issuer, token, {"idp-client": "hush"}.__getitem__, allow_loopback=True)
 
     def refusal(self, token: str) -> str:
-        with pytest.raises(TokenRefused) as refused:
+        with pytest.raises(TokenRefused) as error:
             self.tokens.check(token)
         assert self.tokens.find_cached(token) is None
-        return refused.value.reason
+        return error.value.reason
 
 
 Open = Callable[..., Door]

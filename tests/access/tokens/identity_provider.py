@@ -76,12 +76,12 @@ class IdentityProvider:
         match kind:
             case "RSA":
                 private_key = _private_key(next(_key_numbers) % RSA_KEYS)
-                made: Any = jwk.RSAKey.import_key({**private_key, **options})
+                new_key: Any = jwk.RSAKey.import_key({**private_key, **options})
             case "EC":
-                made = jwk.ECKey.generate_key("P-256", options)
+                new_key = jwk.ECKey.generate_key("P-256", options)
             case _:
-                made = jwk.OKPKey.generate_key("Ed25519", options)
-        self.keys.append(made)
+                new_key = jwk.OKPKey.generate_key("Ed25519", options)
+        self.keys.append(new_key)
 
     def issuer(self, **fields: Any) -> Issuer:
         """As an operator adds it."""

@@ -22,23 +22,23 @@ TOKEN = "ya29.opaque"
 
 
 def claims(**changes: Json) -> Json:
-    said = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
-    return {name: value for name, value in {**said, **changes}.items() if value is not None}
+    claims = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
+    return {name: value for name, value in {**claims, **changes}.items() if value is not None}
 
 
 def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def answer(request: Request) -> tuple[int, Json]:
-        asked.append(request)
+        requests.append(request)
         return 200, claims(exp=int(clock.now) + 3600)
 
     url = provider.introspect(answer)
     door = open_door(provider.issuer(introspection=url, client="kit", secret="idp-client"))
     caller = door.tokens.check(TOKEN).caller
     assert (caller.owner, caller.client, caller.scopes) == ("idp|sub:alice", "app", ("agents.call",))
-    assert dict(asked[0].form) == {"token": TOKEN, "token_type_hint": "access_token"}
-    assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"kit:hush").decode()
+    assert dict(requests[0].form) == {"token": TOKEN, "token_type_hint": "access_token"}
+    assert requests[0].headers["Authorization"] == "Basic " + base64.b64encode(b"kit:hush").decode()
     assert door.tokens.find_cached(TOKEN) is not None
     clock.now += KNOWN_SECONDS - 1
     assert door.tokens.find_cached(TOKEN) is not None
@@ -257,15 +257,15 @@ def test_what_no_token_has_is_refused_and_not_sent(
 
 def test_the_client_that_asks_is_encoded(provider: IdentityProvider) -> None:
     """RFC 6749 section 2.3.1."""
-    asked: list[str] = []
+    headers: list[str] = []
 
     def answer(request: Request) -> tuple[int, Json]:
-        asked.append(base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode())
+        headers.append(base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode())
         return 200, claims()
 
     issuer = provider.issuer(introspection=provider.introspect(answer), client="a:b", secret="x")
     introspect(issuer, TOKEN, lambda name: "p%2+w", allow_loopback=True)
-    assert asked == ["a%3Ab:p%252%2Bw"]
+    assert headers == ["a%3Ab:p%252%2Bw"]
 
 
 @pytest.mark.parametrize(("more", "is_asked_about"), [(0, True), (1, False)])

@@ -104,10 +104,10 @@ def test_a_program_that_signs_in_by_itself_owns_as_its_client(subject: str) -> N
 
 
 def test_a_client_owns_the_tasks_of_all_its_tokens_if_the_operator_says_so() -> None:
-    shared = issuer(owner_claim=CLIENT_OWNER)
-    check_issuer(shared, is_local=False)
+    by_client = issuer(owner_claim=CLIENT_OWNER)
+    check_issuer(by_client, is_local=False)
     for claims in ({"azp": "app"}, {"azp": "app", "sub": "ann"}, {"azp": "app", "sub": "app"}):
-        assert shared.owner_of(claims) == "idp|client:app"
+        assert by_client.owner_of(claims) == "idp|client:app"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_a_client_owns_the_tasks_of_all_its_tokens_if_the_operator_says_so() -> 
     ],
 )
 def test_a_token_without_an_owner_is_refused(claim: str, claims: Json) -> None:
-    with pytest.raises(TokenRefused, match="names the owner") as caught:
+    with pytest.raises(TokenRefused, match="names the owner") as error:
         issuer(owner_claim=claim).owner_of(claims)
-    assert caught.value.reason == "owner"
+    assert error.value.reason == "owner"
 
 
 def test_an_owner_has_a_maximum_length() -> None:

@@ -47,9 +47,9 @@ class Container:
 
     def reason(self, kid: str, token: str = "") -> str:
         """Why a token is refused."""
-        with pytest.raises(TokenRefused) as refused:
+        with pytest.raises(TokenRefused) as error:
             self.verify(token, kid)
-        return refused.value.reason
+        return error.value.reason
 
     def has_key(self) -> bool:
         self.verify()

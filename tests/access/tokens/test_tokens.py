@@ -88,10 +88,10 @@ def test_scopes(door: Door, provider: IdentityProvider, claims: Json, scopes: tu
 
 def test_a_deployment_may_require_scopes(open_door: Open, provider: IdentityProvider) -> None:
     door = open_door(provider.issuer(scopes=("agents.call", "admin")))
-    with pytest.raises(TokenRefused) as refused:
+    with pytest.raises(TokenRefused) as error:
         door.tokens.check(provider.token())
-    assert (refused.value.reason, refused.value.scopes) == ("scope", ("agents.call", "admin"))
-    assert (refused.value.issuer, refused.value.client) == ("idp", "robot")
+    assert (error.value.reason, error.value.scopes) == ("scope", ("agents.call", "admin"))
+    assert (error.value.issuer, error.value.client) == ("idp", "robot")
     assert door.tokens.check(provider.token(scope="admin agents.call"))
 
 
@@ -128,8 +128,10 @@ def hostile() -> Iterator[Any]:
 
         def make(idp: IdentityProvider) -> str:
             own = jwk.RSAKey.generate_key(2048, {"kid": idp.keys[-1].kid})
-            offered = {name: value(idp, own) if callable(value) else value for name, value in header.items()}
-            return idp.token(offered, own)
+            header_values = {
+                name: value(idp, own) if callable(value) else value for name, value in header.items()
+            }
+            return idp.token(header_values, own)
 
         return make
 
@@ -245,9 +247,9 @@ def test_a_hostile_token_is_refused(
 ) -> None:
     """And causes no request but to the issuer, whose keys are known."""
     door.tokens.check(provider.token())
-    asked = list(provider.fetches)
+    fetches = list(provider.fetches)
     assert door.refusal(make(provider)) == reason
-    assert provider.fetches == asked
+    assert provider.fetches == fetches
 
 
 @pytest.mark.parametrize("white_space", [" ", "\n  ", "\t"])

@@ -45,9 +45,9 @@ def test_slots_become_typed_arguments(hint: Any, text: str, value: Any) -> None:
     def ask(x: Any) -> None: ...
 
     ask.__annotations__ = {"x": hint}
-    made = Skill(skill(ask))
-    assert made.arguments({"x": [text]}) == {"x": value}
-    assert made.input_schema["properties"]["x"]
+    typed_skill = Skill(skill(ask))
+    assert typed_skill.arguments({"x": [text]}) == {"x": value}
+    assert typed_skill.input_schema["properties"]["x"]
 
 
 @dataclass
@@ -185,9 +185,9 @@ def test_the_schema_of_an_output_takes_every_decimal_that_is_sent(grams: str) ->
 
 
 def test_a_default_is_of_its_parameters_type() -> None:
-    listed = [Decimal(2)]
+    choices = [Decimal(2)]
 
-    def tell(grams: Decimal = Decimal("1.5"), all: list[Decimal] = listed) -> None: ...
+    def tell(grams: Decimal = Decimal("1.5"), all: list[Decimal] = choices) -> None: ...
 
     properties = Skill(skill(tell)).input_schema["properties"]
     assert [properties[name]["default"] for name in ("grams", "all")] == [1.5, [2.0]]

@@ -105,14 +105,14 @@ def test_what_does_not_fit_is_asked_for(agent: Agent) -> None:
     "answer", [{"text": "Paris"}, {"data": {"city": "Paris"}}, {"text": '{"city":"Paris"}'}]
 )
 def test_a_question_is_answered_either_way(agent: Agent, answer: Part) -> None:
-    asked = run(agent, {"data": {"days": 2}})
-    assert asked.state == "input-required"
-    assert run(agent, answer, after=asked).data == [{"city": "Paris", "days": 2, "units": []}]
+    question = run(agent, {"data": {"days": 2}})
+    assert question.state == "input-required"
+    assert run(agent, answer, after=question).data == [{"city": "Paris", "days": 2, "units": []}]
 
 
 def test_an_answer_that_says_nothing_is_asked_for_again(agent: Agent) -> None:
-    asked = run(agent, {"text": "hi"})
-    assert run(agent, {"data": {"country": "France"}}, after=asked).state == "input-required"
+    question = run(agent, {"text": "hi"})
+    assert run(agent, {"data": {"country": "France"}}, after=question).state == "input-required"
 
 
 def test_json_is_only_text_to_a_skill_without_parameters(tmp_path: Any) -> None:
@@ -168,9 +168,9 @@ def test_a_question_offers_the_values_of_its_parameter(
     )
     agent = Agent.load(write(tmp_path, code, CARD_OF_TWO))
     for skill in ("hello", "again"):
-        asked = run(agent, {"text": "hi"}, skill=skill)
-        assert asked.state == "input-required"
-        metadata = asked.task["status"]["message"]["metadata"]
+        question = run(agent, {"text": "hi"}, skill=skill)
+        assert question.state == "input-required"
+        metadata = question.task["status"]["message"]["metadata"]
         assert metadata == {**({"choices": choices} if choices else {}), "fills": "size"}
 
 
@@ -285,8 +285,8 @@ def test_a_question_may_have_choices_of_its_own(tmp_path: Any) -> None:
         "@skill\ndef hello(turn, size: bool = True):\n"
         '    return Ask("Which size?", fills="size", choices=["yes", "no"]), Command("beep")\n'
     )
-    asked = run(Agent.load(write(tmp_path, code)), {"text": "hi"})
-    metadata = asked.task["status"]["message"]["metadata"]
+    question = run(Agent.load(write(tmp_path, code)), {"text": "hi"})
+    metadata = question.task["status"]["message"]["metadata"]
     assert metadata["choices"] == ["yes", "no"]
 
 

@@ -17,9 +17,9 @@ ADVICE: dict[Sport, tuple[str, ...]] = {
 
 @route
 def by_words(turn: Turn) -> Callable[..., object] | None:
-    for word, chosen in (("plus|add", ai_calculate), ("[Cc]ount", ai_count), ("flash", ai_flash)):
+    for word, skill_of_word in (("plus|add", ai_calculate), ("[Cc]ount", ai_count), ("flash", ai_flash)):
         if re.search(word, turn.text):
-            return chosen
+            return skill_of_word
     return ai_coach if re.search("[Cc]oach|[Tt]each", turn.text) else None
 
 
@@ -36,12 +36,12 @@ def ai_calculate(
     num2: Annotated[Decimal | None, "The second number"] = None,
 ) -> str | Ask:
     hear(turn)
-    given = [number for number in (num1, num2) if number is not None]
-    if len(given) < 2:
-        given += [Decimal(digits) for digits in re.findall(r"\d+", turn.text)]
-    if len(given) < 2:
-        return Ask("What should I add?", known={"num1": str(given[0])} if given else {})
-    return f"{given[0]} plus {given[1]} is {given[0] + given[1]}."
+    numbers = [number for number in (num1, num2) if number is not None]
+    if len(numbers) < 2:
+        numbers += [Decimal(digits) for digits in re.findall(r"\d+", turn.text)]
+    if len(numbers) < 2:
+        return Ask("What should I add?", known={"num1": str(numbers[0])} if numbers else {})
+    return f"{numbers[0]} plus {numbers[1]} is {numbers[0] + numbers[1]}."
 
 
 @skill
@@ -60,10 +60,10 @@ def ai_coach(
     turn: Turn, sport: Annotated[Sport | None, "The sport: basketball or football"] = None
 ) -> Ask | AsyncIterator[str]:
     hear(turn)
-    found = sport or next((known for known in ADVICE if known in turn.text), None)
-    if found is None:
+    topic = sport or next((name for name in ADVICE if name in turn.text), None)
+    if topic is None:
         return Ask("Which sport should I coach: basketball or football?", choices=list(ADVICE))
-    return advise(ADVICE[found])
+    return advise(ADVICE[topic])
 
 
 async def advise(pieces: tuple[str, ...]) -> AsyncIterator[str]:

@@ -186,8 +186,8 @@ def question(turn: Turn, length: int = 5000) -> Ask | str:
 
 @skill
 def mutate(turn: Turn, fail: bool = False) -> dict[str, Any]:
-    found = turn.memory.get("list", [])
-    found.append("changed")
+    items = turn.memory.get("list", [])
+    items.append("changed")
     turn.memory.set("list", [])
     if fail:
         turn.memory.get("list").append("changed")
@@ -331,15 +331,15 @@ async def draw_slowly(turn: Turn, size: int = 200_000, kind: str = "pieces") -> 
 
 @skill
 def examine(turn: Turn) -> list[Any]:
-    seen = []
+    rows = []
     for file in turn.files:
         content = file.read()
         with file.open() as stream:
             assert stream.read() == content
         with tempfile.TemporaryDirectory() as folder:
             assert file.save(Path(folder) / "saved").read_bytes() == content
-        seen.append([file.name, file.media_type, len(content), hashlib.sha256(content).hexdigest()])
-    return seen
+        rows.append([file.name, file.media_type, len(content), hashlib.sha256(content).hexdigest()])
+    return rows
 
 
 @skill

@@ -86,18 +86,18 @@ async def ask(turn: Turn) -> AsyncGenerator[Any, Reply]:
 async def pay(turn: Turn, seconds: int = 600) -> AsyncIterator[Any]:
     yield {"pay at": turn.callback_url("payment")}
     try:
-        paid = await turn.wait_for("payment", timeout=seconds)
+        payment = await turn.wait_for("payment", timeout=seconds)
     except TimeoutError:
         yield "It was not paid in time."
         return
-    yield {"paid": paid.data or paid.text}
+    yield {"paid": payment.data or payment.text}
 
 
 @skill
 async def cash(turn: Turn, seconds: int = 600) -> AsyncIterator[Any]:
     yield {"pay at": turn.callback_url("payment")}
-    paid = await turn.wait_for("payment", messages=True, timeout=seconds)
-    yield {"paid": paid.data, "said": paid.text, "by url": paid.is_callback}
+    payment = await turn.wait_for("payment", messages=True, timeout=seconds)
+    yield {"paid": payment.data, "said": payment.text, "by url": payment.is_callback}
 
 
 @skill

@@ -159,14 +159,14 @@ def test_cors_is_off_unless_set(client: TestClient, settings: Settings) -> None:
     assert "access-control-allow-origin" not in client.get("/.well-known/agent.json", headers=origin).headers
     open_to = settings.model_copy(update={"cors_origins": ("https://app.example",)})
     with TestClient(create_app(Kit(open_to)), base_url=BASE_URL) as allowed:
-        got = allowed.get("/.well-known/agent.json", headers=origin)
-        assert got.headers["access-control-allow-origin"] == "https://app.example"
-        asked = {
+        answer = allowed.get("/.well-known/agent.json", headers=origin)
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        preflight_headers = {
             **origin,
             "Access-Control-Request-Method": "POST",
             "Access-Control-Request-Headers": "x-api-key",
         }
-        preflight = allowed.options("/", headers=asked)
+        preflight = allowed.options("/", headers=preflight_headers)
         assert preflight.status_code == 200
         assert "x-api-key" in preflight.headers["access-control-allow-headers"].lower()
 

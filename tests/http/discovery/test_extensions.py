@@ -65,11 +65,11 @@ def rest(members: Kit) -> Rest:
 
 
 def test_what_is_activated_is_echoed_and_sent_to_the_agent(rest: Rest) -> None:
-    asked = f"{NEEDED}, https://example.com/unknown, {PROTOCOL_EXTENSION}"
+    uris = f"{NEEDED}, https://example.com/unknown, {PROTOCOL_EXTENSION}"
     for header in ("A2A-Extensions", "X-A2A-Extensions"):
-        answer = rest.ask("POST", "message:send", {"message": message_1_0()}, **{header: asked})
-        for told in ("a2a-extensions", "x-a2a-extensions"):
-            assert answer.headers[told] == f"{NEEDED}, {PROTOCOL_EXTENSION}"
+        answer = rest.ask("POST", "message:send", {"message": message_1_0()}, **{header: uris})
+        for header_name in ("a2a-extensions", "x-a2a-extensions"):
+            assert answer.headers[header_name] == f"{NEEDED}, {PROTOCOL_EXTENSION}"
         [artifact] = answer.json()["task"]["artifacts"]
         assert artifact["parts"][0]["text"] == f"{NEEDED} {PROTOCOL_EXTENSION}"
     stream = rest.ask("POST", "message:stream", {"message": message_1_0()}, **{"A2A-Extensions": NEEDED})
@@ -107,8 +107,8 @@ def test_a_card_that_wants_a_key(rest: Rest) -> None:
     assert answer.headers["cache-control"] == "private, max-age=300"
     assert card["description"] == "For members."
     assert [skill["id"] for skill in card["skills"]] == ["hello"]
-    [needed] = [item for item in card["capabilities"]["extensions"] if item["uri"] == NEEDED]
-    assert needed == CARD["extensions"][0]  # type: ignore[index]
+    [extension] = [item for item in card["capabilities"]["extensions"] if item["uri"] == NEEDED]
+    assert extension == CARD["extensions"][0]  # type: ignore[index]
     assert "secret" not in json.dumps(card)
 
 

@@ -48,15 +48,15 @@ def number(text: str) -> int:
 def verify(card: Json, signature: Json, jwk: Json) -> None:
     """Raises InvalidSignature."""
     payload = base64.urlsafe_b64encode(rfc8785.dumps(card)).rstrip(b"=")
-    signed = signature["protected"].encode() + b"." + payload
+    signing_input = signature["protected"].encode() + b"." + payload
     raw = decode_base64url(signature["signature"])
     if jwk["kty"] == "RSA":
         rsa_key = rsa.RSAPublicNumbers(number(jwk["e"]), number(jwk["n"])).public_key()
-        rsa_key.verify(raw, signed, padding.PKCS1v15(), hashes.SHA256())
+        rsa_key.verify(raw, signing_input, padding.PKCS1v15(), hashes.SHA256())
         return
     point = ec.EllipticCurvePublicNumbers(number(jwk["x"]), number(jwk["y"]), ec.SECP256R1())
     r, s = int.from_bytes(raw[:32]), int.from_bytes(raw[32:])
-    point.public_key().verify(utils.encode_dss_signature(r, s), signed, ec.ECDSA(hashes.SHA256()))
+    point.public_key().verify(utils.encode_dss_signature(r, s), signing_input, ec.ECDSA(hashes.SHA256()))
 
 
 @pytest.mark.parametrize("path", ["/a2a/v1/.well-known/agent-card.json", "/.well-known/agent-card.json"])

@@ -86,11 +86,11 @@ class Mcp:
 
     def post(self, body: Json, **headers: str | bytes | None) -> Json:
         """The answer of HTTP. A header that is None is not sent."""
-        sent: Json = {**(self.headers(body) if isinstance(body, dict) else {}), **headers}
-        sent.setdefault("Authorization", f"Bearer {self.key}")
-        sent = {name: value for name, value in sent.items() if value is not None}
+        all_headers: Json = {**(self.headers(body) if isinstance(body, dict) else {}), **headers}
+        all_headers.setdefault("Authorization", f"Bearer {self.key}")
+        all_headers = {name: value for name, value in all_headers.items() if value is not None}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.client.post(self.path, content=content, headers=sent)
+        return self.client.post(self.path, content=content, headers=all_headers)
 
     def ask(self, method: str, params: Json = None, **options: Json) -> Json:
         """The result of a call; fails on an error."""

@@ -17,8 +17,8 @@ from tests.http.mcp.tool_agent import CARD, kit_of
 @pytest.fixture
 def client(kit: Kit) -> Iterator[TestClient]:
     """Of the kit that the test's module has."""
-    with TestClient(create_app(kit), base_url=BASE_URL) as made:
-        yield made
+    with TestClient(create_app(kit), base_url=BASE_URL) as test_client:
+        yield test_client
 
 
 @pytest.fixture

@@ -76,8 +76,8 @@ def test_a_handshake(mcp: Mcp, revision: str) -> None:
     assert hello["protocolVersion"] == revision
     assert hello["serverInfo"] == {"name": "tools", "title": "Tools", "version": "0.2.0"}
     assert hello["instructions"] == "What it is for."
-    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    answer = mcp.post(told)
+    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    answer = mcp.post(notification)
     assert (answer.status_code, answer.content) == (202, b"")
     assert mcp.ask("ping") == {}
     assert "mcp-session-id" not in answer.headers
@@ -87,9 +87,9 @@ def test_a_handshake(mcp: Mcp, revision: str) -> None:
 
 
 def test_discovery(mcp: Mcp) -> None:
-    found = mcp.ask("server/discover")
-    assert found["supportedVersions"] == [*SUPPORTED]
-    assert found["capabilities"] == {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+    answer = mcp.ask("server/discover")
+    assert answer["supportedVersions"] == [*SUPPORTED]
+    assert answer["capabilities"] == {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 @pytest.mark.parametrize("revision", SUPPORTED)
@@ -130,10 +130,10 @@ def test_a_client_that_leaves_cancels_its_call_in_the_stateless_revision_alone(
 
     async def leave_after_progress() -> None:
         is_streaming = asyncio.Event()
-        received = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+        messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
 
         async def receive() -> Json:
-            for message in received:
+            for message in messages:
                 return message
             await is_streaming.wait()
             return {"type": "http.disconnect"}
@@ -180,15 +180,15 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
     contexts = [mcp.post(body).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)]
     assert contexts[0] != contexts[1]
     name = str(uuid.uuid4())
-    repeated = [
+    answers = [
         mcp.post(body, **{"Idempotency-Key": name}).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)
     ]
-    assert repeated[0] == repeated[1]
+    assert answers[0] == answers[1]
     later = mcp.body(
         "tools/call", {"name": "echo", "arguments": {"message": "hi"}}, id=2, meta={"progressToken": 9}
     )
     answer = mcp.post(later, **{"Idempotency-Key": name, "Accept": "application/json"})
-    assert answer.json()["result"]["_meta"][CONTEXT_KEY] == repeated[0], "of another id and progress token"
+    assert answer.json()["result"]["_meta"][CONTEXT_KEY] == answers[0], "of another id and progress token"
     other = mcp.body("tools/call", {"name": "echo", "arguments": {"message": "bye"}})
     for wrong_name in (name, "", "x" * 256):
         error = error_of(mcp.post(other, **{"Idempotency-Key": wrong_name}), 400)
@@ -211,9 +211,9 @@ def test_who_looks_at_a_task_or_at_progress_holds_a_slot(settings: Settings) -> 
         assert kit.store.slots.take("slots", 0, "another call", int(time.time()) + 600)
         call = {"name": "pause", "arguments": {"task": working_head.task_id}}
         assert "streams" in mcp.refusal("tools/call", call, status=429)["message"]
-        streamed = {"name": "pieces", "arguments": {}}
+        params = {"name": "pieces", "arguments": {}}
         meta = {"progressToken": 1}
-        assert "streams" in mcp.refusal("tools/call", streamed, status=429, meta=meta)["message"]
+        assert "streams" in mcp.refusal("tools/call", params, status=429, meta=meta)["message"]
         Rest(client, key, "/a2a/probe").call("POST", f"tasks/{working_head.task_id}:cancel")
         assert text_of(mcp.call("pause", {"task": working_head.task_id})) == "The task was canceled."
 

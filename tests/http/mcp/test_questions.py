@@ -182,15 +182,15 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
     unsigned = jwt.encode({"alg": "none"}, claims, secret, algorithms=["none"])
     critical = ".".join([part({"alg": "HS256", "crit": 5}), *question["requestState"].split(".")[1:]])
     states: list[Json] = [forged, expired, unsigned, critical, "x", "", 7, {}]
-    refused = [
+    cases = [
         (other, params),
         (mcp, {**params, "arguments": {"message": "other"}}),
         (mcp, {**params, "arguments": {"message": "please", "size": "S"}}),
         (mcp, {**params, "name": "chat"}),
         *((mcp, {**params, "requestState": state}) for state in states),
     ]
-    for caller, changed in refused:
-        error = caller.refusal("tools/call", changed)
+    for caller, other_state in cases:
+        error = caller.refusal("tools/call", other_state)
         assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
     broken: Json
     for broken in ({"action": "accept", "content": {"a": 1, "b": 2}}, "x"):
@@ -248,14 +248,14 @@ def test_the_order_of_arguments_does_not_change_a_state() -> None:
 
 
 def test_a_state_ends_after_an_hour() -> None:
-    asked = request_state.QuestionState("task", "key")
+    question_state = request_state.QuestionState("task", "key")
     binding, secret, now = (
         request_state.binding_of(Scope("owner", "agent"), "tool", {}),
         b"s" * 32,
         1_800_000_000.0,
     )
-    state = request_state.seal(asked, binding, secret, now)
-    assert request_state.unseal(state, binding, secret, now + 3599) == asked
+    state = request_state.seal(question_state, binding, secret, now)
+    assert request_state.unseal(state, binding, secret, now + 3599) == question_state
     with pytest.raises(InvalidParams):
         request_state.unseal(state, binding, secret, now + 3600)
 

@@ -45,9 +45,9 @@ def work(kit: Kit, queue: FakeQueue) -> None:
 
 
 def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
-    made = mcp.call("chat", {"message": "hello"})
-    assert (made["resultType"], made["status"]) == ("task", "working")
-    task = {"taskId": made["taskId"]}
+    creation = mcp.call("chat", {"message": "hello"})
+    assert (creation["resultType"], creation["status"]) == ("task", "working")
+    task = {"taskId": creation["taskId"]}
     assert mcp.ask("tasks/get", task)["status"] == "working"
     work(kit, queue)
     question = mcp.ask("tasks/get", task)
@@ -57,16 +57,18 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
     assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
     assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
-    said = {"action": "accept", "content": {"answer": "more"}}
-    mcp.ask("tasks/update", {**task, "inputResponses": {"other": said}})
+    response = {"action": "accept", "content": {"answer": "more"}}
+    mcp.ask("tasks/update", {**task, "inputResponses": {"other": response}})
     mcp.ask("tasks/update", {**task, "inputResponses": {key: {"action": "accept"}}})
     assert not queue.waiting, "an answer to another question is ignored"
-    mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+    mcp.ask("tasks/update", {**task, "inputResponses": {key: response}})
     work(kit, queue)
     result = mcp.ask("tasks/get", task)
     assert (result["status"], text_of(result["result"])) == ("completed", "heard: more")
-    assert made["createdAt"] == result["createdAt"] == question["createdAt"]
-    assert made["ttlMs"] == result["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+    assert creation["createdAt"] == result["createdAt"] == question["createdAt"]
+    assert (
+        creation["ttlMs"] == result["ttlMs"] == pytest.approx(kit.settings.task_days * 86_400_000, abs=1_000)
+    )
     mcp.ask("tasks/cancel", task)
     assert mcp.ask("tasks/get", task)["status"] == "completed"
 
@@ -109,17 +111,17 @@ def test_credentials_do_not_go_through_a_form(mcp: Mcp, kit: Kit, queue: FakeQue
     assert question["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
     [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     key = message["status"]["message"]["messageId"]
-    said = {"action": "accept", "content": {"answer": "secret"}}
-    mcp.ask("tasks/update", {**task, "inputResponses": {key: said}})
+    response = {"action": "accept", "content": {"answer": "secret"}}
+    mcp.ask("tasks/update", {**task, "inputResponses": {key: response}})
     assert not queue.waiting
 
 
 def test_it_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
     rest = Rest(client, mcp.key, "/a2a/shop")
-    made = mcp.call("chat", {"message": "hello"})["taskId"]
-    assert rest.call("GET", f"tasks/{made}")["id"] == made
-    rest.call("POST", f"tasks/{made}:cancel")
-    assert mcp.ask("tasks/get", {"taskId": made})["status"] == "cancelled"
+    task_id = mcp.call("chat", {"message": "hello"})["taskId"]
+    assert rest.call("GET", f"tasks/{task_id}")["id"] == task_id
+    rest.call("POST", f"tasks/{task_id}:cancel")
+    assert mcp.ask("tasks/get", {"taskId": task_id})["status"] == "cancelled"
     params = {"message": message_1_0("x"), "configuration": {"returnImmediately": True}}
     theirs = rest.call("POST", "message:send", params)["task"]["id"]
     mcp.ask("tasks/cancel", {"taskId": theirs})
@@ -128,14 +130,14 @@ def test_it_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: Fake
 
 
 def test_tasks_of_others_are_unknown(mcp: Mcp, client: TestClient, kit: Kit) -> None:
-    made = mcp.call("chat", {"message": "hello"})["taskId"]
+    task_id = mcp.call("chat", {"message": "hello"})["taskId"]
     other = Mcp(client, new_key(kit), "/mcp", **WITH_TASKS)
     for method in ("tasks/get", "tasks/cancel", "tasks/update"):
         params: Json = {"inputResponses": {}}
-        foreign = other.refusal(method, {"taskId": made, **params})
+        foreign = other.refusal(method, {"taskId": task_id, **params})
         unknown = other.refusal(method, {"taskId": "nothing", **params})
         assert foreign["code"] == unknown["code"] == -32602
-        assert foreign["message"].replace(made, "nothing") == unknown["message"]
+        assert foreign["message"].replace(task_id, "nothing") == unknown["message"]
 
 
 def test_without_the_extension_there_are_no_tasks(

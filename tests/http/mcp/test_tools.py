@@ -18,8 +18,8 @@ Json = Any
 
 
 def test_skills_are_tools(mcp: Mcp) -> None:
-    listed = mcp.ask("tools/list")
-    weather, talk, media = listed["tools"]
+    answer = mcp.ask("tools/list")
+    weather, talk, media = answer["tools"]
     assert (weather["name"], weather["title"]) == ("weather", "The weather")
     assert weather["description"] == "Tells the weather.\nExamples:\n- Is it warm?"
     assert weather["annotations"] == {"readOnlyHint": True}
@@ -33,8 +33,8 @@ def test_skills_are_tools(mcp: Mcp) -> None:
     assert [*talk["inputSchema"]["properties"]] == ["times", "message", "task"]
     assert media["inputSchema"]["required"] == ["message"]
     assert "outputSchema" not in talk
-    assert listed["ttlMs"] > 0
-    assert mcp.ask("tools/list") == listed
+    assert answer["ttlMs"] > 0
+    assert mcp.ask("tools/list") == answer
 
 
 @pytest.mark.parametrize("name", ["agent-card.json", "agent.json"])

@@ -55,8 +55,8 @@ def kit(settings: Settings, tmp_path: Path) -> Kit:
 
 @pytest.fixture
 def client(kit: Kit) -> Iterator[TestClient]:
-    with TestClient(create_app(kit), base_url=BASE_URL) as made:
-        yield made
+    with TestClient(create_app(kit), base_url=BASE_URL) as test_client:
+        yield test_client
 
 
 @pytest.fixture

@@ -207,22 +207,24 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     caplog.set_level(logging.INFO, audit.logger.name)
     key = new_key(kit)
     assert send(client, "opaque").status_code == 401
-    said = {"active": True, "aud": "client", "sub": "alice", "scope": "agents.call"}
+    introspection = {"active": True, "aud": "client", "sub": "alice", "scope": "agents.call"}
     url = provider.introspect(
-        lambda request: (200, said if request.form["token"] == "opaque" else {"active": False})
+        lambda request: (200, introspection if request.form["token"] == "opaque" else {"active": False})
     )
     accept(provider.issuer(introspection=url, audiences=("client",)))
     assert caller_of(send(client, "opaque"))["owner"] == "idp|sub:alice"
     assert caller_of(send(client, key))["kind"] == "key"
-    asked = len(provider.fetches)
+    fetch_count = len(provider.fetches)
     assert caller_of(send(client, "opaque"))["kind"] == "token"
     assert send(client, "a2a_" + "x" * 43).status_code == 401
-    assert len(provider.fetches) == asked, "neither a known token nor what has the form of a key is asked for"
-    mistyped = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
-    for headers in (mistyped, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
+    assert len(provider.fetches) == fetch_count, (
+        "neither a known token nor what has the form of a key is asked for"
+    )
+    wrong_key = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
+    for headers in (wrong_key, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
         answer = client.post("/a2a/who/message:send", json={"message": message_1_0("hi")}, headers=headers)
         assert answer.status_code == 401
-    assert len(provider.fetches) == asked, "a mistyped key reaches no issuer"
+    assert len(provider.fetches) == fetch_count, "a mistyped key reaches no issuer"
     answer = send(client, "stranger")
     assert answer.status_code == 401
     assert "its issuer does not know it" in answer.text

@@ -152,7 +152,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     audit.log_accepted.cache_clear()
     assert audit.log_accepted.cache_info().maxsize == audit.CALLERS
     accept(provider.issuer())
-    token, expired = provider.token(), provider.token(exp=1)
+    token, old_token = provider.token(), provider.token(exp=1)
     key, newer_key = new_key(kit, owner="team"), new_key(kit, owner="team")
     limited_key = new_key(kit, owner="team", agents=("who",))
     with caplog.at_level(logging.INFO):
@@ -162,7 +162,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
             key,
             key,
             newer_key,
-            expired,
+            old_token,
             "a2a_" + "x" * 43,
             "",
             provider.token(iss="x"),
@@ -199,7 +199,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
         entry.label for secret in (key, newer_key, limited_key) if (entry := kit.keys.find(secret))
     ]
     assert len(names) == 3
-    for secret in (token, expired, key):
+    for secret in (token, old_token, key):
         assert secret not in caplog.text
         assert not any(secret in str(vars(record)) for record in caplog.records)
 
@@ -210,10 +210,10 @@ def test_the_metadata_of_an_agent_that_is_not_public_names_only_the_way_in(
     accept(provider.issuer())
     path = "/.well-known/oauth-protected-resource/a2a"
     assert client.get(f"{path}/strict").json()["scopes_supported"] == ["agents.admin"]
-    hidden = client.get(f"{path}/hidden").json()
-    assert hidden["authorization_servers"] == [provider.url]
-    assert "resource_name" not in hidden
-    assert "scopes_supported" not in hidden, "an empty list would make a client ask for none"
+    metadata = client.get(f"{path}/hidden").json()
+    assert metadata["authorization_servers"] == [provider.url]
+    assert "resource_name" not in metadata
+    assert "scopes_supported" not in metadata, "an empty list would make a client ask for none"
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp/", "/mcp/strict/", "/a2a/strict/"])

@@ -23,7 +23,10 @@ async def main(url, key, binding):
             streamed = task
         task = await client.get_task(TaskQueryParams(id=streamed.id))
         parts = [
-            part.root for found in (streamed, task) for artifact in found.artifacts for part in artifact.parts
+            part.root
+            for source in (streamed, task)
+            for artifact in source.artifacts
+            for part in artifact.parts
         ]
         files = [part.file for part in parts if part.kind == "file"]
         return {

@@ -60,10 +60,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     agent.mkdir()
     (agent / "card.yaml").write_text(CARD)
     (agent / "agent.py").write_text(AGENT)
-    made = DevServer(folder)
-    made.until(lambda: answers(f"{made.url}/a2a/mirror/.well-known/agent.json"))
-    yield made
-    made.interrupt()
+    dev_server = DevServer(folder)
+    dev_server.until(lambda: answers(f"{dev_server.url}/a2a/mirror/.well-known/agent.json"))
+    yield dev_server
+    dev_server.interrupt()
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=" ".join)

@@ -56,14 +56,14 @@ async def use_probe(client):
 
 async def use_tasks(client):
     result = await client.call_tool("slow_compute", {"seconds": 1, "label": "it"})
-    answered = await client.call_tool("confirm_delete", {"filename": "a"})
+    answer = await client.call_tool("confirm_delete", {"filename": "a"})
     canceled = await call_tool_task(client, "slow_compute", {"seconds": 600})
     await canceled.cancel()
     await canceled.wait(timeout=60)
     return {
         "done": result.content[0].text,
         "failed": await error_of(client.call_tool("failing_job", {})),
-        "answered": answered.content[0].text,
+        "answered": answer.content[0].text,
         "asked": asked,
         "canceled": (await canceled.status()).status,
     }

@@ -14,11 +14,11 @@ from mcp_types import ElicitResult
 
 
 async def main(url, key, mode, seconds):
-    shown, progress = {}, []
+    results, progress = {}, []
 
     async def ask(context, params):
         [(name, field)] = params.requested_schema["properties"].items()
-        shown["asked"] = [params.message, field["enum"]]
+        results["asked"] = [params.message, field["enum"]]
         return ElicitResult(action="accept", content={name: "football"})
 
     async def tell(done, total, message):
@@ -31,25 +31,25 @@ async def main(url, key, mode, seconds):
             return Client(transport, mode=mode, elicitation_callback=ask)
 
         async with connect("assistant") as client:
-            shown["version"] = client.protocol_version
-            shown["tools"] = [tool.name for tool in (await client.list_tools()).tools]
-            shown["sum"] = (await client.call_tool("ai-calculate", {"num1": 40, "num2": 2})).content[0].text
-            shown["coach"] = (await client.call_tool("ai-coach", {"message": "Teach me"})).content[0].text
+            results["version"] = client.protocol_version
+            results["tools"] = [tool.name for tool in (await client.list_tools()).tools]
+            results["sum"] = (await client.call_tool("ai-calculate", {"num1": 40, "num2": 2})).content[0].text
+            results["coach"] = (await client.call_tool("ai-coach", {"message": "Teach me"})).content[0].text
             try:
                 await client.call_tool("nothing", {})
             except MCPError as error:
-                shown["unknown"] = str(error)
+                results["unknown"] = str(error)
         async with connect("probe") as client:
             pieces = await client.call_tool("pieces", {"count": 3, "every": 0.1}, progress_callback=tell)
-            shown["pieces"], shown["progress"] = pieces.content[0].text, "".join(progress)
-            shown["boom"] = (await client.call_tool("boom", {"message": "x"})).is_error
+            results["pieces"], results["progress"] = pieces.content[0].text, "".join(progress)
+            results["boom"] = (await client.call_tool("boom", {"message": "x"})).is_error
             try:
                 await asyncio.wait_for(
                     client.call_tool("pause", {"seconds": float(seconds)}, progress_callback=tell), 1
                 )
             except TimeoutError:
-                shown["left"] = True
-    print(json.dumps(shown))
+                results["left"] = True
+    print(json.dumps(results))
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -109,9 +109,9 @@ def test_the_inspector(url: str, era: str) -> None:
         )
         return result.returncode, result.stdout + result.stderr
 
-    status, shown = inspect("--method", "tools/list", "--strict")
-    assert status == 0, shown
-    assert [tool["name"] for tool in json.loads(shown)["tools"]] == TOOLS
+    status, output = inspect("--method", "tools/list", "--strict")
+    assert status == 0, output
+    assert [tool["name"] for tool in json.loads(output)["tools"]] == TOOLS
     call = ("--method", "tools/call", "--tool-name")
     assert "40 plus 2 is 42." in inspect(*call, "ai-calculate", "--tool-arg", "num1=40", "num2=2")[1]
     assert "To answer, call this tool again" in inspect(*call, "ai-coach")[1]

@@ -72,9 +72,9 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
         thread = threading.Thread(target=throw, args=(error,))
         thread.start()
         thread.join()
-        dropped = holding(error)
-        next(dropped)
-        del dropped
+        text = holding(error)
+        next(text)
+        del text
     streams = capsys.readouterr()
     assert TEXT not in streams.out + streams.err
     lines = [json.loads(line) for line in streams.out.splitlines()]

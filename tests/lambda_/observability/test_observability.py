@@ -48,8 +48,8 @@ class Telling:
 
     def call(self, skill: str, method: str = "message/send", **slots: str) -> list[Json]:
         """The lines of a call."""
-        said = {"kind": "message", "messageId": "m", "role": "user", "metadata": intent(skill, **slots)}
-        params = {"message": said | {"parts": [{"kind": "text", "text": TEXT}]}}
+        body = {"kind": "message", "messageId": "m", "role": "user", "metadata": intent(skill, **slots)}
+        params = {"message": body | {"parts": [{"kind": "text", "text": TEXT}]}}
         call = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params}
         event = json.loads((ROOT / "events" / "send.json").read_text())
         event["path"] = event["requestContext"]["path"] = "/a2a/probe"
@@ -76,8 +76,8 @@ def tell(kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> It
 
 
 def metric(lines: list[Json], name: str) -> Json:
-    [found] = [line for line in lines if name in line]
-    return found
+    [metric_line] = [line for line in lines if name in line]
+    return metric_line
 
 
 def test_a_turn_is_measured(tell: Tell, no_timed_calls: None) -> None:
@@ -90,7 +90,7 @@ def test_a_turn_is_measured(tell: Tell, no_timed_calls: None) -> None:
     assert (line["service"], line["agent"], line["outcome"]) == ("my-stack", "probe", "completed")
     assert (line["Turns"], line["DynamoDBCalls"]) == (1, 3)
     assert 0 < line["FirstEventTime"] <= milliseconds
-    found = {
+    metrics = {
         tuple(item["Name"] for item in directive["Metrics"]): (
             sorted(sorted(names) for names in directive["Dimensions"]),
             {item["Unit"] for item in directive["Metrics"]},
@@ -98,7 +98,7 @@ def test_a_turn_is_measured(tell: Tell, no_timed_calls: None) -> None:
         for directive in line["_aws"]["CloudWatchMetrics"]
         if directive["Namespace"] == "A2A"
     }
-    assert found == {
+    assert metrics == {
         ("Turns",): ([["agent", "outcome", "service"], ["outcome", "service"]], {"Count"}),
         ("RunTime", "FirstEventTime"): ([["agent", "service"], ["service"]], {"Milliseconds"}),
         ("DynamoDBCalls",): ([["function", "service"]], {"Count"}),
@@ -244,8 +244,8 @@ def test_each_record_has_its_own_ids(
             "version": {"N": "1"},
             "document": {"B": base64.b64encode(b'{"push":[]}' if number == "1" else b"{").decode()},
         }
-        stored = {"NewImage": image, "SequenceNumber": number, "ApproximateCreationDateTime": time.time()}
-        return {"eventSource": "aws:dynamodb", "dynamodb": stored, "eventID": number}
+        change = {"NewImage": image, "SequenceNumber": number, "ApproximateCreationDateTime": time.time()}
+        return {"eventSource": "aws:dynamodb", "dynamodb": change, "eventID": number}
 
     with logging_kept():
         json_logs.install("my-stack", "INFO", debug=False)
@@ -254,9 +254,9 @@ def test_each_record_has_its_own_ids(
         answer = handler({"Records": [record("1"), record("2")]}, Context())
     assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    [failed] = [line for line in lines if line.get("level") == "ERROR"]
-    assert (failed["owner"], failed["task_id"]) == ("owner-2", "t-2")
-    assert "context_id" not in failed
+    [error_line] = [line for line in lines if line.get("level") == "ERROR"]
+    assert (error_line["owner"], error_line["task_id"]) == ("owner-2", "t-2")
+    assert "context_id" not in error_line
     assert metric(lines, "FailedRecords")["FailedRecords"] == 1
 
 
@@ -309,8 +309,8 @@ def test_the_one_end_of_a_task_counts_its_turn(
 def test_a_mistake_of_the_clients_is_no_error(tell: Tell) -> None:
     lines = tell().call("echo", method="message/unheard")
     assert not [line for line in lines if line.get("level") == "ERROR"]
-    [refused] = [line for line in lines if line.get("message") == "refused: -32601 MethodNotFound"]
-    assert refused["owner"].startswith("owner-")
+    [log_line] = [line for line in lines if line.get("message") == "refused: -32601 MethodNotFound"]
+    assert log_line["owner"].startswith("owner-")
 
 
 def test_a_fault_is_counted_whatever_its_status(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:

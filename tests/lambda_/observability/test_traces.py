@@ -64,14 +64,14 @@ Collect = Callable[..., Collector]
 
 @pytest.fixture
 def collect() -> Iterator[Collect]:
-    made: list[Collector] = []
+    collectors: list[Collector] = []
 
     def collector(*args: Any, **options: Any) -> Collector:
-        made.append(Collector(*args, **options))
-        return made[-1]
+        collectors.append(Collector(*args, **options))
+        return collectors[-1]
 
     yield collector
-    for each in made:
+    for each in collectors:
         each.close()
 
 
@@ -100,8 +100,12 @@ def test_spans_are_sent_before_the_invocation_ends(collect: Collect) -> None:
     (headers, body), _ = collector.posts
     assert (headers["path"], headers["x-team"]) == ("/v1/traces", "my team")
     [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
-    named = {each.key: each.value.string_value for each in resource.resource.attributes}
-    assert (named["service.name"], named["faas.name"], named["cloud.region"]) == ("s", "f", "eu-central-1")
+    attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert (attributes["service.name"], attributes["faas.name"], attributes["cloud.region"]) == (
+        "s",
+        "f",
+        "eu-central-1",
+    )
     line, _ = [line for line in lines if line.get("message") == "working"]
     assert (line["trace_id"], line["task_id"]) == (CALLER, "t-1")
     assert len(line["span_id"]) == 16
@@ -115,12 +119,12 @@ def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collec
     many: list[Json] = [{}] * 2_000  # several batches
     # A busy machine needs longer than two seconds.
     longer = f"from a2a_lambda.lambda_ import traces; traces.SPAN_FLUSH_SECONDS = {FLUSH_SECONDS}"
-    _, said = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many, code=longer + CODE)
+    _, lines = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many, code=longer + CODE)
     assert collector.posts
-    assert said["waited"] < 2 * FLUSH_SECONDS, "all batches together take longer"
-    assert said["waited again"] < FLUSH_SECONDS, "it is not waited for again at once"
+    assert lines["waited"] < 2 * FLUSH_SECONDS, "all batches together take longer"
+    assert lines["waited again"] < FLUSH_SECONDS, "it is not waited for again at once"
     if options.get("status") == 503:  # which takes a second, because it is tried again
-        assert said["waited again"] < said["waited"] / 2
+        assert lines["waited again"] < lines["waited"] / 2
 
 
 def test_its_own_share_is_recorded(collect: Collect) -> None:
@@ -151,7 +155,7 @@ trace.set_tracer_provider(provider)
 
 
 def test_without_a_layer_nothing_happens_and_off_nothing_is_imported() -> None:
-    _, said = invoke({"tracing": True})
-    assert "opentelemetry.sdk" not in said["loaded"]
-    _, said = invoke({})
-    assert not [name for name in said["loaded"] if name.startswith("opentelemetry")]
+    _, lines = invoke({"tracing": True})
+    assert "opentelemetry.sdk" not in lines["loaded"]
+    _, lines = invoke({})
+    assert not [name for name in lines["loaded"] if name.startswith("opentelemetry")]

@@ -42,9 +42,9 @@ class Function:
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[RuntimeApi]:
-    made = RuntimeApi()
-    yield made
-    made.close()
+    new_api = RuntimeApi()
+    yield new_api
+    new_api.close()
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def test_the_prelude_comes_first_and_within_16_kb(function: Function) -> None:
 
 
 def test_errors_of_a_client_are_ordinary_answers(function: Function) -> None:
-    refused = function.api.invoke(event({"jsonrpc": "2.0"}))
-    assert (refused.prelude["statusCode"], refused.trailers) == (200, {})
-    assert json.loads(refused.body)["error"]["code"] == -32600
+    answer = function.api.invoke(event({"jsonrpc": "2.0"}))
+    assert (answer.prelude["statusCode"], answer.trailers) == (200, {})
+    assert json.loads(answer.body)["error"]["code"] == -32600
     nobody = function.api.invoke(
         event({}, headers={"Content-Type": "application/json"}, multiValueHeaders={})
     )
@@ -124,8 +124,8 @@ def test_a_card(function: Function, method: str) -> None:
 def test_304_has_no_body(function: Function) -> None:
     path = "/a2a/probe/.well-known/agent.json"
     card = function.api.invoke(event(None, path, httpMethod="GET"))
-    known = {"If-None-Match": card.prelude["headers"]["etag"]}
-    again = function.api.invoke(event(None, path, httpMethod="GET", headers=known, multiValueHeaders={}))
+    headers = {"If-None-Match": card.prelude["headers"]["etag"]}
+    again = function.api.invoke(event(None, path, httpMethod="GET", headers=headers, multiValueHeaders={}))
     assert (again.prelude["statusCode"], again.body) == (304, b"")
 
 
@@ -150,18 +150,18 @@ def test_sends_and_streams_in_turn_in_one_process(function: Function) -> None:
 
 def test_a_connection_that_breaks_leaves_nothing(function: Function) -> None:
     """The turn runs to its end and is stored. The process takes the next invocation."""
-    sent = function.send("message/stream", "pieces", count="8", every="0.1")
-    cut = function.api.invoke(sent, close_after=2)
+    stream_event = function.send("message/stream", "pieces", count="8", every="0.1")
+    cut = function.api.invoke(stream_event, close_after=2)
     task_id = events(cut.body.decode())[0]["id"]
-    found = function.api.invoke(event(request("tasks/get", {"id": task_id})))
-    task = json.loads(found.body)["result"]
+    answer = function.api.invoke(event(request("tasks/get", {"id": task_id})))
+    task = json.loads(answer.body)["result"]
     assert task["status"]["state"] == "completed"
     assert texts(task) == "".join(f"{number} " for number in range(8))
 
 
 def test_410_is_logged_and_no_more(function: Function) -> None:
-    gone = function.api.invoke(function.send(), status=410)
-    assert gone.streamed
+    answer = function.api.invoke(function.send(), status=410)
+    assert answer.streamed
     assert b"completed" in function.api.invoke(function.send()).body
     assert "ended before its response was" in function.log.read_text()
 
@@ -175,9 +175,9 @@ def test_an_event_that_is_none_is_an_error(function: Function) -> None:
 
 @pytest.mark.parametrize("skill", ["pause", "block"])
 def test_a_turn_ends_in_order_at_its_deadline(function: Function, skill: str) -> None:
-    sent = function.send("message/stream", skill, seconds="60")
+    stream_event = function.send("message/stream", skill, seconds="60")
     deadline = time.time() + 6
-    invocation = function.api.invoke(sent, deadline=deadline)
+    invocation = function.api.invoke(stream_event, deadline=deadline)
     end = streamed(invocation)[-1]
     assert end["status"]["state"] == "failed"
     assert "time" in end["status"]["message"]["parts"][0]["text"]
@@ -190,9 +190,11 @@ def test_code_that_does_not_end_ends_the_process(built: Built) -> None:
     api = RuntimeApi()
     variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE}
     with built.running("rpc", variables=variables) as process:
-        sent = event(request("message/send", {"message": message(metadata=intent("stall", seconds="60"))}))
+        send_event = event(
+            request("message/send", {"message": message(metadata=intent("stall", seconds="60"))})
+        )
         assert api.polled.wait(PATIENCE_SECONDS)
-        invocation = api.invoke(sent, deadline=time.time() + 6)
+        invocation = api.invoke(send_event, deadline=time.time() + 6)
         assert json.loads(invocation.body)["result"]["status"]["state"] == "failed"
         assert process.wait(60) == 1
     api.close()
@@ -206,20 +208,20 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
         running.wait_for(b"artifact-update", 4)
         task_id = events(running.body.decode())[0]["id"]
         follow = event(request("tasks/resubscribe", {"id": task_id}))
-        followed = function.api.invoke(follow, deadline=time.time() + 5)
-        assert streamed(followed)[-1]["kind"] == "artifact-update"
-        last = [line[4:] for line in followed.body.decode().splitlines() if line.startswith("id: ")][-1]
+        follow_stream = function.api.invoke(follow, deadline=time.time() + 5)
+        assert streamed(follow_stream)[-1]["kind"] == "artifact-update"
+        last = [line[4:] for line in follow_stream.body.decode().splitlines() if line.startswith("id: ")][-1]
         headers = {"Last-Event-ID": last, "X-API-Key": "local-key", "Content-Type": "application/json"}
         rest = function.api.invoke(follow | {"headers": headers, "multiValueHeaders": {}})
         assert running.done.wait(PATIENCE_SECONDS)
     other.close()
-    said = "".join(texts({"artifacts": [e["artifact"]]}) for e in streamed(rest) if "artifact" in e)
-    seen = "".join(
+    later_text = "".join(texts({"artifacts": [e["artifact"]]}) for e in streamed(rest) if "artifact" in e)
+    earlier_text = "".join(
         texts(e) if e["kind"] == "task" else texts({"artifacts": [e["artifact"]]})
-        for e in streamed(followed)
+        for e in streamed(follow_stream)
         if e["kind"] != "status-update"
     )
-    assert seen + said == "".join(f"{number} " for number in range(40))
+    assert earlier_text + later_text == "".join(f"{number} " for number in range(40))
     assert streamed(rest)[-1]["status"]["state"] == "completed"
 
 
@@ -243,11 +245,11 @@ def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> 
             api.invoke(kinds[number % 4](), close_after=cut)
             if number == 200:
                 before = resident()
-                opened = len(list(descriptors.iterdir()))
-        grown = resident() - before
-        assert len(list(descriptors.iterdir())) <= opened + 4
+                descriptor_count = len(list(descriptors.iterdir()))
+        growth = resident() - before
+        assert len(list(descriptors.iterdir())) <= descriptor_count + 4
     api.close()
-    assert grown < 4 * 1024 * 1024, f"{grown} bytes more after 800 invocations"
+    assert growth < 4 * 1024 * 1024, f"{growth} bytes more after 800 invocations"
 
 
 def test_an_agent_that_cannot_be_imported_is_an_init_error(built: Built, tmp_path: Path) -> None:
@@ -274,9 +276,9 @@ def test_a_store_that_goes_down_in_mid_stream(built: Built, tmp_path: Path) -> N
         running = built.running("rpc", variables=variables)
         running.__enter__()
         metadata = intent("gated", gate=str(gate))
-        sent = event(request("message/stream", {"message": message(metadata=metadata)}, "r"))
+        stream_event = event(request("message/stream", {"message": message(metadata=metadata)}, "r"))
         assert api.polled.wait(PATIENCE_SECONDS)
-        invocation = api.start(sent, deadline=time.time() + 8)
+        invocation = api.start(stream_event, deadline=time.time() + 8)
         invocation.wait_for(b"artifact-update")
     gate.touch()
     try:
@@ -297,8 +299,8 @@ def test_a_store_that_is_down(built: Built, tmp_path: Path) -> None:
     api = RuntimeApi()
     variables = {"AWS_LAMBDA_RUNTIME_API": api.address, **PROBE, "A2A_TABLE": "missing"}
     with built.running("rpc", variables=variables):
-        sent = event(request("message/stream", {"message": message()}))
-        invocation = api.invoke(sent)
+        stream_event = event(request("message/stream", {"message": message()}))
+        invocation = api.invoke(stream_event)
         assert invocation.prelude["statusCode"] == 503
         assert json.loads(invocation.body)["error"]["code"] == -32603
     api.close()
@@ -313,7 +315,7 @@ def test_the_log_is_json_with_the_request(function: Function) -> None:
     lines = [json.loads(line) for line in whole_lines.splitlines()]
     assert "DEBUG" not in {line.get("level") for line in lines}, "not even while it starts"
     mine = [line for line in lines if line.get("function_request_id") == invocation.id]
-    [failed] = [line for line in mine if line.get("level") == "ERROR"]
-    assert failed["exception_name"] == "RuntimeError"
+    [error_line] = [line for line in mine if line.get("level") == "ERROR"]
+    assert error_line["exception_name"] == "RuntimeError"
     [turns] = [line for line in mine if "Turns" in line]
     assert turns["outcome"] == "failed"

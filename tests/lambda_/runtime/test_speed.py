@@ -55,16 +55,16 @@ def event(**headers: str) -> dict[str, Any]:
 def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
     """The application sends a chunk only once the one before it has arrived: one that waited for company
     would wait for ever."""
-    arrived = tmp_path / "arrived"
-    arrived.write_text("0")
+    path = tmp_path / "arrived"
+    path.write_text("0")
     with clock(built) as api:
-        running = api.start(event(arrived=str(arrived)))
+        running = api.start(event(arrived=str(path)))
         give_up_at = time.monotonic() + PATIENCE_SECONDS
         while not running.done.wait(0.002):
             assert time.monotonic() < give_up_at, f"{len(running.chunks)} chunks have arrived"
             whole = tmp_path / "next"
             whole.write_text(str(len(running.chunks) - 1))  # without the prelude
-            whole.rename(arrived)
+            whole.rename(path)
     assert len(running.chunks) == 1 + CHUNKS
 
 
@@ -72,14 +72,14 @@ def test_how_long_a_byte_takes(built: Built) -> None:
     with clock(built) as api:
         # A pause of a busy machine disturbs one of them.
         invocations = [api.invoke(event(), patience=PATIENCE_SECONDS) for _ in range(3)]
-    streamed = min(
+    seconds = min(
         statistics.median(at - int(body) / 1e9 for at, body in invocation.chunks[1:])
         for invocation in invocations
     )
-    later = streamed - statistics.median(asyncio.run(called_directly()))
+    later = seconds - statistics.median(asyncio.run(called_directly()))
     print(f"\nfirst byte: {later * 1000:.2f} ms after the same application called directly (median)")
     # Far more than it takes, and far less than a byte that waits for others would take.
-    assert streamed < FAST_SECONDS
+    assert seconds < FAST_SECONDS
 
 
 def test_a_cold_start_imports_little_more(built: Built, tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def tcp_connections(process: int) -> int:
     """Connections of a process, as Linux lists them."""
     links = [str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()]
     lines = Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]
-    established = [line.split()[9] for line in lines if line.split()[3] == "01"]
-    return sum(f"socket:[{inode}]" in links for inode in established)
+    inodes = [line.split()[9] for line in lines if line.split()[3] == "01"]
+    return sum(f"socket:[{inode}]" in links for inode in inodes)
 
 
 def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,10 +107,10 @@ def test_restored_containers_do_not_draw_the_same_numbers(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     with logging_kept():
         prepare()
-    drawn = set()
+    numbers = set()
     for _ in range(3):
         random.seed("one snapshot")
         for hook in hooks:
             hook()
-        drawn.add(random.random())
-    assert len(drawn) == 3
+        numbers.add(random.random())
+    assert len(numbers) == 3

@@ -40,8 +40,8 @@ def stop(once: Once, task_id: str, **options: Any) -> None:
     """A send that is stopped before its agent is done."""
 
     async def go() -> None:
-        asked = once.asked("pause", taskId=task_id, creates_task=True, **options)
-        claim = await once.messages.intake.start(*asked)
+        request = once.asked("pause", taskId=task_id, creates_task=True, **options)
+        claim = await once.messages.intake.start(*request)
         assert isinstance(claim, Claim)
         run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
         run.stop("Send it again.")
@@ -56,8 +56,8 @@ def test_a_lost_turn_of_a_reopened_task_continues_under_its_id(
     """Authors give it to other services, so that these count once what is done twice."""
 
     def start() -> str:
-        asked = once.asked("look", taskId=task_id, key="SECOND", body="b", creates_task=True)
-        claim = asyncio.run(once.messages.intake.start(*asked))
+        request = once.asked("look", taskId=task_id, key="SECOND", body="b", creates_task=True)
+        claim = asyncio.run(once.messages.intake.start(*request))
         assert isinstance(claim, Claim)
         return claim.turn.id
 

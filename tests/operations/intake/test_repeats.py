@@ -105,8 +105,8 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     third = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
     assert isinstance(third, Repeat)
     assert third.head.task_id == second.head.task_id
-    stored = asyncio.run(once.service.get(once.scope, other["id"])).task
-    assert user_texts(stored) == ["something else"]
+    stored_context = asyncio.run(once.service.get(once.scope, other["id"])).task
+    assert user_texts(stored_context) == ["something else"]
 
 
 def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:
@@ -132,10 +132,10 @@ def test_memory_counts_once_when_a_process_dies_between_two_writes(
     text = task["artifacts"][0]["parts"][0]["data"]
     assert text["turns"] == 1, "it does not see what it changed before"
     assert text["said"] == [], "it does not see what it said before"
-    stored = once.messages.store.get_context(once.scope, context)
-    assert stored.memory["turns"] == 1
-    assert stored.turns == (turn,)
-    assert len(stored.conversation) == 2
+    stored_context = once.messages.store.get_context(once.scope, context)
+    assert stored_context.memory["turns"] == 1
+    assert stored_context.turns == (turn,)
+    assert len(stored_context.conversation) == 2
     assert once.send("look", contextId=context) == task
     assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
     assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
@@ -165,7 +165,7 @@ def test_every_request_counts_once(
     """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
     once = Once(messages, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
     context = str(uuid.uuid4())
-    counted, lost = 0, False
+    count, is_lost = 0, False
     make_call = once.asked
 
     def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
@@ -178,13 +178,13 @@ def test_every_request_counts_once(
         clock.now += WINDOW + 31
         if step == "send":
             once.send("look")
-            counted, lost = counted + (not lost), False
+            count, is_lost = count + (not is_lost), False
         elif step == "die":
             once.die("look", monkeypatch)
-            counted, lost = counted + (not lost), True
+            count, is_lost = count + (not is_lost), True
         clock.now += 31
-    stored = messages.store.get_context(once.scope, context)
-    assert stored.memory.get("turns", 0) == counted
+    stored_context = messages.store.get_context(once.scope, context)
+    assert stored_context.memory.get("turns", 0) == count
 
 
 def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
@@ -207,9 +207,11 @@ def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch
         once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     once.send("look", contextId=context)
-    stored = once.messages.store.get_context(once.scope, context)
-    assert stored.memory["turns"] == 1
-    assert [entry.role for entry in stored.conversation] == ["user", "user", "agent"], "it failed, then not"
+    stored_context = once.messages.store.get_context(once.scope, context)
+    assert stored_context.memory["turns"] == 1
+    assert [entry.role for entry in stored_context.conversation] == ["user", "user", "agent"], (
+        "it failed, then not"
+    )
 
 
 @pytest.mark.parametrize("names_task", [False, True])
@@ -227,9 +229,9 @@ def test_an_answer_whose_run_died_counts_once(
     by_task = {"taskId": question["id"]} if names_task else {}
     task = once.send("patient", contextId=context, **by_task)
     assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
-    stored = once.messages.store.get_context(once.scope, context)
-    assert stored.memory["turns"] == 2
-    assert [entry.role for entry in stored.conversation] == ["user", "agent"] * 2
+    stored_context = once.messages.store.get_context(once.scope, context)
+    assert stored_context.memory["turns"] == 2
+    assert [entry.role for entry in stored_context.conversation] == ["user", "agent"] * 2
 
 
 def test_a_key_whose_run_was_lost_is_refused_with_another_body(
@@ -341,6 +343,6 @@ def test_a_repeated_answer_finds_its_task_after_another_has_asked(once: Once, ha
     assert second["id"] != first["id"]
     if has_ended:
         once.send("", body="Bob", key="OTHER", taskId=second["id"], metadata={})
-    started = asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
-    assert isinstance(started, Repeat)
-    assert started.head.task_id == first["id"]
+    start = asyncio.run(once.messages.intake.start(*once.asked("", **reply)))
+    assert isinstance(start, Repeat)
+    assert start.head.task_id == first["id"]

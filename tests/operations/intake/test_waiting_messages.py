@@ -144,9 +144,9 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     refusal = pytest.raises(UnsupportedOperation, match="the question is closed: it was answered")
     with refusal if is_answered else nullcontext():
         asyncio.run(once.messages.intake.start(call, request))
-    answered = once.head(head.task_id).execution
-    assert answered is not None
-    assert answered.wakes == (() if is_answered else ("callback-city",))
+    answered_execution = once.head(head.task_id).execution
+    assert answered_execution is not None
+    assert answered_execution.wakes == (() if is_answered else ("callback-city",))
 
 
 def test_a_new_task_sees_what_was_said_while_its_message_waited(
@@ -167,8 +167,8 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
         context = store.get_context(once.scope, "c")
         reply = Utterance("agent", [Part(text="booked")], head.task_id)
         store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(reply,)))
-        completed = make_status(TaskState.COMPLETED, store.clock())
-        return store.update_head(running.with_closing_status(completed, running.sequence))
+        status = make_status(TaskState.COMPLETED, store.clock())
+        return store.update_head(running.with_closing_status(status, running.sequence))
 
     monkeypatch.setattr(intake, "wait_until_stopped", end)
     claim = asyncio.run(once.messages.intake.start(*once.asked("echo", contextId="c")))

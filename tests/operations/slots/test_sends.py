@@ -71,25 +71,25 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             async def task_of(task_id: str) -> Any:
                 return (await client.get(f"/a2a/probe/tasks/{task_id}", headers=headers)).json()
 
-            asked = (await send("patient", "q")).json()["task"]
-            assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            question = (await send("patient", "q")).json()["task"]
+            assert question["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
             lasting = [asyncio.create_task(send("pause", f"m{number}")) for number in range(2)]
             await slots_taken(kit, owner, 2)
-            for fields in ({"contextId": "c"}, {"taskId": asked["id"]}):
+            for fields in ({"contextId": "c"}, {"taskId": question["id"]}):
                 refusal = await send("patient", f"m-{next(iter(fields))}", **fields)
                 assert refusal.status_code == 429
                 assert refusal.headers["retry-after"] == "5"
-            while (await task_of(asked["id"]))["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
+            while (await task_of(question["id"]))["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
                 await asyncio.sleep(0.05)
-            listed = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
-            working = [task for task in listed if task["status"]["state"] == "TASK_STATE_WORKING"]
+            tasks = (await client.get("/a2a/probe/tasks", headers=headers)).json()["tasks"]
+            working = [task for task in tasks if task["status"]["state"] == "TASK_STATE_WORKING"]
             for task in working:
                 await client.post(f"/a2a/probe/tasks/{task['id']}:cancel", headers=headers)
             for answer in await asyncio.gather(*lasting):
                 assert answer.json()["task"]["status"]["state"] == "TASK_STATE_CANCELED"
             await slots_taken(kit, owner, 0)
             first = (await send("patient", "m-contextId", contextId="c")).json()["task"]
-            again = await send("patient", "m-taskId", taskId=asked["id"])
+            again = await send("patient", "m-taskId", taskId=question["id"])
             assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
             context = kit.store.get_context(Scope(owner, "probe"), "c")
@@ -107,11 +107,11 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
 
     async def go() -> None:
         call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
-        sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
-        answers = [asyncio.create_task(kit.messages.send(call, sent)) for _ in range(2)]
+        body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
+        answers = [asyncio.create_task(kit.messages.send(call, body)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyCalls):
-            await asyncio.wait_for(kit.messages.send(call, sent), 60)
+            await asyncio.wait_for(kit.messages.send(call, body), 60)
         assert (
             (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
         )
@@ -130,7 +130,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     owner = owner_of(kit, key)
     scope = Scope(owner, "probe")
     calls = [CallContext(scope, RequestIdentity.of(scope, "send", body)) for body in (b"first", b"second")]
-    sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
+    send_body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     create_head, stop = kit.store.create_head, messages._Sending.stop
     is_refused = threading.Event()
 
@@ -144,12 +144,12 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         is_refused.set()
 
     async def go() -> None:
-        lasting = asyncio.create_task(kit.messages.send(calls[0], sent))
+        lasting = asyncio.create_task(kit.messages.send(calls[0], send_body))
         await slots_taken(kit, owner, 1)
         monkeypatch.setattr(kit.store, "create_head", create_slowly)
         monkeypatch.setattr(messages._Sending, "stop", stop_and_tell)
         with pytest.raises(TooManyCalls):
-            await kit.messages.send(calls[1], sent)
+            await kit.messages.send(calls[1], send_body)
         head = kit.store.get_head(scope, calls[1].request.task_id())
         assert head is not None
         assert head.state == TaskState.FAILED
@@ -165,7 +165,7 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
     kit, key = sends(settings, 1)
     scope = Scope(owner_of(kit, key), "probe")
     call = CallContext(scope, RequestIdentity.of(scope, "send", b"brief"))
-    sent: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
+    body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     run_send = messages._Sending.run
     has_ended = asyncio.Event()
 
@@ -186,7 +186,7 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
     monkeypatch.setattr(CallSlots, "hold", refuse_late)
 
     async def go() -> None:
-        answer = await kit.messages.send(call, sent)
+        answer = await kit.messages.send(call, body)
         assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
     asyncio.run(asyncio.wait_for(go(), 240))

@@ -39,9 +39,9 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     slots = CallSlots(Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400), 3)
 
     async def go() -> None:
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             for _ in range(3):
-                await held.enter_async_context(slots.hold(owner))
+                await stack.enter_async_context(slots.hold(owner))
             with pytest.raises(TooManyCalls):
                 async with slots.hold(owner):
                     pass
@@ -202,10 +202,10 @@ def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
 
 def test_many_at_once(settings: Settings, owner: str) -> None:
     slots = CallSlots(Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400), 5)
-    most = now = refused = 0
+    most = now = refusals = 0
 
     async def one(full: asyncio.Event) -> None:
-        nonlocal most, now, refused
+        nonlocal most, now, refusals
         try:
             async with slots.hold(owner):
                 now += 1
@@ -213,8 +213,8 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
                 await full.wait()
                 now -= 1
         except TooManyCalls:
-            refused += 1
-            if refused == 15:  # no one lets go before all were asked
+            refusals += 1
+            if refusals == 15:  # no one lets go before all were asked
                 full.set()
 
     async def go() -> None:
@@ -222,7 +222,7 @@ def test_many_at_once(settings: Settings, owner: str) -> None:
         await asyncio.gather(*(one(full) for _ in range(20)))
 
     asyncio.run(asyncio.wait_for(go(), 120))
-    assert (most, refused) == (5, 15)
+    assert (most, refusals) == (5, 15)
 
 
 @pytest.mark.usefixtures("no_timed_calls")
@@ -242,8 +242,8 @@ def test_a_stream_over_the_limit_changes_nothing(settings: Settings) -> None:
         assert refusal.headers["retry-after"] == "5"
         assert refusal.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
         rpc = Rpc(client, key, "/a2a/probe")
-        asked = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "x"}}
-        assert rpc.post(asked).status_code == 429
+        resubscription = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "x"}}
+        assert rpc.post(resubscription).status_code == 429
         assert rest.call("GET", "tasks")["totalSize"] == before
         assert rest.send()["status"]["state"] == "TASK_STATE_COMPLETED"
 

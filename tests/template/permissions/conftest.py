@@ -59,8 +59,8 @@ def render_roles(own_stack: str = "a2a-deploy-prod", **parameters: Json) -> Rend
             "ExtraLayerArn",
         )
     }
-    given = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
-    return Rendered(template, given, own_stack)
+    values = {"StackName": STACK, "Repository": "owner/name", **options, **parameters}
+    return Rendered(template, values, own_stack)
 
 
 @pytest.fixture(scope="session")
@@ -71,12 +71,12 @@ def roles() -> Rendered:
 def statements_of(roles: Rendered, role: str) -> list[Json]:
     """Statements of a role's own policy, and of those that name the role."""
     [policy] = roles.resources[role]["Properties"]["Policies"]
-    attached = [
+    policies = [
         resource["Properties"]
         for resource in roles.resources.values()
         if resource["Type"] == "AWS::IAM::Policy" and roles.name_of(role) in resource["Properties"]["Roles"]
     ]
-    return [statement for each in (policy, *attached) for statement in each["PolicyDocument"]["Statement"]]
+    return [statement for each in (policy, *policies) for statement in each["PolicyDocument"]["Statement"]]
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +85,7 @@ def stacks(source: str, roles: Rendered) -> list[Rendered]:
     release = {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64}
     boundary = {"PermissionsBoundaryArn": roles.arn_of("Boundary")}
     main = Rendered(lint.translate(source, release), {**OPTIONS, **release, **boundary}, STACK)
-    nested = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
-    given = main.resources["Monitoring"]["Properties"]["Parameters"]
+    monitoring = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
+    values = main.resources["Monitoring"]["Properties"]["Parameters"]
     topic = {"AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:t", "AlarmSummary": "true"}
-    return [main, Rendered(nested, {**given, **topic}, f"{STACK}-Monitoring-X")]
+    return [main, Rendered(monitoring, {**values, **topic}, f"{STACK}-Monitoring-X")]

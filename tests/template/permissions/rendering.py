@@ -57,10 +57,10 @@ class Rendered:
     def __init__(self, template: Json, parameters: Mapping[str, Json], stack: str) -> None:
         self._template = template
         self.stack = stack
-        declared = template.get("Parameters", {})
-        defaults = {name: each["Default"] for name, each in declared.items() if "Default" in each}
+        declarations = template.get("Parameters", {})
+        defaults = {name: each["Default"] for name, each in declarations.items() if "Default" in each}
         self.parameters = {
-            name: value.split(",") if declared[name]["Type"] == "CommaDelimitedList" else value
+            name: value.split(",") if declarations[name]["Type"] == "CommaDelimitedList" else value
             for name, value in {**defaults, **parameters}.items()
         }
         self.all = {
@@ -102,9 +102,9 @@ class Rendered:
 
     def name_of(self, logical: str) -> str:
         """Physical name of a resource: its own, or the one that CloudFormation makes."""
-        given = self.all[logical].get("Properties", {})
+        properties = self.all[logical].get("Properties", {})
         keys = ("LogGroupName", "LayerName", "DashboardName", "AlarmName", "RoleName", "FunctionName")
-        own = next((given[key] for key in keys if key in given), None)
+        own = next((properties[key] for key in keys if key in properties), None)
         if own is not None and "Lambda" not in self.all[logical]["Type"].replace("LayerVersion", ""):
             return str(self.resolve(own))
         name = f"{self.stack}-{logical}-X"
@@ -112,23 +112,23 @@ class Rendered:
 
     def arn_of(self, logical: str) -> str:
         form = ARNS[self.all[logical]["Type"]]
-        named = form.format(place=f"{REGION}:{ACCOUNT}", account=ACCOUNT, name=self.name_of(logical))
-        return f"arn:aws:{named}"
+        arn = form.format(place=f"{REGION}:{ACCOUNT}", account=ACCOUNT, name=self.name_of(logical))
+        return f"arn:aws:{arn}"
 
     def resolve(self, value: Json) -> Json:
         if isinstance(value, list):
-            return [found for each in value if (found := self.resolve(each)) is not ABSENT]
+            return [result for each in value if (result := self.resolve(each)) is not ABSENT]
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
-            [(function, given)] = value.items()
+            [(function, arguments)] = value.items()
             if function == "Ref":
-                return self._ref(given)
-            if function == "Condition" and isinstance(given, str):
-                return self.holds(given)
+                return self._ref(arguments)
+            if function == "Condition" and isinstance(arguments, str):
+                return self.holds(arguments)
             if function.startswith("Fn::"):
-                return self._call(function, given)
-        return {name: found for name, each in value.items() if (found := self.resolve(each)) is not ABSENT}
+                return self._call(function, arguments)
+        return {name: result for name, each in value.items() if (result := self.resolve(each)) is not ABSENT}
 
     def _ref(self, name: str) -> Json:
         pseudo = {

@@ -19,19 +19,19 @@ Json = Any
 
 @pytest.fixture(scope="module")
 def resources() -> Json:
-    found: Json = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())["Resources"]
-    return found
+    all_resources: Json = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())["Resources"]
+    return all_resources
 
 
 def statements(resources: Json, role: str) -> dict[str, Json]:
     """Of a role's own policy, and of those that name it."""
     [policy] = resources[role]["Properties"]["Policies"]
-    attached = [
+    policies = [
         resource["Properties"]
         for resource in resources.values()
         if resource["Type"] == "AWS::IAM::Policy" and {"Ref": role} in resource["Properties"]["Roles"]
     ]
-    items = [item for each in (policy, *attached) for item in plain(each["PolicyDocument"]["Statement"])]
+    items = [item for each in (policy, *policies) for item in plain(each["PolicyDocument"]["Statement"])]
     return {item["Sid"]: item for item in items}
 
 
@@ -64,8 +64,8 @@ def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
     assert not [action for action in actions if "*" in action]
     assert {action for action in actions if action.startswith("iam:")} == {"iam:PassRole"}
     assert policies["DeployAs"]["Resource"] == {"Fn::GetAtt": ["ExecutionRole", "Arn"]}
-    passed = {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}}
-    assert policies["DeployAs"]["Condition"] == passed
+    pass_condition = {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}}
+    assert policies["DeployAs"]["Condition"] == pass_condition
 
 
 def test_the_workflow_reads_what_the_account_logs_with_and_no_key_of_an_api() -> None:
@@ -91,12 +91,12 @@ def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
         *("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"),
         *("iam:DeleteRolePermissionsBoundary", "iam:PassRole", "iam:CreateUser", "iam:CreateAccessKey"),
     }
-    bounded = {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}}
+    boundary_condition = {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}}
     for sid, item in policies.items():
         if item["Effect"] == "Allow":
             assert not [action for action in item["Action"] if action in ("*", "iam:*", "sts:*")], sid
             if sid == "RolesWithinTheBoundary":
-                assert item["Condition"] == bounded
+                assert item["Condition"] == boundary_condition
             elif sid in ("PassRoles", "PassItself"):
                 assert item["Condition"]["StringEquals"]["iam:PassedToService"]
             else:
@@ -109,21 +109,21 @@ def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
         roles = render_roles(own_stack, StackName=name, Proof="true")
         statements = statements_of(roles, "ExecutionRole")
         itself, boundary = roles.arn_of("ExecutionRole"), roles.arn_of("Boundary")
-        bounded = {"iam:PermissionsBoundary": boundary}
+        boundary_condition = {"iam:PermissionsBoundary": boundary}
         for role in (itself, roles.arn_of("DeployRole")):
             for action in ("PutRolePolicy", "UpdateAssumeRolePolicy", "DeleteRole", "AttachRolePolicy"):
-                assert not is_allowed(statements, f"iam:{action}", role, bounded)
+                assert not is_allowed(statements, f"iam:{action}", role, boundary_condition)
         policies = ("Boundary", "OperatorPolicy", "ErasurePolicy", "ProofPolicy")
         for policy in map(roles.arn_of, policies):
             for action in ("CreatePolicyVersion", "DeletePolicy"):
                 assert not is_allowed(statements, f"iam:{action}", policy)
         for service, may_pass in (("cloudformation", True), ("lambda", False), ("codedeploy", False)):
-            passed = {"iam:PassedToService": f"{service}.amazonaws.com"}
-            assert is_allowed(statements, "iam:PassRole", itself, passed) is may_pass
+            pass_condition = {"iam:PassedToService": f"{service}.amazonaws.com"}
+            assert is_allowed(statements, "iam:PassRole", itself, pass_condition) is may_pass
             deploy = roles.arn_of("DeployRole")
-            assert not is_allowed(statements, "iam:PassRole", deploy, passed)
+            assert not is_allowed(statements, "iam:PassRole", deploy, pass_condition)
         theirs = "arn:aws:iam::123456789012:role/a2a-prod-RpcRole-X"
-        assert is_allowed(statements, "iam:PutRolePolicy", theirs, bounded)
+        assert is_allowed(statements, "iam:PutRolePolicy", theirs, boundary_condition)
         assert not is_allowed(statements, "iam:PutRolePolicy", theirs, {"iam:PermissionsBoundary": "other"})
 
 
@@ -173,10 +173,10 @@ def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
         if sid in WITHOUT_NAME:
             assert not [action for action in item.get("Action", []) if action.endswith("*")]
             continue
-        given = item["Resource"] if isinstance(item["Resource"], list) else [item["Resource"]]
-        for resource in given:
-            named = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
-            assert named or "Ref" in resource or sid == "WebAcl", (sid, resource)
+        resource_list = item["Resource"] if isinstance(item["Resource"], list) else [item["Resource"]]
+        for resource in resource_list:
+            is_of_stack = "${StackName}" in str(resource) or "${HostedZoneId}" in str(resource)
+            assert is_of_stack or "Ref" in resource or sid == "WebAcl", (sid, resource)
     policies = statements(resources, "ExecutionRole")
     assert "${StackName}-*" in str(policies["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
 
@@ -185,8 +185,8 @@ def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
     """Both keep artifacts in sam's bucket, each below its own name."""
     [bucket] = [statements(resources, "DeployRole")["Artifacts"]["Resource"]["Fn::Sub"]]
     assert bucket.endswith("/${StackName}/*")
-    for given in read_stages(ROOT).values():
-        assert given.get("s3_prefix") == given["stack_name"], (
+    for stage in read_stages(ROOT).values():
+        assert stage.get("s3_prefix") == stage["stack_name"], (
             "templates/deploy-role.yaml allows no other prefix"
         )
 
@@ -220,8 +220,8 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
         resources = statement["Resource"]
         for resource in resources if isinstance(resources, list) else [resources]:
             for action, context in product(statement["Action"], contexts_of(statement)):
-                named = resource if resource == "*" else resource.replace("*", "x")
-                assert is_allowed(boundary, action, named, context), (action, named)
+                resource_name = resource if resource == "*" else resource.replace("*", "x")
+                assert is_allowed(boundary, action, resource_name, context), (action, resource_name)
 
 
 def contexts_of(statement: Json) -> list[dict[str, str]]:

@@ -70,8 +70,10 @@ def test_every_handler_may_do_its_work(stacks: list[Rendered], roles: Rendered) 
     statements = statements_of(roles, "ExecutionRole")
     calls = [call for stack in stacks for call in calls_of(stack, roles)]
     assert len(calls) > 900
-    refused = [call for call in calls if not is_allowed(statements, call.action, call.resource, call.context)]
-    assert not {f"{call.action} on {call.resource}" for call in refused}
+    refusals = [
+        call for call in calls if not is_allowed(statements, call.action, call.resource, call.context)
+    ]
+    assert not {f"{call.action} on {call.resource}" for call in refusals}
 
 
 def calls_of(stack: Rendered, roles: Rendered) -> Iterator[Call]:
@@ -158,7 +160,7 @@ def boundary_context(roles: Rendered) -> dict[str, str]:
 def pass_role(stack: Rendered, logical: str, roles: Rendered) -> Call:
     """A role that a resource is given. For a nested stack, CloudFormation passes its own role to itself."""
     resource = stack.resources[logical]
-    passed = {
+    passes = {
         "AWS::CloudFormation::Stack": (roles.arn_of("ExecutionRole"), "cloudformation"),
         "AWS::CodeDeploy::DeploymentGroup": (
             f"arn:aws:iam::{ACCOUNT}:role/{STACK}-RolloutRole-X",
@@ -166,5 +168,5 @@ def pass_role(stack: Rendered, logical: str, roles: Rendered) -> Call:
         ),
         "AWS::Lambda::Function": (resource["Properties"].get("Role"), "lambda"),
     }
-    role, service = passed[resource["Type"]]
+    role, service = passes[resource["Type"]]
     return Call(logical, "iam:PassRole", role, {"iam:PassedToService": f"{service}.amazonaws.com"})

@@ -95,7 +95,7 @@ CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants", "DurableK
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
-    found: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], str] = {}
     for name, role in of_type(translated, "AWS::IAM::Role").items():
         [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
         boundary = {"Fn::If": ["HasBoundary", {"Ref": "PermissionsBoundaryArn"}, {"Ref": "AWS::NoValue"}]}
@@ -114,11 +114,11 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
             statement = item["Fn::If"][1] if "Fn::If" in item else item
             sid, actions = statement["Sid"], statement["Action"]
             [service] = {action.partition(":")[0] for action in actions}
-            found[short, sid] = f"{service}:{' '.join(action.partition(':')[2] for action in actions)}"
+            places[short, sid] = f"{service}:{' '.join(action.partition(':')[2] for action in actions)}"
             resources = RESOURCES | {"Lines": {"Fn::GetAtt": [f"{short}Lines", "Arn"]}}
             assert statement["Resource"] == resources[sid], (short, sid)
             assert ("Condition" in statement) is (sid in CONDITIONAL)
-    assert found == ACTIONS
+    assert places == ACTIONS
     [checkpoints] = translated["CheckpointPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert checkpoints["Action"] == ["lambda:CheckpointDurableExecution", "lambda:GetDurableExecutionState"]
     assert checkpoints["Resource"] == RESOURCES["Executions"]
@@ -141,8 +141,8 @@ def test_the_cards_function_sees_no_task(translated: Json) -> None:
 
 def test_the_tables_key_is_used_through_dynamodb_and_s3_alone(translated: Json) -> None:
     [policy] = translated["ApiRole"]["Properties"]["Policies"]
-    found = [item["Fn::If"] for item in policy["PolicyDocument"]["Statement"] if "Fn::If" in item]
-    statements = [statement for name, statement, _ in found if name == "HasTableKey"]
+    conditions = [item["Fn::If"] for item in policy["PolicyDocument"]["Statement"] if "Fn::If" in item]
+    statements = [statement for name, statement, _ in conditions if name == "HasTableKey"]
     assert len(statements) == 2
     for statement in statements:
         assert statement["Resource"] == {"Ref": "TableKeyArn"}
@@ -175,17 +175,17 @@ OF_OPERATORS = {"PutParameter", "DeleteParameter"}
 def test_the_code_calls_no_action_iam_does_not_allow() -> None:
     """Client methods in the kit's source, against the template's actions."""
     allowed = {action for text in ACTIONS.values() for action in text.partition(":")[2].split()}
-    called: set[str] = set()
+    calls: set[str] = set()
     for path in (ROOT / "layers/a2a/a2a_lambda").rglob("*.py"):
         if path.parent.name != "client":  # which calls other agents
             for name in re.findall(r'self\._(?:(?:client|s3)\.|call\(\s*")(\w+)', path.read_text()):
                 action = "".join(map(str.capitalize, name.split("_")))
-                called.add(IN_IAM.get(action, action))
+                calls.add(IN_IAM.get(action, action))
     made_alone = {
         "Meta",
         "Exceptions",
         "GeneratePresignedUrl",
         "GeneratePresignedPost",
     }  # without a call of AWS
-    assert called - OF_OPERATORS - made_alone <= allowed
-    assert {"PutItem", "GetObject", "StopDurableExecution", "GetPublicKey", "SendMessage"} <= called
+    assert calls - OF_OPERATORS - made_alone <= allowed
+    assert {"PutItem", "GetObject", "StopDurableExecution", "GetPublicKey", "SendMessage"} <= calls

@@ -52,8 +52,8 @@ def test_an_issuer_is_added_changed_and_removed(
     run: Run, provider: IdentityProvider, settings: Settings, tmp_path: Path
 ) -> None:
     assert "no issuers, so only keys are accepted" in run()[1]
-    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
-    assert (status, "public keys: 1." in shown) == (0, True)
+    status, output = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
+    assert (status, "public keys: 1." in output) == (0, True)
     keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys")
     assert keys.find_issuers() == (
         Issuer("idp", provider.url, (AUDIENCE, "b"), scopes=("x", "y"), claims=("tid",)),
@@ -108,25 +108,25 @@ def test_one_of_several_servers_is_named_by_its_port(
     ],
 )
 def test_a_mistake_says_what_to_write(run: Run, environ: dict[str, str], words: str) -> None:
-    status, shown = run(**environ)
+    status, output = run(**environ)
     assert status == 1
-    assert words in shown
+    assert words in output
 
 
 def test_another_spelling_of_the_issuer_is_told_at_once(run: Run, provider: IdentityProvider) -> None:
     provider.metadata["issuer"] += "/"
-    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
+    status, output = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
     assert status == 1
-    assert f"names the issuer '{provider.url}/': write exactly that" in shown
+    assert f"names the issuer '{provider.url}/': write exactly that" in output
 
 
 def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: IdentityProvider) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    status, shown = run(NAME="idp", ISSUER=url, AUDIENCE="a")
-    assert (status, "refused until it answers" in shown) == (0, True)
+    status, output = run(NAME="idp", ISSUER=url, AUDIENCE="a")
+    assert (status, "refused until it answers" in output) == (0, True)
     provider.answers = False
-    status, shown = run(NAME="other", ISSUER=provider.url, AUDIENCE="a")
-    assert (status, "openid-configuration has the status 503" in shown) == (1, True)
+    status, output = run(NAME="other", ISSUER=provider.url, AUDIENCE="a")
+    assert (status, "openid-configuration has the status 503" in output) == (1, True)
 
 
 def test_an_issuer_of_opaque_tokens_is_asked_at_once(
@@ -135,32 +135,41 @@ def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     monkeypatch.setenv("SECRET_IDP", "hush")
     answers = [(200, {"active": False}), (401, {}), (200, {})]
     url = provider.introspect(lambda request: answers[0])
-    asked = {"ISSUER": provider.url, "AUDIENCE": "a", "INTROSPECTION": url, "CLIENT": "kit", "SECRET": "idp"}
-    status, shown = run(NAME="idp", **asked)
-    assert (status, "it answers questions about tokens" in shown) == (0, True)
+    variables = {
+        "ISSUER": provider.url,
+        "AUDIENCE": "a",
+        "INTROSPECTION": url,
+        "CLIENT": "kit",
+        "SECRET": "idp",
+    }
+    status, output = run(NAME="idp", **variables)
+    assert (status, "it answers questions about tokens" in output) == (0, True)
     assert f"introspection {url}  client kit  secret idp" in run()[1]
-    second = {**asked, "ISSUER": "https://b.example.com"}
+    second = {**variables, "ISSUER": "https://b.example.com"}
     assert "idp is asked about opaque tokens already" in run(NAME="b", **second)[1]
     for words in ("check CLIENT and SECRET", "has no `active`"):
         answers.pop(0)
-        assert words in run(NAME="idp", **asked)[1]
-    assert "add INTROSPECTION" in run(NAME="idp", **{**asked, "INTROSPECTION": ""})[1]
-    assert "belong together" in run(NAME="idp", **{**asked, "SECRET": ""})[1]
-    assert "make secret NAME=other" in run(NAME="idp", **{**asked, "SECRET": "other"})[1]
+        assert words in run(NAME="idp", **variables)[1]
+    assert "add INTROSPECTION" in run(NAME="idp", **{**variables, "INTROSPECTION": ""})[1]
+    assert "belong together" in run(NAME="idp", **{**variables, "SECRET": ""})[1]
+    assert "make secret NAME=other" in run(NAME="idp", **{**variables, "SECRET": "other"})[1]
 
 
 def test_an_endpoint_that_may_be_another_one_is_doubted(run: Run, provider: IdentityProvider) -> None:
     """Some issuers answer 400 to a question about a token of a form that they do not know, and so does an
     endpoint of another kind. Clients read the metadata of ISSUER, which tokens do not need."""
     url = provider.introspect(lambda request: (400, {"error": "invalid_request"}))
-    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a", INTROSPECTION=url)
-    assert (status, "Check that INTROSPECTION is the URL of its introspection endpoint" in shown) == (0, True)
+    status, output = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a", INTROSPECTION=url)
+    assert (status, "Check that INTROSPECTION is the URL of its introspection endpoint" in output) == (
+        0,
+        True,
+    )
     url = provider.introspect(lambda request: (200, {"active": False}), "other")
     run(NAME="idp", REMOVE="1")
-    status, shown = run(
+    status, output = run(
         NAME="idp", ISSUER=f"{provider.url}/typo", AUDIENCE="a", INTROSPECTION=url, PRIVATE="1"
     )
-    assert (status, "Warning: clients cannot sign in" in shown) == (0, True)
+    assert (status, "Warning: clients cannot sign in" in output) == (0, True)
     assert "private 1" in run()[1]
 
 
@@ -172,8 +181,8 @@ def test_an_issuer_none_of_whose_keys_can_be_used_is_refused(
     monkeypatch.setattr(provider, "publish", lambda _: key.as_dict(private=kind == "oct"))
     if not kind:
         provider.keys.clear()
-    status, shown = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
-    assert (status, "has no public key for RS256, PS256, ES256, EdDSA, Ed25519" in shown) == (1, True)
+    status, output = run(NAME="idp", ISSUER=provider.url, AUDIENCE="a")
+    assert (status, "has no public key for RS256, PS256, ES256, EdDSA, Ed25519" in output) == (1, True)
 
 
 def test_an_operator_need_not_read_the_secret(
@@ -186,10 +195,10 @@ def test_an_operator_need_not_read_the_secret(
         raise ConfigurationUnavailable(f"{arn} could not be read: AccessDeniedException")
 
     monkeypatch.setattr(parameters, "get_secret", refuse)
-    asked = {"ISSUER": provider.url, "AUDIENCE": "a", "CLIENT": "kit", "SECRET": "idp"}
+    variables = {"ISSUER": provider.url, "AUDIENCE": "a", "CLIENT": "kit", "SECRET": "idp"}
     url = provider.introspect(lambda request: (200, {"active": False}))
-    status, shown = run(NAME="idp", **asked, INTROSPECTION=url)
-    assert (status, "AccessDeniedException. The issuer is saved, but was not asked" in shown) == (0, True)
+    status, output = run(NAME="idp", **variables, INTROSPECTION=url)
+    assert (status, "AccessDeniedException. The issuer is saved, but was not asked" in output) == (0, True)
     assert f"introspection {url}" in run()[1]
 
 

@@ -65,15 +65,15 @@ def test_code_may_nest_deeply(tmp_path: Path) -> None:
 
 def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is on the list of all agents, or on its own."""
-    locked = tmp_path / "requirements.txt"
-    monkeypatch.setattr(imports, "LOCK", locked)
+    lock = tmp_path / "requirements.txt"
+    monkeypatch.setattr(imports, "LOCK", lock)
     agents = write_among(tmp_path / "agents", "import requests")
     for path, is_there in (
         ("layers/agents/packages.txt", True),
         ("functions/agents/bad/packages.txt", True),
         ("functions/agents/other/packages.txt", False),
     ):
-        locked.write_text(f"Requests==2.32.5 \\\n    --hash=sha256:00\n    # via -r {path}\n")
+        lock.write_text(f"Requests==2.32.5 \\\n    --hash=sha256:00\n    # via -r {path}\n")
         assert (find_missing(agents) == []) is is_there
 
 
@@ -131,8 +131,8 @@ def test_what_is_in_the_repository_alone_is_named(tmp_path: Path, line: str, wor
 
 
 def test_a_namespace_of_several_packages_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = {"google": ["googleapis-common-protos", "google-auth"]}
-    monkeypatch.setattr(imports, "_distributions", lambda: shared)
+    distributions = {"google": ["googleapis-common-protos", "google-auth"]}
+    monkeypatch.setattr(imports, "_distributions", lambda: distributions)
     [sentence] = find_missing(write_among(tmp_path / "agents", "from google.cloud import storage"))
     assert "make add PACKAGE=<the package with 'google'>" in sentence
 

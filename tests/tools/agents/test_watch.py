@@ -40,10 +40,10 @@ def module(tmp_path: Path) -> Iterator[Any]:
     spec = importlib.util.spec_from_file_location("held", file)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    yield made
-    made.gate.set()
+    new_module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(new_module)
+    yield new_module
+    new_module.gate.set()
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="garbage is collected between instructions")
@@ -69,11 +69,11 @@ def test_no_garbage_is_collected_while_the_threads_are_read() -> None:
 
 
 def looks(tmp_path: Path, *times: float) -> list[str]:
-    said: list[str] = []
-    watch = Watch(tmp_path / "agents", say=said.append)
+    warnings: list[str] = []
+    watch = Watch(tmp_path / "agents", say=warnings.append)
     for time in times:
         watch.look(time)
-    return said
+    return warnings
 
 
 @pytest.mark.parametrize(
@@ -84,22 +84,22 @@ def test_code_that_does_not_end_is_named_once_with_its_line(
 ) -> None:
     top_level = compile("hold()", module.__file__, "exec")
     run = partial(exec, top_level, vars(module)) if is_import else module.hold
-    held = threading.Thread(target=run, daemon=True)
-    held.start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     assert module.began.wait(60)
     assert looks(tmp_path, 0.0, limit - 1) == []
     [line] = looks(tmp_path, 0.0, 1.0, limit, limit + 1, 2 * limit)
     assert line.endswith(f"agents/bad/agent.py:9 has been {what} for {limit:.0f} s")
     module.gate.set()
-    held.join()
+    thread.join()
     assert looks(tmp_path, 0.0, limit) == []
 
 
 def test_a_skill_that_blocks_the_agents_loop_is_named(tmp_path: Path, module: Any) -> None:
     loop = agent_threads.get_agent_loop()
-    held = asyncio.run_coroutine_threadsafe(module.hold_the_loop(), loop._loop)
+    blocking_call = asyncio.run_coroutine_threadsafe(module.hold_the_loop(), loop._loop)
     assert module.began.wait(60)
     [line] = looks(tmp_path, 0.0, 1.0, BLOCKED_SECONDS)
     assert "agent.py:9 has been running for 3 s, and blocks all async skills" in line
     module.gate.set()
-    held.result(60)
+    blocking_call.result(60)

@@ -19,12 +19,12 @@ HERE = f"packaging=={version('packaging')}\n"
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is called of uv, to install the lock in an environment that is empty."""
-    made: list[str] = []
+    call_list: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(packages, "_run", lambda *words: made.append(words[0]))
+    monkeypatch.setattr(packages, "_run", lambda *words: call_list.append(words[0]))
     LOCK.parent.mkdir(parents=True)
     packages.INSTALLED.parent.mkdir()
-    return made
+    return call_list
 
 
 def test_what_is_not_in_the_environment_is_installed(calls: list[str]) -> None:

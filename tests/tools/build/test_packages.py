@@ -46,9 +46,9 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each change was installed. The tests' own environment stays as it is."""
-    made: list[bool] = []
-    monkeypatch.setattr(packages, "install", lambda: made.append(True))
-    return made
+    installations: list[bool] = []
+    monkeypatch.setattr(packages, "install", lambda: installations.append(True))
+    return installations
 
 
 def test_a_package_is_listed_locked_and_installed(
@@ -161,10 +161,10 @@ def test_what_the_kit_has_is_not_added(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_cannot_be_added_changes_nothing(wanted: str, said: str) -> None:
     packages.add(["hammer"])
     before = LISTED.read_text(), LOCK.read_text()
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error:
         packages.add([wanted])
-    assert said in str(raised.value)
-    assert "sys_platform" not in str(raised.value)
+    assert said in str(error.value)
+    assert "sys_platform" not in str(error.value)
     assert (LISTED.read_text(), LOCK.read_text()) == before
 
 
@@ -261,10 +261,10 @@ def test_the_sizes_of_stages_are_told(
     assert "large: about 25" in output
     assert "all agents" not in output
     assert "AgentNames in\nsamconfig.toml" in output
-    locked = LOCK.read_text()
+    lock = LOCK.read_text()
     packages.add(["ballast"], packages.list_of("smith"))
-    assert LOCK.read_text() == locked, "the lock names nothing that changes by itself"
-    assert "-c /" not in locked
+    assert LOCK.read_text() == lock, "the lock names nothing that changes by itself"
+    assert "-c /" not in lock
 
 
 def test_all_agents_share_one_resolution_and_a_stage_gets_its_part(agents: None) -> None:

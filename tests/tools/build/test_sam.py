@@ -32,9 +32,9 @@ def test_a_folder_of_a_build_is_built_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tools.environments.run", lambda *_: 7)
-    interrupted = tmp_path / ".aws-sam" / "build"
-    interrupted.mkdir(parents=True)
-    (interrupted / "half").write_text("of a build")
+    unfinished_build = tmp_path / ".aws-sam" / "build"
+    unfinished_build.mkdir(parents=True)
+    (unfinished_build / "half").write_text("of a build")
     assert sam.main(["sam", "build"], {}) == 7
     if is_there:
         (tmp_path / "built" / "RpcFunction").mkdir(parents=True)

@@ -29,13 +29,17 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def http(kit: Kit) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=create_app(kit))) as made:
-        yield made
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=create_app(kit))) as http_client:
+        yield http_client
 
 
 def message(text: str, skill: str = "", **slots: str) -> dict[str, Json]:
-    made: dict[str, Json] = {"messageId": text or "m", "role": "ROLE_USER", "parts": [{"text": text}]}
-    return {"message": made | ({"metadata": intent(skill, **slots)} if skill else {})}
+    message_fields: dict[str, Json] = {
+        "messageId": text or "m",
+        "role": "ROLE_USER",
+        "parts": [{"text": text}],
+    }
+    return {"message": message_fields | ({"metadata": intent(skill, **slots)} if skill else {})}
 
 
 def of_kind(records: list[Record], kind: str) -> list[Record]:
@@ -49,26 +53,26 @@ async def test_every_version_sends_streams_gets_and_cancels(
     caller = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
     [*_, last] = [record async for record in caller.card()]
     assert last["result"]["name"]
-    sent = [record async for record in caller.call("send", message("hello"))]
-    [result] = of_kind(sent, "result")
+    send_records = [record async for record in caller.call("send", message("hello"))]
+    [result] = of_kind(send_records, "result")
     outcome = result["result"]
     task = outcome.get("task", outcome)
     assert task["status"]["state"] == TaskState.COMPLETED
     assert task["artifacts"][0]["parts"][0]["text"] == "hello"
-    streamed = [record async for record in caller.call("stream", message("count", "pieces", count="2"))]
-    chunks = [record["event"].get("artifactUpdate") for record in of_kind(streamed, "event")]
+    stream_records = [record async for record in caller.call("stream", message("count", "pieces", count="2"))]
+    chunks = [record["event"].get("artifactUpdate") for record in of_kind(stream_records, "event")]
     texts = [part["text"] for chunk in chunks if chunk for part in chunk["artifact"]["parts"]]
     assert "".join(texts) == "0 1 "
-    assert of_kind(streamed, "frame")
+    assert of_kind(stream_records, "frame")
     events = [record async for record in caller.call("send", message("ask", "add", a="1"))]
     question = of_kind(events, "result")[0]["result"]
     identity = question.get("task", question)["id"]
-    got = [record async for record in caller.call("get", {"id": identity})]
-    assert of_kind(got, "result")[0]["result"]["status"]["state"] == TaskState.INPUT_REQUIRED
-    canceled = [record async for record in caller.call("cancel", {"id": identity})]
+    get_records = [record async for record in caller.call("get", {"id": identity})]
+    assert of_kind(get_records, "result")[0]["result"]["status"]["state"] == TaskState.INPUT_REQUIRED
+    cancel_records = [record async for record in caller.call("cancel", {"id": identity})]
     # Alibaba's suite does not know canceled.
     ends = {TaskState.CANCELED, TaskState.FAILED}
-    assert of_kind(canceled, "result")[0]["result"]["status"]["state"] in ends
+    assert of_kind(cancel_records, "result")[0]["result"]["status"]["state"] in ends
 
 
 async def test_the_key_is_in_the_curl_only(http: httpx2.AsyncClient, key: str) -> None:
@@ -89,8 +93,8 @@ async def test_what_is_refused_is_an_error(http: httpx2.AsyncClient, key: str, v
     assert error["kind"] == "error"
     assert "no such task" in error["message"]
     stranger = A2aCaller(http, BASE_URL, VERSIONS[version], key="wrong", name="probe")
-    [*_, refused] = [record async for record in stranger.call("send", message("hello"))]
-    assert (refused["kind"], refused["status"]) == ("error", 401)
+    [*_, refusal] = [record async for record in stranger.call("send", message("hello"))]
+    assert (refusal["kind"], refusal["status"]) == ("error", 401)
     nowhere = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="no-such-agent")
     [*_, absent] = [record async for record in nowhere.card()]
     assert (absent["kind"], absent["status"]) == ("error", 404)
@@ -98,12 +102,14 @@ async def test_what_is_refused_is_an_error(http: httpx2.AsyncClient, key: str, v
 
 async def test_a_resumed_stream_begins_after_the_last_event(http: httpx2.AsyncClient, key: str) -> None:
     caller = A2aCaller(http, BASE_URL, VERSIONS["0.3"], key=key, name="probe")
-    streamed = [record async for record in caller.call("stream", message("again", "pieces", count="2"))]
-    events = of_kind(streamed, "event")
+    stream_records = [record async for record in caller.call("stream", message("again", "pieces", count="2"))]
+    events = of_kind(stream_records, "event")
     [first] = [record["event"]["task"]["id"] for record in events if "task" in record["event"]]
-    resumed = [record async for record in caller.call("subscribe", {"id": first}, after=events[-1]["id"])]
-    assert of_kind(resumed, "request")[-1]["headers"]["last-event-id"] == events[-1]["id"]
-    assert not [record for record in of_kind(resumed, "event") if "artifactUpdate" in record["event"]]
+    later_records = [
+        record async for record in caller.call("subscribe", {"id": first}, after=events[-1]["id"])
+    ]
+    assert of_kind(later_records, "request")[-1]["headers"]["last-event-id"] == events[-1]["id"]
+    assert not [record for record in of_kind(later_records, "event") if "artifactUpdate" in record["event"]]
 
 
 async def test_a_server_that_is_away_is_an_error() -> None:
@@ -211,24 +217,24 @@ async def test_an_answer_that_names_no_place_for_a_file_is_an_error(answered: Js
     "place", ["http://127.0.0.1:9000/admin", "http://127.1/", "http://10.0.0.1/", "ftp://a.example/"]
 )
 async def test_an_agent_elsewhere_cannot_send_a_file_to_this_machine(place: str) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(str(request.url))
+        requests.append(str(request.url))
         return httpx2.Response(200, json={"url": "a2a-file:uploads/x", "form": {"url": place, "fields": {}}})
 
     part = Part(filename="a.txt", mediaType="text/plain")
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
         with pytest.raises(AgentError, match="without https"):
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
-    assert asked == ["https://a.example/u"]
+    assert requests == ["https://a.example/u"]
 
 
 async def test_an_id_is_no_path() -> None:
-    seen: list[str] = []
+    paths: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request.url.raw_path.decode())
+        paths.append(request.url.raw_path.decode())
         rest = {"url": "https://a.example", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
         rpc = {**rest, "protocolBinding": "JSONRPC"}
         return httpx2.Response(200, json={"name": "A", "supportedInterfaces": [rpc, rest]})
@@ -236,7 +242,7 @@ async def test_an_id_is_no_path() -> None:
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
         caller = A2aCaller(http, "https://a.example", VERSIONS["1.0-http"])
         [record async for record in caller.call("get", {"id": "../admin?x=1#"})]
-    assert seen[-1] == "/tasks/..%2Fadmin%3Fx%3D1%23"
+    assert paths[-1] == "/tasks/..%2Fadmin%3Fx%3D1%23"
 
 
 async def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,10 @@ ASKED = "Which sport should I coach"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    made = DevServer(copy_kit(tmp_path_factory.mktemp("chat"), agents=("assistant", "probe")))
-    made.until(made.serves)
-    yield made
-    made.interrupt()
+    dev_server = DevServer(copy_kit(tmp_path_factory.mktemp("chat"), agents=("assistant", "probe")))
+    dev_server.until(dev_server.serves)
+    yield dev_server
+    dev_server.interrupt()
 
 
 def start(server: DevServer, **variables: str) -> "subprocess.Popen[str]":
@@ -53,22 +53,22 @@ def chat(server: DevServer, *lines: str, **variables: str) -> tuple[int, str]:
 
 def test_one_message_ends_with_its_status(server: DevServer) -> None:
     assert chat(server, TEXT="What is 1 plus 2?")[0] == 0
-    status, said = chat(server, TEXT="/skill ai-calculate num1=1 num2=2")
-    assert (status, "1 plus 2 is 3." in said) == (0, True)
+    status, output = chat(server, TEXT="/skill ai-calculate num1=1 num2=2")
+    assert (status, "1 plus 2 is 3." in output) == (0, True)
     assert chat(server, TEXT="/skill ai-guess")[0] == 1
-    status, said = chat(server, TEXT="coach me")
+    status, output = chat(server, TEXT="coach me")
     assert status == 1
-    assert ASKED in said
-    assert "answers: basketball, football" in said
-    assert "input-required" in said
-    assert re.search("To answer, add TASK=[0-9a-f-]{36}", said)
+    assert ASKED in output
+    assert "answers: basketball, football" in output
+    assert "input-required" in output
+    assert re.search("To answer, add TASK=[0-9a-f-]{36}", output)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_asks_and_is_answered(server: DevServer, version: str) -> None:
-    _, said = chat(server, "coach me", "football", VERSION=version, AGENT="assistant")
-    assert ASKED in said
-    assert said.count("Football, then.") == 1
+    _, output = chat(server, "coach me", "football", VERSION=version, AGENT="assistant")
+    assert ASKED in output
+    assert output.count("Football, then.") == 1
 
 
 def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
@@ -80,67 +80,74 @@ def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
         "/skill no",
         "/skill\u3000ai-repeat\u3000my own words",  # the space of Chinese input methods
     )
-    status, said = chat(server, *lines, VERSION="mcp", AGENT="assistant")
+    status, output = chat(server, *lines, VERSION="mcp", AGENT="assistant")
     assert status == 0
-    assert said.count("40 plus 2 is 42.") == 1
-    assert said.count("hello\n") == 1  # the first tool repeats it
-    assert said.count("my own words\n") == 1
-    assert ASKED in said
-    assert "Football, then." in said
-    assert "there is no skill no" in said
+    assert output.count("40 plus 2 is 42.") == 1
+    assert output.count("hello\n") == 1  # the first tool repeats it
+    assert output.count("my own words\n") == 1
+    assert ASKED in output
+    assert "Football, then." in output
+    assert "there is no skill no" in output
     assert chat(server, VERSION="2.0")[1].startswith("error: VERSION=2.0: use one of 1.0, ")
 
 
 def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
-    saved = tmp_path / "saved.txt"
-    lines = ("/skill everything", f"/save 1 {saved}", "/skill add a=1 b=2", "/skill", "/quit", "never sent")
-    _, said = chat(server, *lines, AGENT="probe")
+    saved_file = tmp_path / "saved.txt"
+    lines = (
+        "/skill everything",
+        f"/save 1 {saved_file}",
+        "/skill add a=1 b=2",
+        "/skill",
+        "/quit",
+        "never sent",
+    )
+    _, output = chat(server, *lines, AGENT="probe")
     for text in ("thinking", '"number": 9007199254740993', "first second", 'command: {"name":"beep"', "3"):
-        assert said.count(text) >= 1, text
-    assert said.count("thinking") == 1
-    assert saved.read_bytes() == b"bytes"
-    assert "  everything: " in said
-    assert "never sent" not in said
+        assert output.count(text) >= 1, text
+    assert output.count("thinking") == 1
+    assert saved_file.read_bytes() == b"bytes"
+    assert "  everything: " in output
+    assert "never sent" not in output
 
 
 def test_a_large_file_is_uploaded_and_one_is_saved_from_its_url(server: DevServer, tmp_path: Path) -> None:
-    large, saved = tmp_path / "large.png", tmp_path / "saved.png"
+    large, saved_file = tmp_path / "large.png", tmp_path / "saved.png"
     large.write_bytes(b"x" * 6_000_000)
-    lines = (f"/file {large}", "/skill examine", "/skill draw size=6000000", f"/save 1 {saved}")
-    _, said = chat(server, *lines, AGENT="probe")
-    assert hashlib.sha256(b"x" * 6_000_000).hexdigest() in said, said
-    assert saved.read_bytes() == drawing(6_000_000)
-    status, said = chat(server, AGENT="probe", TEXT="hi", FILE=str(large))
-    assert status == 0, said
+    lines = (f"/file {large}", "/skill examine", "/skill draw size=6000000", f"/save 1 {saved_file}")
+    _, output = chat(server, *lines, AGENT="probe")
+    assert hashlib.sha256(b"x" * 6_000_000).hexdigest() in output, output
+    assert saved_file.read_bytes() == drawing(6_000_000)
+    status, output = chat(server, AGENT="probe", TEXT="hi", FILE=str(large))
+    assert status == 0, output
     for variables in ({"AGENT": "assistant"}, {"AGENT": "probe", "VERSION": "alibaba"}):
-        status, said = chat(server, TEXT="hi", FILE=str(large), **variables)
+        status, output = chat(server, TEXT="hi", FILE=str(large), **variables)
         assert status == 1
-        assert "Larger ones need uploads" in " ".join(said.split())
+        assert "Larger ones need uploads" in " ".join(output.split())
 
 
 def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     lines = (f"/file {tmp_path / 'a.txt'}", "/file /no/such/file", "/skill look")
-    _, said = chat(server, *lines, AGENT="probe")
-    assert '"a.txt"' in said
-    assert "error: /no/such/file: No such file or directory" in said
+    _, output = chat(server, *lines, AGENT="probe")
+    assert '"a.txt"' in output
+    assert "error: /no/such/file: No such file or directory" in output
 
 
 def test_the_first_message_may_have_files(server: DevServer, tmp_path: Path) -> None:
     for name in ("a.txt", "b c.txt"):
         (tmp_path / name).write_text("hello")
     files = f"{tmp_path}/a.txt '{tmp_path}/b c.txt'"
-    _, said = chat(server, "/skill look", FILE=files, AGENT="probe")
-    assert '"a.txt"' in said
-    assert '"b c.txt"' in said
-    _, said = chat(
+    _, output = chat(server, "/skill look", FILE=files, AGENT="probe")
+    assert '"a.txt"' in output
+    assert '"b c.txt"' in output
+    _, output = chat(
         server, f'/file "{tmp_path}/a.txt"', "/skill look", FILE=f"{tmp_path}/b c.txt", AGENT="probe"
     )
-    assert '"a.txt"' in said
-    assert '"b c.txt"' in said
-    status, said = chat(server, TEXT="look", FILE=f"{tmp_path}/nothing.txt", AGENT="probe")
+    assert '"a.txt"' in output
+    assert '"b c.txt"' in output
+    status, output = chat(server, TEXT="look", FILE=f"{tmp_path}/nothing.txt", AGENT="probe")
     assert status == 1
-    assert "nothing.txt: No such file" in said
+    assert "nothing.txt: No such file" in output
 
 
 def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
@@ -149,9 +156,9 @@ def test_ctrl_c_cancels_the_task_only(server: DevServer) -> None:
     assert process.stdout is not None
     process.stdin.write("/skill pause seconds=600\n")
     process.stdin.flush()
-    seen = ""
-    while "waiting" not in seen:
-        seen += os.read(process.stdout.fileno(), 1000).decode()
+    output_so_far = ""
+    while "waiting" not in output_so_far:
+        output_so_far += os.read(process.stdout.fileno(), 1000).decode()
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate("/skill echo echo\n", timeout=PATIENCE_SECONDS)
     assert "canceled" in output
@@ -163,26 +170,26 @@ def test_mistakes_are_explained(server: DevServer) -> None:
     assert "use one of 1.0, 1.0-http" in chat(server, VERSION="7")[1]
     assert "error: unknown command /nope" in chat(server, "/nope")[1]
     assert "there is no skill nope. The agent has ai-repeat" in chat(server, "/skill nope")[1]
-    status, said = chat(server, KEY="wrong", TEXT="hello")
+    status, output = chat(server, KEY="wrong", TEXT="hello")
     assert status == 1
-    assert "key" in said
-    status, said = chat(server, URL="http://127.0.0.1:1", TEXT="hello")
-    assert (status, "does not answer" in said) == (1, True)
+    assert "key" in output
+    status, output = chat(server, URL="http://127.0.0.1:1", TEXT="hello")
+    assert (status, "does not answer" in output) == (1, True)
 
 
 def test_a_task_of_before_is_gone_on_with(server: DevServer) -> None:
     task = server.rpc().send("coach me")
-    _, said = chat(server, "football", TASK=task["id"])
-    assert ASKED in said
-    assert "Football, then." in said
-    status, said = chat(server, TASK="unknown")
-    assert (status, "no such task" in said) == (1, True)
+    _, output = chat(server, "football", TASK=task["id"])
+    assert ASKED in output
+    assert "Football, then." in output
+    status, output = chat(server, TASK="unknown")
+    assert (status, "no such task" in output) == (1, True)
 
 
 def test_a_server_that_runs_is_not_to_be_started(server: DevServer) -> None:
-    status, said = chat(server, VERSION="qianfan", TEXT="hi")
-    assert (status, "Name one, as in AGENT=" in said) == (1, True)
-    assert "start it in another terminal" not in said
+    status, output = chat(server, VERSION="qianfan", TEXT="hi")
+    assert (status, "Name one, as in AGENT=" in output) == (1, True)
+    assert "start it in another terminal" not in output
     assert "start it in another terminal" in chat(server, URL="http://127.0.0.1:1", TEXT="hi")[1]
 
 

@@ -32,12 +32,12 @@ class Away:
 
 def test_a_message_that_no_one_got_leaves_the_question_open(capsys: pytest.CaptureFixture[str]) -> None:
     status = {"state": "TASK_STATE_INPUT_REQUIRED"}
-    asked = {
+    question = {
         "kind": "event",
         "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
     }
     error = {"kind": "error", "message": "\x1b[2Jtry again"}
-    caller = Away([asked], [error], [asked])
+    caller = Away([question], [error], [question])
     chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
@@ -53,9 +53,9 @@ def converse(
     *answers: list[Record], card: Any = None, lines: tuple[str, ...] = ("go",), is_conversation: bool = True
 ) -> tuple[Away, str]:
     """A conversation with a server that answers with these records: what was sent, and what was printed."""
-    printed = io.StringIO()
+    output = io.StringIO()
     caller = Away(*answers)
-    console = Console(file=printed, width=100)
+    console = Console(file=output, width=100)
     chat = Chat(None, caller, console, is_conversation=is_conversation)  # type: ignore[arg-type]
     chat._card = card or {}
 
@@ -64,7 +64,7 @@ def converse(
             await chat.take(line)
 
     asyncio.run(take())
-    return caller, printed.getvalue()
+    return caller, output.getvalue()
 
 
 ODD_METADATA: list[Any] = [
@@ -80,8 +80,8 @@ ODD_METADATA: list[Any] = [
 def test_metadata_of_another_kit_is_passed_over(metadata: Any) -> None:
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": metadata}
     update = {"taskId": "t", "contextId": "", "metadata": metadata}
-    done = {"state": "TASK_STATE_COMPLETED", "message": message}
-    _, output = converse([{"kind": "event", "event": {"statusUpdate": {**update, "status": done}}}])
+    completion = {"state": "TASK_STATE_COMPLETED", "message": message}
+    _, output = converse([{"kind": "event", "event": {"statusUpdate": {**update, "status": completion}}}])
     assert output == "hello\n"
 
 
@@ -153,20 +153,20 @@ def test_ctrl_c_leaves_a_task_that_may_pause(streams: bool, state: str, is_left:
             yield {"kind": "event", "event": {"statusUpdate": update}}
             await asyncio.Event().wait()
 
-    printed = io.StringIO()
-    chat = Chat(None, Endless(), Console(file=printed, width=100))  # type: ignore[arg-type]
+    output = io.StringIO()
+    chat = Chat(None, Endless(), Console(file=output, width=100))  # type: ignore[arg-type]
     chat._card = {"capabilities": {"streaming": streams}}
 
     async def talk() -> None:
         sending = asyncio.create_task(chat.send("go"))
-        await until(lambda: "sleep" in printed.getvalue())
+        await until(lambda: "sleep" in output.getvalue())
         sending.cancel()
         await sending
 
     asyncio.run(talk())
     send = "stream" if streams else "send"
     assert operations == ([send] if is_left else [send, "cancel"])
-    assert ("The task continues without this terminal." in printed.getvalue()) is is_left
+    assert ("The task continues without this terminal." in output.getvalue()) is is_left
 
 
 def test_ids_that_an_agent_says_once_are_kept() -> None:
@@ -194,11 +194,11 @@ def test_a_question_that_is_over_does_not_hold_the_conversation(
 ) -> None:
     """Its task timed out, was canceled elsewhere, or the server has forgotten it."""
     status = {"state": "TASK_STATE_INPUT_REQUIRED"}
-    asked = {
+    question = {
         "kind": "event",
         "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
     }
-    caller = Away([asked], [{"kind": "error", "message": "no", "code": code}], [asked])
+    caller = Away([question], [{"kind": "error", "message": "no", "code": code}], [question])
     chat = Chat(None, caller, Console(color_system=None))  # type: ignore[arg-type]
 
     async def talk() -> None:
@@ -221,9 +221,9 @@ def test_what_came_before_a_question_is_not_shown_again(capsys: pytest.CaptureFi
         update = {"taskId": "t1", "contextId": "c1", "status": {"state": f"TASK_STATE_{state}"}}
         return {"kind": "event", "event": {"statusUpdate": update}}
 
-    joined = [{"artifactId": "a", "parts": [{"text": "A plan for Oslo. "}]}]
-    asked = {"state": "TASK_STATE_INPUT_REQUIRED"}  # it may come with its old question
-    task = {"id": "t1", "contextId": "c1", "status": asked, "artifacts": joined}
+    artifacts = [{"artifactId": "a", "parts": [{"text": "A plan for Oslo. "}]}]
+    question = {"state": "TASK_STATE_INPUT_REQUIRED"}  # it may come with its old question
+    task = {"id": "t1", "contextId": "c1", "status": question, "artifacts": artifacts}
     caller = Away(
         [chunk("A plan "), chunk("for Oslo. "), status("INPUT_REQUIRED"), chunk("Not read.")],
         [{"kind": "event", "event": {"task": task}}, chunk("Booked."), status("COMPLETED")],
@@ -278,12 +278,12 @@ def test_files_of_a_refused_message_are_kept_until_a_new_conversation(tmp_path: 
     (tmp_path / "sums.csv").write_text("1,2")
     error = {"kind": "error", "code": -32005, "message": "Incompatible content types"}
     status = {"state": "TASK_STATE_COMPLETED"}
-    done = {
+    completion = {
         "kind": "event",
         "event": {"statusUpdate": {"taskId": "t1", "contextId": "c1", "status": status}},
     }
     lines = (f"/file {tmp_path / 'sums.csv'}", "go", "again", "/new", "go on")
-    caller, printed = converse([error], [error], [done], lines=lines)
+    caller, printed = converse([error], [error], [completion], lines=lines)
     assert [len(message["parts"]) for message in caller.sent] == [2, 2, 1]
     note = "Its files go with the next message. /new leaves them out."
     assert printed.count(note) == 2
@@ -317,8 +317,8 @@ def test_a_server_that_answers_before_the_end_is_asked_until_then(monkeypatch: p
 def test_a_task_that_takes_longer_is_left_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "POLL_SECONDS", 0.0)
     monkeypatch.setattr(conversation, "POLLS", 2)
-    submitted, done = [task_record("SUBMITTED")], [task_record("COMPLETED", "Done.")]
-    _, output = converse(*[submitted] * 3, done, lines=("go", "/wait"))
+    submission, completion = [task_record("SUBMITTED")], [task_record("COMPLETED", "Done.")]
+    _, output = converse(*[submission] * 3, completion, lines=("go", "/wait"))
     assert output == "submitted\nThe task continues later. /wait follows it.\nDone.\ncompleted\n"
 
 
@@ -335,9 +335,9 @@ def test_a_server_that_refuses_a_subscription_is_asked_for_the_task(
 
 
 def test_a_question_ends_the_wait_although_the_stream_stays_open() -> None:
-    start, asked = (operation_record("sleep", "sleep", state) for state in ("started", "ended"))
-    asked["event"]["statusUpdate"]["status"]["state"] = "TASK_STATE_INPUT_REQUIRED"
-    answers = [[start], [asked, task_record("COMPLETED", "Not read.")]]
+    start, question = (operation_record("sleep", "sleep", state) for state in ("started", "ended"))
+    question["event"]["statusUpdate"]["status"]["state"] = "TASK_STATE_INPUT_REQUIRED"
+    answers = [[start], [question, task_record("COMPLETED", "Not read.")]]
     _, output = converse(*answers, card={"capabilities": {"streaming": True}}, lines=("go", "/wait"))
     assert output.endswith("input-required\n")
 
@@ -345,9 +345,9 @@ def test_a_question_ends_the_wait_although_the_stream_stays_open() -> None:
 def test_a_reply_to_a_wait_that_no_one_got_is_sent_again_to_its_task() -> None:
     waits = [operation_record("wait", name, "started") for name in ("a", "b")]
     error: Record = {"kind": "error", "message": "no network"}
-    ended = [operation_record("wait", "a", "ended")]
+    end_records = [operation_record("wait", "a", "ended")]
     card = {"capabilities": {"streaming": True}}
-    caller, _ = converse(waits, [error], ended, [], card=card, lines=("go", "yes", "yes", "no"))
+    caller, _ = converse(waits, [error], end_records, [], card=card, lines=("go", "yes", "yes", "no"))
     assert [message.get("taskId") for message in caller.sent] == [None, "t1", "t1", "t1"]
 
 

@@ -48,11 +48,11 @@ def test_new_lines_of_all_functions_come_once_and_in_order(logs: Any) -> None:
 
 
 def test_a_task_is_asked_for(logs: Any) -> None:
-    asked: dict[str, Any] = {}
+    query: dict[str, Any] = {}
 
     class Pages:
         def paginate(self, **options: Any) -> list[Any]:
-            asked.update(options)
+            query.update(options)
             return [{"events": []}]
 
     class Client:
@@ -61,7 +61,7 @@ def test_a_task_is_asked_for(logs: Any) -> None:
             return Pages()
 
     Log(Client(), ["group"], task='t"1').read()
-    assert asked["filterPattern"] == '{ $.task_id = "t\\"1" }'
+    assert query["filterPattern"] == '{ $.task_id = "t\\"1" }'
 
 
 def test_lines_are_read() -> None:
@@ -79,10 +79,10 @@ def test_lines_are_read() -> None:
     plain = entry_of("Runtime exited\n", 5)
     assert plain is not None
     assert plain["message"] == "Runtime exited"
-    for printed in ("42", "[1, 2]", '"text"', "true", "null"):
-        number = entry_of(f"{printed}\n", 5)
+    for printed_line in ("42", "[1, 2]", '"text"', "true", "null"):
+        number = entry_of(f"{printed_line}\n", 5)
         assert number is not None
-        assert number["message"] == printed
+        assert number["message"] == printed_line
     for own in ("REPORT RequestId: 1", "INIT_START Runtime", '{"type": "platform.report"}'):
         assert entry_of(own, 5) is None
 
@@ -119,8 +119,8 @@ def test_no_line_controls_the_terminal() -> None:
 
 
 def test_no_text_looks_like_a_line_of_the_log() -> None:
-    forged = "12:00:00  ERROR    a2a_lambda: forged"
-    entry = entry_of(line(f"hello\n{forged}"), 5)
+    forged_line = "12:00:00  ERROR    a2a_lambda: forged"
+    entry = entry_of(line(f"hello\n{forged_line}"), 5)
     assert entry is not None
-    assert f"\n    {forged}" in text_of({**entry, "task": f"t\n{forged}"}).plain
-    assert f"\n{forged}" not in text_of({**entry, "task": f"t\n{forged}"}).plain
+    assert f"\n    {forged_line}" in text_of({**entry, "task": f"t\n{forged_line}"}).plain
+    assert f"\n{forged_line}" not in text_of({**entry, "task": f"t\n{forged_line}"}).plain

@@ -13,22 +13,22 @@ from tools.terminal import printable
 
 @pytest.mark.parametrize("value", ["\x9b2J", "\x90x", "\x7f", "\u202eevil", {"\x9b2J": ["\x85"]}])
 def test_no_data_control_the_terminal(value: object) -> None:
-    printed = io.StringIO()
-    View(Console(file=printed)).show_parts("", [{"data": value}, {"data": "中文"}], append=False)
-    assert not set(printed.getvalue()) & set("\x9b\x90\x7f\u202e\x85")
-    assert "中文" in printed.getvalue()
+    output = io.StringIO()
+    View(Console(file=output)).show_parts("", [{"data": value}, {"data": "中文"}], append=False)
+    assert not set(output.getvalue()) & set("\x9b\x90\x7f\u202e\x85")
+    assert "中文" in output.getvalue()
 
 
 def shown(*texts: str, is_terminal: bool = True) -> list[str]:
     """What is printed after each piece of a text, and at its end, without colors."""
-    printed = io.StringIO()
-    view = View(Console(file=printed, force_terminal=is_terminal, no_color=True, width=80))
+    output = io.StringIO()
+    view = View(Console(file=output, force_terminal=is_terminal, no_color=True, width=80))
     states = []
     for text in texts:
         view.show_parts("a", [{"text": text}], append=True)
-        states.append(re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()))
+        states.append(re.sub(r"\x1b\[[0-9;]*m", "", output.getvalue()))
     view.end_line()
-    return [*states, re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())]
+    return [*states, re.sub(r"\x1b\[[0-9;]*m", "", output.getvalue())]
 
 
 def test_markdown_is_rendered_a_block_at_a_time() -> None:
@@ -62,11 +62,11 @@ def test_spaces_and_joined_letters_are_no_control_characters() -> None:
 
 
 def test_a_file_elsewhere_names_its_host() -> None:
-    printed = io.StringIO()
-    view = View(Console(file=printed, width=200))
+    output = io.StringIO()
+    view = View(Console(file=output, width=200))
     for url in ("http://127.0.0.1:9/x", "http://["):
         view.show_parts("", [{"url": url, "filename": "https://good.example/report.pdf"}], append=False)
-    assert "at 127.0.0.1:9: /save 1 PATH" in printed.getvalue()
+    assert "at 127.0.0.1:9: /save 1 PATH" in output.getvalue()
 
 
 def test_a_link_shows_where_it_leads() -> None:
@@ -111,12 +111,12 @@ def test_long_code_that_comes_in_pieces_takes_linear_time() -> None:
 
 def shown_parts(*calls: tuple[str, str, bool]) -> str:
     """What is printed of texts: artifact, text, append."""
-    printed = io.StringIO()
-    view = View(Console(file=printed, width=80))
+    output = io.StringIO()
+    view = View(Console(file=output, width=80))
     for place, text, append in calls:
         view.show_parts(place, [{"text": text}], append=append)
     view.end_line()
-    return printed.getvalue()
+    return output.getvalue()
 
 
 @pytest.mark.parametrize("until", ["9999-12-31T23:59:59-12:00", "soon", 5])
@@ -131,18 +131,18 @@ def test_each_artifact_begins_a_line() -> None:
 
 
 def test_an_artifact_that_grows_is_shown_once() -> None:
-    grown = [("a", text, False) for text in ("Hel", "Hello", "Hello you", "Hello you")]
-    assert shown_parts(*grown) == "Hello you\n"
+    artifact_states = [("a", text, False) for text in ("Hel", "Hello", "Hello you", "Hello you")]
+    assert shown_parts(*artifact_states) == "Hello you\n"
     assert shown_parts(("a", "Hel", False), ("a", "lo", True), ("a", "Hello", False)) == "Hello\n"
 
 
 def test_a_task_that_comes_twice_is_shown_once() -> None:
-    printed = io.StringIO()
-    view = View(Console(file=printed, width=80))
+    output = io.StringIO()
+    view = View(Console(file=output, width=80))
     for _ in range(2):
         view.show_parts("a", [{"text": "one"}, {"text": " two"}], append=False)
     view.end_line()
-    assert printed.getvalue() == "one two\n"
+    assert output.getvalue() == "one two\n"
 
 
 def test_an_artifact_that_changes_is_shown_again() -> None:
@@ -151,19 +151,19 @@ def test_an_artifact_that_changes_is_shown_again() -> None:
 
 
 def test_metadata_of_other_agents_may_be_anything() -> None:
-    printed = io.StringIO()
-    view = View(Console(file=printed, width=80))
+    output = io.StringIO()
+    view = View(Console(file=output, width=80))
     value: object
     for value in (None, 3, "x", {}, [None], [1]):
         view.show_commands({"commands": value})
         view.show_choices({"choices": value})
     view.show_choices({"choices": ["a", None, "b"]})
-    assert printed.getvalue() == "answers: a, b\n"
+    assert output.getvalue() == "answers: a, b\n"
 
 
 def test_one_message_is_not_told_what_only_a_conversation_can_do() -> None:
     for is_conversation in (True, False):
-        printed = io.StringIO()
-        view = View(Console(file=printed, width=80), is_conversation=is_conversation)
+        output = io.StringIO()
+        view = View(Console(file=output, width=80), is_conversation=is_conversation)
         view.show_parts("a", [{"raw": "AAAA", "filename": "a.bin"}], append=False)
-        assert ("/save 1 PATH" in printed.getvalue()) == is_conversation
+        assert ("/save 1 PATH" in output.getvalue()) == is_conversation

@@ -78,14 +78,14 @@ def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:
     (tmp_path / "RpcFunction").mkdir()
     code = tmp_path / "RpcFunction" / "rpc.py"
     code.write_text("one")
-    not_compiled = deploy.digest_of_build(tmp_path, {"LogDays": "7"})
-    assert re.fullmatch("[0-9a-f]{64}", not_compiled)
-    compiled = tmp_path / "RpcFunction" / "rpc.pyc"
-    compiled.write_text("compiled")
+    digest_without_pyc = deploy.digest_of_build(tmp_path, {"LogDays": "7"})
+    assert re.fullmatch("[0-9a-f]{64}", digest_without_pyc)
+    pyc = tmp_path / "RpcFunction" / "rpc.pyc"
+    pyc.write_text("compiled")
     first = deploy.digest_of_build(tmp_path, {"LogDays": "7"})
-    compiled.write_text("compiled anew")
+    pyc.write_text("compiled anew")
     assert deploy.digest_of_build(tmp_path, {"LogDays": "7"}) == first
-    assert not_compiled != first, "a build that compiles starts faster, so it is worth a release"
+    assert digest_without_pyc != first, "a build that compiles starts faster, so it is worth a release"
     assert deploy.digest_of_build(tmp_path, {"LogDays": "8"}) != first
     code.write_text("two")
     assert deploy.digest_of_build(tmp_path, {"LogDays": "7"}) != first
@@ -107,8 +107,8 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(environments, "run_sam", ran)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
-    protected = ['DeletionProtection="true"' in call for call in calls]
-    assert protected == ([False, True] if first else [True])
+    protections = ['DeletionProtection="true"' in call for call in calls]
+    assert protections == ([False, True] if first else [True])
 
 
 def test_what_a_stack_reserves_now_is_not_taken_from_its_own_room(
@@ -117,8 +117,8 @@ def test_what_a_stack_reserves_now_is_not_taken_from_its_own_room(
     calls: list[object] = []
     monkeypatch.setattr(deploy, "account_of", lambda *_: replace(USUAL_ACCOUNT, unreserved=200))
     monkeypatch.setattr(stack, "status_to_deploy", lambda _: "UPDATE_COMPLETE")
-    reserved = {"ApiConcurrency": "0", "RpcConcurrency": "800", "RpcProvisioned": "5"}
-    monkeypatch.setattr(stack, "parameters_of", lambda _: reserved)
+    reservations = {"ApiConcurrency": "0", "RpcConcurrency": "800", "RpcProvisioned": "5"}
+    monkeypatch.setattr(stack, "parameters_of", lambda _: reservations)
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(environments, "run_sam", lambda *call, **_: calls.append(call))
     for value in ("900", "901"):
@@ -174,8 +174,8 @@ def live(monkeypatch: pytest.MonkeyPatch) -> type[Live]:
     for module in (deploy, changes):
         monkeypatch.setattr(module, "Versions", Live)
     functions = {name: name for name in stack.FUNCTIONS}
-    deployed = {f"{name}Version1a2b": f"arn:aws:lambda:r:1:function:{name}:2" for name in stack.FUNCTIONS}
-    monkeypatch.setattr(stack, "resources_of", lambda _: functions | deployed)
+    versions = {f"{name}Version1a2b": f"arn:aws:lambda:r:1:function:{name}:2" for name in stack.FUNCTIONS}
+    monkeypatch.setattr(stack, "resources_of", lambda _: functions | versions)
     return Live
 
 

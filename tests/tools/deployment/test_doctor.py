@@ -122,8 +122,8 @@ def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]
 def test_the_reason_why_a_card_is_not_there_is_shown(
     examine: Examine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = httpx2.Response(503, json={"error": {"code": 503, "message": "one card.yaml must say"}})
-    examine(lambda request: broken if request.method == "GET" else None)
+    answer = httpx2.Response(503, json={"error": {"code": 503, "message": "one card.yaml must say"}})
+    examine(lambda request: answer if request.method == "GET" else None)
     assert "status 503: one card.yaml must say" in capsys.readouterr().out
 
 
@@ -200,7 +200,7 @@ def test_one_whose_card_names_another_host(
     examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its callers, and their keys, do not go there."""
-    seen: list[str] = []
+    hosts: list[str] = []
     card = {
         "name": "x",
         "url": "https://evil.example/rpc",
@@ -211,11 +211,11 @@ def test_one_whose_card_names_another_host(
     }
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request.url.host)
+        hosts.append(request.url.host)
         return httpx2.Response(200, json=card)
 
     assert examine(answer) == 4
-    assert set(seen) == {"agents.example.com"}
+    assert set(hosts) == {"agents.example.com"}
     assert "another origin, https://evil.example" in capsys.readouterr().out
 
 

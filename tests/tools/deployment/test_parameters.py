@@ -29,16 +29,16 @@ def parameters(account: Account = USUAL_ACCOUNT, **more: str) -> dict[str, str]:
 
 def test_every_parameter_is_given() -> None:
     """CloudFormation keeps the value of one that is not."""
-    found = parameters()
-    assert set(found) == set(template.defaults(Path("template.yaml")))
-    assert found["LogDays"] == "90"
-    assert found["Tracing"] == "false"
-    assert found["DomainName"] == ""
+    values = parameters()
+    assert set(values) == set(template.defaults(Path("template.yaml")))
+    assert values["LogDays"] == "90"
+    assert values["Tracing"] == "false"
+    assert values["DomainName"] == ""
 
 
 def test_a_region_may_lack_durable_functions() -> None:
-    said = list(deploy.notes(USUAL_ACCOUNT, parameters(PARAMETERS="ExecutionTimeout=3600")))
-    assert "If us-east-1 does not have them" in said[0]
+    notes = list(deploy.notes(USUAL_ACCOUNT, parameters(PARAMETERS="ExecutionTimeout=3600")))
+    assert "If us-east-1 does not have them" in notes[0]
     assert not list(deploy.notes(USUAL_ACCOUNT, parameters()))
 
 
@@ -58,32 +58,32 @@ def test_a_stage_may_name_its_architecture(
 ) -> None:
     """So that a deployment from GitHub has it, too."""
     calls: list[tuple[str, ...]] = []
-    asked = {"STAGE": "prod", "BUILD_DIR": str(tmp_path)}
+    variables = {"STAGE": "prod", "BUILD_DIR": str(tmp_path)}
     if place == "PARAMETERS":
-        asked["PARAMETERS"] = "Architecture=x86_64"
+        variables["PARAMETERS"] = "Architecture=x86_64"
     else:
         stages.SAMCONFIG.write_text(SAMCONFIG.replace("LogDays=90", "Architecture=x86_64"))
     monkeypatch.setattr(deploy, "account_of", lambda *_: USUAL_ACCOUNT)
     monkeypatch.setattr(stack, "status_to_deploy", lambda _: "UPDATE_COMPLETE")
     monkeypatch.setattr(stack, "parameters_of", lambda _: {})
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
-    built: list[str] = []
+    architectures: list[str] = []
 
     def run_sam(*call: str, **_: str) -> int:
         calls.append(call)
         return 0
 
     def build(folder: Path, architecture: str, *_: object, **__: bool) -> int:
-        built.append(architecture)
+        architectures.append(architecture)
         return 1
 
     monkeypatch.setattr(environments, "run_sam", run_sam)
     monkeypatch.setattr(sam, "build", build)
-    assert deploy.main(["deploy"], asked) == 0
+    assert deploy.main(["deploy"], variables) == 0
     assert 'Architecture="x86_64"' in calls[0]
-    assert sam.main(["sam", "deployment"], asked) == 1
-    assert built == ["x86_64"]
-    assert deploy.main(["deploy"], asked | {"ARCH": "arm64"}) == 1
+    assert sam.main(["sam", "deployment"], variables) == 1
+    assert architectures == ["x86_64"]
+    assert deploy.main(["deploy"], variables | {"ARCH": "arm64"}) == 1
 
 
 def test_parameters_of_the_call_count_most() -> None:
@@ -112,9 +112,9 @@ def test_values_that_tracing_cannot_use_are_named(given: str, wrong: str) -> Non
 
 
 def test_a_vpc_has_subnets_and_security_groups() -> None:
-    for given in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
+    for parameter in ("SubnetIds=subnet-1", "SecurityGroupIds=sg-1"):
         with pytest.raises(ConfigurationError, match="or neither"):
-            parameters(PARAMETERS=given)
+            parameters(PARAMETERS=parameter)
     assert parameters(PARAMETERS="SubnetIds=subnet-1,subnet-2 SecurityGroupIds=sg-1")["SubnetIds"]
 
 
@@ -122,19 +122,19 @@ def test_a_vpc_has_subnets_and_security_groups() -> None:
 def test_values_may_stand_in_quotes(quote: str) -> None:
     arn = "arn:aws:sns:us-east-1:123456789012:alarms"
     assert parameters(PARAMETERS=f"AlarmTopicArn={quote}{arn}{quote}")["AlarmTopicArn"] == arn
-    given = "CorsOrigins='https://a.example, https://b.example' LogDays=7"
-    assert parameters(PARAMETERS=given)["CorsOrigins"] == "https://a.example, https://b.example"
+    text = "CorsOrigins='https://a.example, https://b.example' LogDays=7"
+    assert parameters(PARAMETERS=text)["CorsOrigins"] == "https://a.example, https://b.example"
 
 
 def test_what_guided_wrote_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = r"""
+    config = r"""
         [guided.deploy.parameters]
         stack_name = "mine"
         parameter_overrides = "LogDays=\"7\" BaseUrl=\"https://agents.example.com\" WebAclArn=\"\""
         [odd]
         deploy = 3
     """
-    stages.SAMCONFIG.write_text(written)
+    stages.SAMCONFIG.write_text(config)
     assert parameters(STAGE="guided")["BaseUrl"] == "https://agents.example.com"
     stages.SAMCONFIG.write_text("version = 0.1")
     with pytest.raises(ConfigurationError, match="no stage"):
@@ -160,11 +160,11 @@ def test_mistakes_are_reported_before_anything_is_built(wrong: dict[str, str]) -
 
 
 def test_a_new_account_gets_what_it_has_room_for() -> None:
-    found = parameters(NEW_ACCOUNT, STAGE="dev")
-    assert int(found["WorkerConcurrency"]) + int(found["NotifierConcurrency"]) <= 4
-    assert 1 <= int(found["StreamsPerOwner"]) <= 4
-    assert found["AccountConcurrency"] == "8"
-    assert found["AccessLogs"] == "false"
+    values = parameters(NEW_ACCOUNT, STAGE="dev")
+    assert int(values["WorkerConcurrency"]) + int(values["NotifierConcurrency"]) <= 4
+    assert 1 <= int(values["StreamsPerOwner"]) <= 4
+    assert values["AccountConcurrency"] == "8"
+    assert values["AccessLogs"] == "false"
     assert parameters(NEW_ACCOUNT, PARAMETERS="StreamsPerOwner=9")["StreamsPerOwner"] == "9", (
         "as it was told to"
     )
@@ -180,23 +180,23 @@ def test_a_new_account_gets_what_it_has_room_for() -> None:
     assert "calls may be throttled" in "".join(
         deploy.notes(NEW_ACCOUNT, parameters(NEW_ACCOUNT, PARAMETERS=wide))
     )
-    said = "\n".join(deploy.notes(NEW_ACCOUNT, found))
-    assert "L-B99A9384" in said
-    assert "make account" in said
+    notes = "\n".join(deploy.notes(NEW_ACCOUNT, values))
+    assert "L-B99A9384" in notes
+    assert "make account" in notes
 
 
 def test_a_grown_account_keeps_the_templates_values() -> None:
-    found = parameters(STAGE="dev")
-    known = template.defaults(Path("template.yaml"))
+    values = parameters(STAGE="dev")
+    defaults = template.defaults(Path("template.yaml"))
     for name in ("WorkerConcurrency", "NotifierConcurrency", "StreamsPerOwner"):
-        assert found[name] == known[name]
-    assert found["AccessLogs"] == "true"
-    assert list(deploy.notes(USUAL_ACCOUNT, found)) == []
+        assert values[name] == defaults[name]
+    assert values["AccessLogs"] == "true"
+    assert list(deploy.notes(USUAL_ACCOUNT, values)) == []
     assert "calls may be throttled" in "".join(
-        deploy.notes(USUAL_ACCOUNT, found | {"WorkerConcurrency": "700"})
+        deploy.notes(USUAL_ACCOUNT, values | {"WorkerConcurrency": "700"})
     )
     elsewhere = Account("123456789012", "xx-north-9", 1000, 1000, "arn")
-    assert "xx-north-9" in "".join(deploy.notes(elsewhere, found))
+    assert "xx-north-9" in "".join(deploy.notes(elsewhere, values))
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,10 @@ def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, st
 
 
 def test_what_other_stacks_reserve_cannot_be_reserved_again() -> None:
-    shared = dataclasses.replace(USUAL_ACCOUNT, unreserved=600)
-    deploy.parameters_for(shared, {"RpcConcurrency": "500"}, {})
+    shared_account = dataclasses.replace(USUAL_ACCOUNT, unreserved=600)
+    deploy.parameters_for(shared_account, {"RpcConcurrency": "500"}, {})
     with pytest.raises(ConfigurationError, match="of which other stacks reserve 400,"):
-        deploy.parameters_for(shared, {"RpcConcurrency": "501"}, {})
+        deploy.parameters_for(shared_account, {"RpcConcurrency": "501"}, {})
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_what_cloudformations_rules_refuse_is_refused_before_the_build(
 
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
-    found = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
+    values = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
     with pytest.raises(ConfigurationError, match="Run AWS_REGION=eu-west-1 make account first"):
-        list(deploy.notes(NEW_ACCOUNT, found, "AWS_REGION=eu-west-1 "))
+        list(deploy.notes(NEW_ACCOUNT, values, "AWS_REGION=eu-west-1 "))
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ class Aws:
 
     def receive_message(self, *, MessageSystemAttributeNames: list[str], **_: Any) -> dict[str, Any]:
         assert MessageSystemAttributeNames == ["MessageGroupId"], "without it, SQS does not name the group"
-        found, self.letters = self.letters, []
-        return {"Messages": found} if found else {}
+        letters, self.letters = self.letters, []
+        return {"Messages": letters} if letters else {}
 
     def send_message(self, **message: str) -> None:
         self.sent.append(message)

@@ -36,24 +36,24 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     for name in tables:
         template.create_table(client, name, template.properties(ROOT / "template.yaml"))
     backup, live = (Store(Table(client, name), ttl=DAY) for name in tables)
-    counted = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
-    lost, _ = asyncio.run(counted.send("What is 1 plus 2?", contextId="lost"))
-    kept, _ = asyncio.run(counted.send("hi", contextId="kept"))
-    head = backup.get_head(scope, kept["id"])
+    counted_kit = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
+    lost_task, _ = asyncio.run(counted_kit.send("What is 1 plus 2?", contextId="lost"))
+    kept_task, _ = asyncio.run(counted_kit.send("hi", contextId="kept"))
+    head = backup.get_head(scope, kept_task["id"])
     assert head is not None
     live.create_head(replace(head, wire_name="newer"))
 
-    reported: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     source, target = tables
-    looked, put = restore.copy_missing(client, source, target, lambda *numbers: reported.append(numbers))
-    assert looked == 4
+    looks, put = restore.copy_missing(client, source, target, lambda *numbers: reports.append(numbers))
+    assert looks == 4
     assert put == 3
-    assert reported[-1] == (4, 3)
-    found = live.get_head(scope, lost["id"])
-    assert found is not None
-    assert live.get_task(found)[0]["artifacts"] == lost["artifacts"]
+    assert reports[-1] == (4, 3)
+    head_now = live.get_head(scope, lost_task["id"])
+    assert head_now is not None
+    assert live.get_task(head_now)[0]["artifacts"] == lost_task["artifacts"]
     assert live.get_context(scope, "lost").conversation
-    still = live.get_head(scope, kept["id"])
+    still = live.get_head(scope, kept_task["id"])
     assert still is not None
     assert still.wire_name == "newer"
     assert restore.copy_missing(client, source, target, lambda *_: None) == (4, 0)

@@ -57,14 +57,14 @@ def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_file_that_is_elsewhere_stays_there(tmp_path: Path) -> None:
-    shared = tmp_path / "shared.env"
-    shared.write_text("OTHER=1\n")
-    secret.FILE.symlink_to(shared)
+    shared_file = tmp_path / "shared.env"
+    shared_file.write_text("OTHER=1\n")
+    secret.FILE.symlink_to(shared_file)
     assert run("secret", "sk-1", NAME="openai") == 0
     assert secret.FILE.is_symlink()
-    assert "sk-1" in shared.read_text()
+    assert "sk-1" in shared_file.read_text()
     assert run("secret", NAME="openai", REMOVE="1") == 0
-    assert shared.read_text() == "OTHER=1\n"
+    assert shared_file.read_text() == "OTHER=1\n"
 
 
 def test_a_closed_input_is_an_empty_value(
@@ -79,8 +79,8 @@ def test_a_secret_of_a_stack(stack: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert run("secret", "sk-1", NAME="openai", STACK="shop") == 0
     assert run("secret", "sk-2", NAME="openai", STACK="shop") == 0
     assert run("setting", NAME="model", VALUE="gpt-5", STACK="shop") == 0
-    found = stack.get_parameter(Name="/a2a/shop/secrets/openai", WithDecryption=True)["Parameter"]
-    assert (found["Type"], found["Value"]) == ("SecureString", "sk-2")
+    parameter = stack.get_parameter(Name="/a2a/shop/secrets/openai", WithDecryption=True)["Parameter"]
+    assert (parameter["Type"], parameter["Value"]) == ("SecureString", "sk-2")
     assert stack.get_parameter(Name="/a2a/shop/settings/model")["Parameter"]["Type"] == "String"
     capsys.readouterr()
     assert run("secret", STACK="shop") == 0

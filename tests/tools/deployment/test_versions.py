@@ -30,10 +30,13 @@ class Lambda:
 
         class Paginator:
             def paginate(self, FunctionName: str) -> Any:  # AWS's name
-                known = functions[FunctionName]
+                descriptions = functions[FunctionName]
                 newest = {"Version": "$LATEST", "Description": "x"}
-                found = [{"Version": str(at), "Description": f"words {said}"} for at, said in known.items()]
-                return [{"Versions": [newest, *found[:1]]}, {"Versions": found[1:]}]
+                versions = [
+                    {"Version": str(at), "Description": f"words {description}"}
+                    for at, description in descriptions.items()
+                ]
+                return [{"Versions": [newest, *versions[:1]]}, {"Versions": versions[1:]}]
 
         return Paginator()
 
@@ -84,9 +87,9 @@ def functions_of(client: Lambda) -> dict[str, Versions]:
 def test_all_functions_go_back_to_the_same_release() -> None:
     """Though one of them has a version that the other never got."""
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}, "api": {1: ONE, 2: THREE}}, {"rpc": 3, "api": 2})
-    said = list(roll_back(functions_of(client)))
+    lines = list(roll_back(functions_of(client)))
     assert client.live == {"rpc": 1, "api": 1}
-    assert ONE[:12] in said[0]
+    assert ONE[:12] in lines[0]
 
 
 def after(digit: str, predecessor: str) -> str:
@@ -210,10 +213,10 @@ def test_an_operator_who_may_not_wake_a_version_is_told() -> None:
 def test_a_rollout_is_not_disturbed() -> None:
     client = Lambda({"rpc": {1: ONE, 2: TWO}}, {"rpc": 1})
     client.weights = {"2": 0.1}
-    with pytest.raises(ConfigurationError, match="in progress") as refused:
+    with pytest.raises(ConfigurationError, match="in progress") as error:
         list(roll_back(functions_of(client)))
     command = "--function-name rpc --name live --routing-config AdditionalVersionWeights={}"
-    assert str(refused.value).endswith(command), "no rollout is in progress if one has failed"
+    assert str(error.value).endswith(command), "no rollout is in progress if one has failed"
 
 
 def test_what_is_live_is_never_deleted() -> None:
@@ -279,6 +282,6 @@ def test_rollback_right_after_durable_skills_were_switched_on() -> None:
         {"RpcFunction": {1: ONE, 2: TWO}, "WorkerFunction": {1: ONE, 2: TWO}, "DurableFunction": {1: TWO}},
         {"RpcFunction": 2, "WorkerFunction": 2, "DurableFunction": 1},
     )
-    said = list(roll_back(functions_of(client)))
+    lines = list(roll_back(functions_of(client)))
     assert client.live == {"RpcFunction": 1, "WorkerFunction": 1, "DurableFunction": 1}
-    assert "stays at version 1" in said[-1]
+    assert "stays at version 1" in lines[-1]

@@ -37,16 +37,16 @@ IMPORT = "IMPORT_SECONDS = 7.0"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = copy_kit(tmp_path_factory.mktemp("fork"))
-    noisy = made / "functions/agents/noisy"
+    fork = copy_kit(tmp_path_factory.mktemp("fork"))
+    noisy = fork / "functions/agents/noisy"
     noisy.mkdir()
     skill = "{ id: hello, name: Hello, description: Logs. }"
     (noisy / "card.yaml").write_text(f"name: N\ndescription: N.\nversion: 0.1.0\nskills: [{skill}]\n")
     (noisy / "agent.py").write_text(NOISY)
-    agents = made / "layers/a2a/a2a_lambda/catalog/agents.py"
+    agents = fork / "layers/a2a/a2a_lambda/catalog/agents.py"
     text = agents.read_text()
     for limit, shorter in (("SERVE_SECONDS = 8.0", "SERVE_SECONDS = 2.0"), ("IMPORT_SECONDS = 30.0", IMPORT)):
         assert limit in text
         text = text.replace(limit, shorter)
     agents.write_text(text)
-    return made
+    return fork

@@ -52,11 +52,11 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = lines(monkeypatch, io.StringIO())
-    assert "INFO     mine: hello\n" in said
-    assert "chatter" not in said
-    assert "KeyError: 'first'" in said
-    assert "ValueError: no" in said
+    output_lines = lines(monkeypatch, io.StringIO())
+    assert "INFO     mine: hello\n" in output_lines
+    assert "chatter" not in output_lines
+    assert "KeyError: 'first'" in output_lines
+    assert "ValueError: no" in output_lines
 
 
 def test_the_secret_of_a_callbacks_url_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:

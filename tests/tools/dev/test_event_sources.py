@@ -46,9 +46,9 @@ def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.Mo
     records = StreamRecords(kit)
     delivery = records.next()
     assert delivery is not None
-    event, done = delivery
+    event, is_done = delivery
     assert [each["dynamodb"]["NewImage"]["pushes"] for each in event["Records"]] == [{"N": "1"}]
-    done({})
+    is_done({})
     assert records.next() is None
 
 

@@ -63,8 +63,8 @@ def test_an_agent_finds_its_tables_and_buckets(path: Path, settings: Settings, r
     link = s3.generate_presigned_url("get_object", Params={"Bucket": "uploads", "Key": "a/b.txt"})
     assert httpx2.get(link, trust_env=False).text == "text"
     form = s3.generate_presigned_post("my-bucket", "c.txt")
-    posted = httpx2.post(form["url"], data=form["fields"], files={"file": b"more"}, trust_env=False)
-    assert posted.is_success
+    answer = httpx2.post(form["url"], data=form["fields"], files={"file": b"more"}, trust_env=False)
+    assert answer.is_success
     assert s3.get_object(Bucket="my-bucket", Key="c.txt")["Body"].read() == b"more"
 
 

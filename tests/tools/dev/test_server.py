@@ -31,10 +31,10 @@ pytestmark = pytest.mark.slow(seconds=40)
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[DevServer]:
-    made = DevServer(folder)
-    made.until(made.serves)
-    yield made
-    made.interrupt()
+    dev_server = DevServer(folder)
+    dev_server.until(dev_server.serves)
+    yield dev_server
+    dev_server.interrupt()
 
 
 def test_it_prints_what_can_be_pasted(server: DevServer) -> None:
@@ -71,8 +71,8 @@ def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
     }
     task = server.rpc().call("message/send", params)
     assert task["status"]["state"] == "submitted"
-    found = server.rpc()
-    server.until(lambda: texts(found.call("tasks/get", {"id": task["id"]})) == "1 plus 2 is 3.")
+    rpc = server.rpc()
+    server.until(lambda: texts(rpc.call("tasks/get", {"id": task["id"]})) == "1 plus 2 is 3.")
     server.until(lambda: any(body["status"]["state"] == "completed" for _, body, _ in webhook.seen))
     headers, body, _ = webhook.seen[-1]
     assert headers["x-a2a-notification-token"] == "t"
@@ -128,13 +128,13 @@ def is_refused(rpc: Rpc, why: str) -> bool:
 
 
 def test_keys_are_made_listed_and_revoked(server: DevServer) -> None:
-    made = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
-    secret = made.split()[0]
+    key_output = server.key(NAME="alice", OWNER="team", AGENTS="assistant", DAYS="9")
+    secret = key_output.split()[0]
     assert secret.startswith("a2a_")
-    assert made.endswith(f"Next: make chat PORT={server.port} AGENT=assistant KEY=<key>\n")
-    listed = server.key()
-    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", listed)
-    assert secret not in listed
+    assert key_output.endswith(f"Next: make chat PORT={server.port} AGENT=assistant KEY=<key>\n")
+    key_list = server.key()
+    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", key_list)
+    assert secret not in key_list
     server.until(lambda: server.rpc(secret).post({}).status_code == 200)
     assert "already" in server.key(NAME="alice")
     assert "revoked alice" in server.key(NAME="alice", REVOKE="1")
@@ -291,13 +291,13 @@ def test_idle_is_idle(server: DevServer) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    found = [pid]
+    pids = [pid]
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parent = int(path.read_text().rpartition(")")[2].split()[1])
-            if parent in found and int(path.parent.name) not in found:
-                found.append(int(path.parent.name))
-    return found
+            if parent in pids and int(path.parent.name) not in pids:
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def cpu_seconds(pids: list[int]) -> float:

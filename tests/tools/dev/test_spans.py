@@ -23,15 +23,15 @@ class Kept(LogLines):
 
 
 def start() -> Kept:
-    kept = Kept()
+    spans = Kept()
     provider = TracerProvider()
-    provider.add_span_processor(TurnSpans(kept))
+    provider.add_span_processor(TurnSpans(spans))
     tracing.start(provider)
-    return kept
+    return spans
 
 
 def test_a_turn_is_a_tree() -> None:
-    kept = start()
+    spans = start()
     try:
         with tracing.span("POST message/send"), tracing.span("invoke_agent trip", TURN):
             with tracing.span("step plan") as step:
@@ -40,7 +40,7 @@ def test_a_turn_is_a_tree() -> None:
                 pass
     finally:
         tracing.stop()
-    [entry] = kept.entries
+    [entry] = spans.entries
     assert (entry["agent"], entry["task"]) == ("trip", "t-1")
     assert re.fullmatch(r"POST message/send took \d+\.\d ms", entry["message"])
     assert re.sub(r" *\d+\.\d ms", "", entry["spans"]).splitlines() == [
@@ -53,7 +53,7 @@ def test_a_turn_is_a_tree() -> None:
 
 def test_a_turn_after_its_request_is_an_entry_of_its_own() -> None:
     """It runs in the background, and its request has ended."""
-    kept = start()
+    spans = start()
     try:
         with tracing.span("POST message/send") as request:
             headers = request.headers()
@@ -61,12 +61,12 @@ def test_a_turn_after_its_request_is_an_entry_of_its_own() -> None:
             pass
     finally:
         tracing.stop()
-    assert [entry["message"].split(" took")[0] for entry in kept.entries] == ["invoke_agent trip"]
+    assert [entry["message"].split(" took")[0] for entry in spans.entries] == ["invoke_agent trip"]
 
 
 def test_an_agent_that_another_calls_here_is_an_entry_of_its_own() -> None:
     """Both have one trace, and the caller's entry keeps what had ended before."""
-    kept = start()
+    spans = start()
     try:
         with tracing.span("POST front"), tracing.span("invoke_agent front", TURN):
             with tracing.span("DynamoDB.PutItem"):
@@ -77,7 +77,7 @@ def test_an_agent_that_another_calls_here_is_an_entry_of_its_own() -> None:
                 pass
     finally:
         tracing.stop()
-    first, second = kept.entries
+    first, second = spans.entries
     assert "POST other" in first["message"]
     assert "DynamoDB.PutItem" in second["spans"]
     assert "invoke_agent other" in second["spans"]

@@ -33,10 +33,10 @@ def test_two_that_race_for_a_port(folder: Path) -> None:
     second.url = first.url
     first.until(lambda: None not in (first.process.poll(), second.process.poll()) or first.serves())
     first.until(lambda: first.process.poll() is not None or second.process.poll() is not None)
-    [ended, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
-    assert ended.process.returncode == 1
+    [loser, serving] = sorted((first, second), key=lambda server: server.process.poll() is None)
+    assert loser.process.returncode == 1
     assert serving.process.poll() is None
-    assert f"port {first.port}: Address already in use" in ended.output.read_text()
+    assert f"port {first.port}: Address already in use" in loser.output.read_text()
     serving.interrupt()
 
 
@@ -130,17 +130,17 @@ def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folde
         (place / "card.yaml").write_text(f"name: E\ndescription: E.\nversion: 0.1.0\nskills: [{skill}]\n")
         (place / "agent.py").write_text(code)
         server = DevServer(folder)
-        named = r"warning: functions/agents/endless/agent\.py:[12] has been importing for 3 s"
-        server.until(lambda: re.search(named, server.output.read_text()) is not None)
+        warning = r"warning: functions/agents/endless/agent\.py:[12] has been importing for 3 s"
+        server.until(lambda: re.search(warning, server.output.read_text()) is not None)
         endless = Rpc(server.rpc().client, "local-key", "/a2a/endless")
-        asked = request("message/send", {"message": message("hi")})
+        body = request("message/send", {"message": message("hi")})
         # The others are served.
         server.until(lambda: server.rpc().send("hi")["status"]["state"] == "completed")
         server.until(lambda: "its import takes longer than 7 s" in server.output.read_text())
         assert "its import takes longer than 7 s" in refusal(endless)
         good = "from a2a_lambda import skill\n\n\n@skill\ndef hello(turn): return 'hello'\n"
         (place / "agent.py").write_text(good)
-        server.until(lambda: "result" in endless.post(asked).json())
+        server.until(lambda: "result" in endless.post(body).json())
         (place / "agent.py").write_text(code)
         server.until(lambda: server.output.read_text().count("has been importing for") >= 2)
         server.interrupt()

@@ -32,13 +32,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_in_the_navigation() -> None:
     matches = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
-    generated = {
+    generated_pages = {
         f"reference-{name}.md" for name in ("outputs", "turn", "card", "parameters", "commands", "protocols")
     }
-    found = site.sources(ROOT)
-    assert matches <= set(found.values()) | generated
+    pages = site.sources(ROOT)
+    assert matches <= set(pages.values()) | generated_pages
     kits = {str(page.relative_to(ROOT)) for page in (*PAGES, *RECIPES)}
-    assert {found[name] for name in kits} | generated <= matches, "a fork may have pages that are not there"
+    assert {pages[name] for name in kits} | generated_pages <= matches, (
+        "a fork may have pages that are not there"
+    )
 
 
 @pytest.mark.slow
@@ -80,9 +82,9 @@ def test_a_language_model_finds_every_page(built: Path) -> None:
 
 @pytest.mark.slow
 def test_it_can_be_searched(built: Path) -> None:
-    found = json.dumps(json.loads((built / "search.json").read_text("utf-8")))
+    index = json.dumps(json.loads((built / "search.json").read_text("utf-8")))
     for text in ("make playground", "turn.messages", "asynchronous", "HostedZoneId", "pushNotifications"):
-        assert text in found, text
+        assert text in index, text
 
 
 def test_a_link_out_of_the_site_becomes_text() -> None:
@@ -123,5 +125,5 @@ def test_the_reference_shows_how_a_method_is_called() -> None:
     page = reference.turn_page()
     assert "turn.sleep(duration: timedelta | float = 0, /, *, days: float = 0" in page
     assert "turn.files: list[ReceivedFile]" in page
-    undescribed = re.findall(r"(?m)^## (turn\.\S+)\n\n```python\n.*\n```\n\n(?=## )", page)
-    assert undescribed == [], "each has a sentence"
+    bare_methods = re.findall(r"(?m)^## (turn\.\S+)\n\n```python\n.*\n```\n\n(?=## )", page)
+    assert bare_methods == [], "each has a sentence"

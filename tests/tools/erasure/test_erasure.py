@@ -106,7 +106,7 @@ def test_an_owner_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
 def test_a_conversation_is_erased_with_its_tasks(
     alice: Owner, bob: Owner, erasure: Erasure, settings: Settings
 ) -> None:
-    kept = alice.talk(contextId="other")
+    other_task = alice.talk(contextId="other")
     slot = {"pk": {"S": f"{alice.name}#slots"}, "sk": {"S": "slot#0001"}}  # of a stream
     clients.dynamodb(settings).put_item(TableName=settings.table, Item=slot)
     for _ in range(2):
@@ -114,17 +114,17 @@ def test_a_conversation_is_erased_with_its_tasks(
     counts = run(erasure, Selection(alice.name, context="shared-name"))
     assert (counts.tasks, counts.conversations, counts.files) == (2, 1, 8)
     assert len(alice.objects()) == 4
-    assert alice.rest.call("GET", f"tasks/{kept['id']}")["artifacts"] is not None
+    assert alice.rest.call("GET", f"tasks/{other_task['id']}")["artifacts"] is not None
     assert "shared-name" not in str(alice.rows())
     assert b"shared-name" not in json_in(alice.rows())
 
 
 def test_a_task_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
-    kept, task = alice.talk(), alice.talk()
+    other_task, task = alice.talk(), alice.talk()
     counts = run(erasure, Selection(alice.name, task=task["id"]))
     assert (counts.tasks, counts.files) == (1, 4)
     assert alice.rest.ask("GET", f"tasks/{task['id']}").status_code == 404
-    assert alice.rest.ask("GET", f"tasks/{kept['id']}").status_code == 200
+    assert alice.rest.ask("GET", f"tasks/{other_task['id']}").status_code == 200
     assert len(alice.objects()) == 4
     with pytest.raises(ConfigurationError, match="AGENT=… names another agent"):
         run(erasure, Selection(alice.name, task=task["id"]))
@@ -207,10 +207,10 @@ def test_a_run_that_ends_during_the_erasure_leaves_no_words(
 def test_one_agents_part_is_erased(alice: Owner, bob: Owner, erasure: Erasure, client: TestClient) -> None:
     alice.talk()
     alice.rest.path = "/a2a/assistant"
-    kept = alice.rest.send("echo")
+    other_task = alice.rest.send("echo")
     run(erasure, Selection(alice.name, agent="probe"))
     assert not alice.objects()
-    assert alice.rest.ask("GET", f"tasks/{kept['id']}").status_code == 200
+    assert alice.rest.ask("GET", f"tasks/{other_task['id']}").status_code == 200
 
 
 class Interrupted:

@@ -75,21 +75,21 @@ def test_what_a_model_answers_is_recorded_and_replayed(
     assert evaluate(cases, code, RECORD="1") == 0
     recording = Path("functions/agents/hello/tests/recordings/asks-1.yaml").read_text()
     assert "secret" not in recording
-    asked = len(httpserver.log)
+    request_count = len(httpserver.log)
     monkeypatch.delenv("SECRET_BRAVE")
     assert evaluate(cases) == 0, "a CI needs no secret"
     monkeypatch.setenv("SECRET_BRAVE", "")
     assert evaluate(cases) == 0, "GitHub gives a fork's pull request an empty one"
     monkeypatch.setenv("SECRET_BRAVE", "secret of the CI")
     assert evaluate(cases) == 0
-    assert len(httpserver.log) == asked
+    assert len(httpserver.log) == request_count
     assert evaluate(cases, code.replace("/model", "/another")) == 1
     assert "no recorded answer" in capsys.readouterr().out
     assert evaluate(cases, code, LIVE="1") == 0
-    assert len(httpserver.log) == asked + 1
+    assert len(httpserver.log) == request_count + 1
     assert evaluate(cases.replace("asks", "new")) == 1
     assert "no recorded answer" in capsys.readouterr().out
-    assert len(httpserver.log) == asked + 1, "a run that was not recorded calls no model"
+    assert len(httpserver.log) == request_count + 1, "a run that was not recorded calls no model"
     code_without_model = "from a2a_lambda import skill\n\n@skill\ndef hello(turn):\n    return 'recorded'\n"
     assert evaluate(cases.replace("asks", "plain"), code_without_model) == 0, (
         "what calls nothing needs no recording"
@@ -240,10 +240,10 @@ def test_a_recording_is_what_was_answered_but_for_secrets(
     httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-12345678")
-    packed = gzip.compress(b"no secret")
+    zipped_content = gzip.compress(b"no secret")
     headers = {"Content-Encoding": "gzip"}
     httpserver.expect_request("/head", method="HEAD").respond_with_data("x" * 123)
-    httpserver.expect_request("/packed").respond_with_data(packed, headers=headers)
+    httpserver.expect_request("/packed").respond_with_data(zipped_content, headers=headers)
     httpserver.expect_request("/secret").respond_with_data(gzip.compress(b"sk-12345678"), headers=headers)
 
     def ask(mode: str) -> list[tuple[str | None, bytes]]:
@@ -256,5 +256,5 @@ def test_a_recording_is_what_was_answered_but_for_secrets(
         return answers
 
     live = ask("record")
-    assert live[:2] == [("123", b""), (str(len(packed)), packed)]
+    assert live[:2] == [("123", b""), (str(len(zipped_content)), zipped_content)]
     assert ask("replay") == [*live[:2], (None, b"SECRET_KEY")]

@@ -161,5 +161,5 @@ def make_fork(fork: Repository, kit: Repository) -> None:
 
 
 def own(repository: Repository) -> dict[str, Any]:
-    listed = repository.run("git", "ls-files").splitlines()
-    return {path: (repository.folder / path).read_bytes() for path in listed if is_own(path)}
+    files = repository.run("git", "ls-files").splitlines()
+    return {path: (repository.folder / path).read_bytes() for path in files if is_own(path)}

@@ -65,8 +65,8 @@ def test_the_readme_shows_what_is_written(tmp_path: Path) -> None:
 
 def test_the_first_agent_stays_the_default(tmp_path: Path) -> None:
     write(tmp_path, "@skill\ndef hello(turn): return 'x'", name="first")
-    said = create(tmp_path, "second")
-    assert any("first/card.yaml" in line and "default: true" in line for line in said)
+    output = create(tmp_path, "second")
+    assert any("first/card.yaml" in line and "default: true" in line for line in output)
     create(tmp_path, "third")
     assert Agents.of_folder(tmp_path).default == "first"
 
@@ -103,8 +103,8 @@ def test_every_recipe_is_complete(recipe: str) -> None:
 @pytest.mark.slow
 def test_the_packages_of_recipes_fit_those_of_the_kit() -> None:
     """make agent FROM=… adds them within the kit's versions, and the recipes' own tests have others."""
-    locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    kits_versions = {package["name"]: package["version"] for package in locked if "version" in package}
+    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    kits_versions = {package["name"]: package["version"] for package in packages if "version" in package}
     [folder] = (ROOT / ".venvs" / "recipes" / "lib").glob("python*/site-packages")
     distributions = [*metadata.distributions(path=[str(folder)])]
     assert "strands-agents" in {each.name for each in distributions}
@@ -119,16 +119,16 @@ def test_the_packages_of_recipes_fit_those_of_the_kit() -> None:
 
 
 def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
-    added: list[tuple[Sequence[str], Path]] = []
+    additions: list[tuple[Sequence[str], Path]] = []
     recipe = tmp_path / "recipes" / "greeter"
     shutil.copytree(ROOT / "recipes" / "long-job", recipe)
     (recipe / "packages.txt").write_text("anvil\n")
     code = (recipe / "agent.py").read_text()
     (recipe / "agent.py").write_text(f'{code}\n\ndef key(turn: Turn) -> str:\n    return turn.secret("x")\n')
-    said = copy_recipe(tmp_path / "agents", "mine", recipe, lambda *what: added.append(what))
-    assert added == [(["anvil"], tmp_path / "agents/mine/packages.txt")]
-    assert "  make secret NAME=x" in said
-    assert f"Commit {tmp_path / 'agents/mine'}, and layers/agents/requirements.txt." in said
+    output = copy_recipe(tmp_path / "agents", "mine", recipe, lambda *what: additions.append(what))
+    assert additions == [(["anvil"], tmp_path / "agents/mine/packages.txt")]
+    assert "  make secret NAME=x" in output
+    assert f"Commit {tmp_path / 'agents/mine'}, and layers/agents/requirements.txt." in output
     assert (tmp_path / "agents/mine/tests/test_mine.py").exists()
     assert set(Agents.of_folder(tmp_path / "agents")) == {"mine"}
 

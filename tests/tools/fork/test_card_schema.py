@@ -13,8 +13,8 @@ CARDS = [*ROOT.glob("recipes/*/card.yaml"), *AGENTS.glob("*/card.yaml")]
 
 
 def test_it_is_the_schema_of_the_code() -> None:
-    found = (ROOT / card_schema.PATH).read_text("utf-8")
-    assert found == card_schema.schema_json(), "run python -m tools.fork.card_schema"
+    schema_text = (ROOT / card_schema.PATH).read_text("utf-8")
+    assert schema_text == card_schema.schema_json(), "run python -m tools.fork.card_schema"
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda path: path.parent.name)

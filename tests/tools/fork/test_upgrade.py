@@ -46,8 +46,8 @@ def fork(history: tuple[Repository, Repository], tmp_path: Path) -> Repository:
 
 def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> None:
     before = own(fork)
-    said = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
-    assert "merged v0.0.2" in said
+    output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}")
+    assert "merged v0.0.2" in output
     assert not fork.run("git", "status", "--porcelain"), "everything is committed"
     after = own(fork)
     lock = "layers/agents/requirements.txt"
@@ -86,8 +86,8 @@ def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstr
     upstream.commit("the example moves")
     fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
     assert "Our own advice." in (fork.folder / EXAMPLE / "agent.py").read_text()
-    moved = "examples/assistant/agent.py"
-    assert (fork.folder / moved).read_bytes() == (upstream.folder / moved).read_bytes()
+    example_path = "examples/assistant/agent.py"
+    assert (fork.folder / example_path).read_bytes() == (upstream.folder / example_path).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,16 @@ def test_a_lock_for_another_index_is_no_change(
     line: str, is_restored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """make has locked for a mirror before the command begins, and would do so again after git stash."""
-    made = Repository(tmp_path, {})
+    repository = Repository(tmp_path, {})
     lock = tmp_path / "uv.lock"
-    locked = 'registry = "https://pypi.org/simple", version = "1"\n'
-    lock.write_text(locked)
-    made.run("git", "init", "--quiet")
-    made.commit("locked")
+    lock_text = 'registry = "https://pypi.org/simple", version = "1"\n'
+    lock.write_text(lock_text)
+    repository.run("git", "init", "--quiet")
+    repository.commit("locked")
     lock.write_text(f"{line}\n")
     monkeypatch.chdir(tmp_path)
     upgrade._restore_lock()
-    assert (lock.read_text() == locked) is is_restored
+    assert (lock.read_text() == lock_text) is is_restored
 
 
 def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upstream: Repository) -> None:

@@ -26,12 +26,12 @@ def browser() -> "Iterator[Browser]":
     if not BROWSER:
         pytest.skip("no chromium or google-chrome on this machine")
     # For a module only: it keeps an event loop, beside which no test can run another one.
-    with playwright.sync_playwright() as started:
+    with playwright.sync_playwright() as playwright_api:
         # Without a sandbox: in a container Chromium has no right to make one. It opens only our pages.
         options = ["--no-sandbox", "--lang=en-US"]
-        made = started.chromium.launch(executable_path=BROWSER, args=options)
-        yield made
-        made.close()
+        new_browser = playwright_api.chromium.launch(executable_path=BROWSER, args=options)
+        yield new_browser
+        new_browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[DevServer]:
-    made = DevServer(folder, LONGEST_PAUSE="1")
-    made.until(made.serves)
-    yield made
-    made.interrupt()
+    dev_server = DevServer(folder, LONGEST_PAUSE="1")
+    dev_server.until(dev_server.serves)
+    yield dev_server
+    dev_server.interrupt()
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def page(browser: "Browser", server: DevServer) -> "Iterator[Page]":
     context.set_default_timeout(1000 * PATIENCE_SECONDS)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     errors: list[str] = []
-    made = context.new_page()
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    made.goto(server.url)
-    made.wait_for_selector("#examples button")
-    yield made
+    new_page = context.new_page()
+    new_page.on("pageerror", lambda error: errors.append(str(error)))
+    new_page.goto(server.url)
+    new_page.wait_for_selector("#examples button")
+    yield new_page
     context.close()
     assert not errors

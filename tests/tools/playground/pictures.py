@@ -27,8 +27,8 @@ FRAMES_A_SECOND = 8
 def main() -> int:
     url = os.environ.get("URL") or "http://127.0.0.1:8080"
     PICTURES.mkdir(exist_ok=True)
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+    with sync_playwright() as playwright_api:
+        browser = playwright_api.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         _stills(browser, url)
         with tempfile.TemporaryDirectory() as folder:
             _record(browser, url, Path(folder))
@@ -73,13 +73,13 @@ def _record(browser: "Browser", url: str, folder: Path) -> None:
     page = browser.new_page(viewport={"width": 1100, "height": 640}, locale="en-US")
     page.goto(url)
     page.wait_for_selector("#examples button")
-    taken = 0
+    count = 0
 
     def hold(frames: int) -> None:
-        nonlocal taken
+        nonlocal count
         for _ in range(frames):
-            page.screenshot(path=folder / f"{taken:04d}.png")
-            taken += 1
+            page.screenshot(path=folder / f"{count:04d}.png")
+            count += 1
 
     def write(text: str) -> None:
         for end in range(0, len(text) + 1, 3):

@@ -63,8 +63,8 @@ def test_what_make_run_serves_is_for_this_machine_and_its_own_name(settings: Set
         refusal = TestClient(app).get(path, headers={"Host": "tunnel.example.com", **BROWSER})
         assert refusal.status_code == 403
         assert "this machine only" in refusal.text
-        forwarded = {"Host": "localhost:8080", "X-Forwarded-For": "192.0.2.1", **BROWSER}
-        assert TestClient(app).get(path, headers=forwarded).status_code == 403
+        proxy_headers = {"Host": "localhost:8080", "X-Forwarded-For": "192.0.2.1", **BROWSER}
+        assert TestClient(app).get(path, headers=proxy_headers).status_code == 403
     for headers in ({"Host": "rebind.example.com"}, {"Origin": "https://evil.example.com"}):
         assert httpx2.post(f"{settings.emulator}/runs", headers=headers, content=b"1").status_code == 403
 
@@ -84,22 +84,22 @@ def test_a_call_is_answered_with_records() -> None:
 
 
 def test_schedules_are_asked_of_the_worker() -> None:
-    asked: list[object] = []
+    operations: list[object] = []
 
     def operate(wanted: object) -> dict[str, object]:
-        asked.append(wanted)
+        operations.append(wanted)
         return {"task": "t"}
 
     path, wanted = "/playground/schedules", {"agent": "one", "id": "nightly", "key": "k"}
     assert "error" in page().post(path, json=wanted).json()
-    operated = page(Target(url="http://127.0.0.1:1", title="test", agents=["one"], operate=operate))
-    assert operated.get("/playground/config").json()["hasSchedules"] is True
-    assert operated.post(path, json=wanted).json() == {"task": "t"}
-    form = operated.post(path, content=json.dumps(wanted), headers={"Content-Type": "text/plain"})
+    client_of_stack = page(Target(url="http://127.0.0.1:1", title="test", agents=["one"], operate=operate))
+    assert client_of_stack.get("/playground/config").json()["hasSchedules"] is True
+    assert client_of_stack.post(path, json=wanted).json() == {"task": "t"}
+    form = client_of_stack.post(path, content=json.dumps(wanted), headers={"Content-Type": "text/plain"})
     assert form.status_code == 415
-    broken = operated.post(path, content=b"{", headers={"Content-Type": "application/json"})
-    assert broken.status_code == 400
-    assert asked == [wanted]
+    answer = client_of_stack.post(path, content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert operations == [wanted]
 
 
 def test_the_log_is_followed() -> None:
@@ -125,11 +125,11 @@ def test_lines_of_all_threads_are_kept_and_passed_on() -> None:
 
     async def read() -> list[str]:
         follower = lines.follow()
-        found = [await anext(follower)]
+        first_lines = [await anext(follower)]
         await asyncio.to_thread(logger.error, "in a thread")
-        found.append(await anext(follower))
+        first_lines.append(await anext(follower))
         await follower.aclose()
-        return [entry["message"] for entry in found if entry]
+        return [entry["message"] for entry in first_lines if entry]
 
     assert asyncio.run(read()) == ["before", "in a thread"]
 
@@ -147,14 +147,14 @@ def test_a_deployed_stack_needs_the_token() -> None:
     target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], key="secret")
     app = Playground(target, token="right")
     for path in ("/", "/playground/config", "/playground/main.js", "/?token=wrong"):
-        refused = TestClient(app, base_url=LOCAL).get(path, headers=BROWSER)
-        assert refused.status_code == 403
-        assert "secret" not in refused.text
-    opened = TestClient(app, base_url=LOCAL)
-    answer = opened.get("/?token=right", headers=BROWSER)
+        refusal = TestClient(app, base_url=LOCAL).get(path, headers=BROWSER)
+        assert refusal.status_code == 403
+        assert "secret" not in refusal.text
+    client = TestClient(app, base_url=LOCAL)
+    answer = client.get("/?token=right", headers=BROWSER)
     assert str(answer.url) == f"{LOCAL}/"
     assert "<title>Playground</title>" in answer.text
-    assert opened.get("/playground/config").json()["key"] == "secret"
+    assert client.get("/playground/config").json()["key"] == "secret"
     cookie = answer.history[0].headers["Set-Cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie

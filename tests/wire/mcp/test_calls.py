@@ -91,28 +91,28 @@ def test_a_task_and_a_message_are_texts(value: Json) -> None:
 
 
 def test_an_unknown_argument_is_refused_by_its_name() -> None:
-    with pytest.raises(InvalidParams, match="add has no argument 'b'") as caught:
+    with pytest.raises(InvalidParams, match="add has no argument 'b'") as error:
         decode_call(tool({"a": NUMBER}), {"a": 1, "c": 2, "b": 3}, {})
-    assert caught.value.path == "params.arguments.b"
+    assert error.value.path == "params.arguments.b"
 
 
 def test_a_skill_that_reads_no_text_is_called_without_a_message() -> None:
     add = tool({"a": NUMBER})
-    with pytest.raises(InvalidParams, match="send 'task' with it, or leave it out") as caught:
+    with pytest.raises(InvalidParams, match="send 'task' with it, or leave it out") as error:
         decode_call(add, {"a": 1, "message": "hi"}, {})
-    assert caught.value.path == "params.arguments.message"
+    assert error.value.path == "params.arguments.message"
     assert decode_call(add, {"a": 1, "message": ""}, {})["message"]["parts"] == [{"data": {"a": 1}}]
     assert decode_call(add, {"task": "t-1", "message": "hi"}, {})["message"]["parts"] == [{"text": "hi"}]
 
 
 def test_a_very_long_name_is_quoted_in_part() -> None:
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParams) as error:
         decode_call(tool({"a": NUMBER}), {"b" * 1000: 1}, {})
-    assert caught.value.path == "params.arguments." + "b" * 100 + "…"
-    assert "'" + "b" * 100 + "…'" in str(caught.value)
-    with pytest.raises(InvalidParams) as caught:
+    assert error.value.path == "params.arguments." + "b" * 100 + "…"
+    assert "'" + "b" * 100 + "…'" in str(error.value)
+    with pytest.raises(InvalidParams) as error:
         decode_call(tool({"a": NUMBER}), {"b" * 100: 1}, {})
-    assert "'" + "b" * 100 + "'" in str(caught.value)
+    assert "'" + "b" * 100 + "'" in str(error.value)
 
 
 def waiting(state: TaskState, fills: str | None = None) -> Task:

@@ -143,15 +143,15 @@ def test_the_only_field_is_the_answer_whatever_its_name() -> None:
 
 @pytest.mark.parametrize("content", [None, {}, [], "Rome", {"a": 1, "b": 2}])
 def test_an_accepted_answer_has_the_field_of_the_form(content: Json) -> None:
-    with pytest.raises(InvalidParams, match="must have the field 'answer'") as caught:
+    with pytest.raises(InvalidParams, match="must have the field 'answer'") as error:
         answer_of({"action": "accept", "content": content}, "answer", "path")
-    assert caught.value.path == "path"
+    assert error.value.path == "path"
 
 
 @pytest.mark.parametrize(
     "response", [None, [], "accept", {}, {"action": "yes"}, {"action": None}, {"action": []}]
 )
 def test_another_answer_is_refused(response: Json) -> None:
-    with pytest.raises(InvalidParams, match="accept, decline or cancel") as caught:
+    with pytest.raises(InvalidParams, match="accept, decline or cancel") as error:
         answer_of(response, "answer", "path")
-    assert caught.value.path == "path"
+    assert error.value.path == "path"

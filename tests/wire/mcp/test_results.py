@@ -143,10 +143,10 @@ def test_data_beside_a_text_is_a_text() -> None:
     result = result_of(Part(text="Only two."), Part(data={"sum": 2}))
     assert result.keys() == {"content", "_meta"}
     assert result["content"] == [text("Only two."), text('{"sum":2}')]
-    promised = result_of(Part(text="Only two."), Part(data={"sum": 2}), promises=True)
-    assert promised["structuredContent"] == {"sum": 2}
-    rejected = task(TaskState.REJECTED, Part(data={"sum": 2}), says="No.")
-    assert "structuredContent" not in encode_result(rejected, STATELESS, tool())
+    promised_result = result_of(Part(text="Only two."), Part(data={"sum": 2}), promises=True)
+    assert promised_result["structuredContent"] == {"sum": 2}
+    rejected_task = task(TaskState.REJECTED, Part(data={"sum": 2}), says="No.")
+    assert "structuredContent" not in encode_result(rejected_task, STATELESS, tool())
 
 
 def test_before_the_stateless_revision_structured_content_is_an_object() -> None:
@@ -163,20 +163,20 @@ def test_a_turn_that_did_not_complete_is_an_error(state: TaskState) -> None:
 
 def test_an_error_begins_with_its_reason() -> None:
     """fastmcp raises the first text of a result that is an error."""
-    failed = task(TaskState.FAILED, Part(text="so far"), says="The service is down.")
-    assert encode_result(failed, STATELESS, tool())["content"] == [
+    failed_task = task(TaskState.FAILED, Part(text="so far"), says="The service is down.")
+    assert encode_result(failed_task, STATELESS, tool())["content"] == [
         text("The service is down."),
         text("so far"),
     ]
-    completed = task(TaskState.COMPLETED, Part(text="so far"), says="Done.")
-    assert encode_result(completed, STATELESS, tool())["content"] == [text("so far"), text("Done.")]
+    completed_task = task(TaskState.COMPLETED, Part(text="so far"), says="Done.")
+    assert encode_result(completed_task, STATELESS, tool())["content"] == [text("so far"), text("Done.")]
 
 
 def test_a_canceled_turn_says_so() -> None:
     """A model must see why the result is an error."""
-    canceled = text("The task was canceled.")
-    assert result_of(state=TaskState.CANCELED)["content"] == [canceled]
-    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [canceled, text("a")]
+    result = text("The task was canceled.")
+    assert result_of(state=TaskState.CANCELED)["content"] == [result]
+    assert result_of(Part(text="a"), state=TaskState.CANCELED)["content"] == [result, text("a")]
     assert result_of(state=TaskState.FAILED)["content"] == []
 
 
@@ -188,10 +188,10 @@ def test_a_canceled_turn_says_so() -> None:
     ],
 )
 def test_a_task_that_was_canceled_at_a_question_repeats_it(role: Role, words: str) -> None:
-    canceled = task(TaskState.CANCELED)
-    canceled["history"] = [Message(messageId="m", role=role, parts=[Part(text="How many?")])]
-    assert encode_result(canceled, STATELESS, tool())["content"] == [text(words)]
-    message = encode_new_task(canceled, {}).get("statusMessage", "")
+    canceled_task = task(TaskState.CANCELED)
+    canceled_task["history"] = [Message(messageId="m", role=role, parts=[Part(text="How many?")])]
+    assert encode_result(canceled_task, STATELESS, tool())["content"] == [text(words)]
+    message = encode_new_task(canceled_task, {}).get("statusMessage", "")
     assert words == f"{message}\nThe task was canceled.".lstrip("\n")
 
 

@@ -48,8 +48,8 @@ def test_required_parameters_stay_required() -> None:
 
 
 def test_a_tool_has_the_skills_description_examples_and_annotations() -> None:
-    described = skill(examples=["1 + 1", "2 + 2"], annotations={"readOnlyHint": True})
-    [plain, full], _ = page_of(profile_of(skill("plain"), described), None)
+    full_skill = skill(examples=["1 + 1", "2 + 2"], annotations={"readOnlyHint": True})
+    [plain, full], _ = page_of(profile_of(skill("plain"), full_skill), None)
     assert plain["description"] == "Adds."
     assert "annotations" not in plain
     assert full["description"] == "Adds.\nExamples:\n- 1 + 1\n- 2 + 2"
@@ -96,9 +96,9 @@ def test_a_cursor_that_the_server_did_not_give_is_refused(cursor: Json) -> None:
 
 @pytest.mark.parametrize("name", ["sub", "", None, 1, ["add"]])
 def test_an_unknown_tool_is_refused_with_the_names_that_there_are(name: Json) -> None:
-    with pytest.raises(InvalidParams, match=r"(Tools|the name of a tool): add, mul") as caught:
+    with pytest.raises(InvalidParams, match=r"(Tools|the name of a tool): add, mul") as error:
         find_tool(profile_of(skill(), skill("mul")), name)
-    assert caught.value.path == "params.name"
+    assert error.value.path == "params.name"
 
 
 def test_an_agent_without_tools_says_so() -> None:

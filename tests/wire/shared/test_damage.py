@@ -155,11 +155,11 @@ def test_a_value_of_another_type_is_refused_by_its_place(name: str) -> None:
     for place, right in places(value):
         for wrong in WRONG:
             if is_damage(name, place, wrong, right):
-                with pytest.raises(InvalidParams) as caught:
+                with pytest.raises(InvalidParams) as error:
                     read(with_change(value, place, put(wrong)), "p")
                 path = "p" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
                 # Of an object with other fields, the first one that is missing is named.
-                assert (caught.value.path or "").startswith(path), wrong
+                assert (error.value.path or "").startswith(path), wrong
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_a_value_of_another_type_is_refused_by_its_place(name: str) -> None:
 )
 def test_a_missing_required_field_is_named(name: str, place: Place) -> None:
     read, value = READERS[name]
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParams) as error:
         read(with_change(value, place, remove), "p")
-    assert caught.value.path == "p." + ".".join(map(str, place))
+    assert error.value.path == "p." + ".".join(map(str, place))
 
 
 @pytest.mark.parametrize("read", [protojson.decode_message, json_0x.decode_message])
 def test_a_message_has_a_part(read: Callable[[Json, str], Any]) -> None:
     for value in (MESSAGE, MESSAGE_0X):
-        with pytest.raises(InvalidParams) as caught:
+        with pytest.raises(InvalidParams) as error:
             read({**value, "parts": []}, "p")
-        assert caught.value.path == "p.parts"
+        assert error.value.path == "p.parts"
 
 
 @pytest.mark.parametrize("part", [{}, {"text": "a", "url": "b"}, {"filename": "a"}])

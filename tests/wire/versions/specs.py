@@ -22,14 +22,14 @@ def validate(version: str, definition: str, value: Json) -> None:
 
 
 def validate_bundle(schema: Json, definition: str, value: Json) -> None:
-    found = schema["definitions"]
-    names = {inner["$id"]: name for name, inner in found.items() if "$id" in inner}
-    names |= {f"lf.a2a.v1.{name.replace(' ', '')}.jsonschema.json": name for name in found}
+    definitions = schema["definitions"]
+    names = {inner["$id"]: name for name, inner in definitions.items() if "$id" in inner}
+    names |= {f"lf.a2a.v1.{name.replace(' ', '')}.jsonschema.json": name for name in definitions}
     names |= {f"google.protobuf.{name}.jsonschema.json": name for name in ("Struct", "Value", "Timestamp")}
 
     def retrieve(uri: str) -> Any:
         plain = uri.rpartition("/")[2].removeprefix("urn:a2a:")
-        return Resource.from_contents(found[names[plain]], DRAFT202012)
+        return Resource.from_contents(definitions[names[plain]], DRAFT202012)
 
     registry = Registry(retrieve=retrieve)  # type: ignore[call-arg]
-    Draft202012Validator(found[definition], registry=registry).validate(value)
+    Draft202012Validator(definitions[definition], registry=registry).validate(value)

@@ -73,8 +73,8 @@ def exactly(path: str, found: Json, fields: set[str]) -> None:
 @pytest.mark.parametrize("document", REQUESTS)
 @pytest.mark.parametrize("path", ["/", "/alibaba", "/alibaba/", "/a2a/assistant", "/alibaba/assistant"])
 def test_send(client: TestClient, key: str, path: str, document: str) -> None:
-    sent, text = REQUESTS[document]
-    answer = Rpc(client, key, path).post(request("message/send", {"message": sent}, "request-1")).json()
+    body, text = REQUESTS[document]
+    answer = Rpc(client, key, path).post(request("message/send", {"message": body}, "request-1")).json()
     assert answer.keys() == {"jsonrpc", "id", "result"}
     assert (answer["jsonrpc"], answer["id"]) == ("2.0", "request-1")
     task = answer["result"]
@@ -94,8 +94,8 @@ def test_send(client: TestClient, key: str, path: str, document: str) -> None:
     ["/stream", "/alibaba/stream", "/alibaba/stream/", "/", "/alibaba", "//stream", "/alibaba//stream"],
 )
 def test_stream(client: TestClient, key: str, path: str, document: str) -> None:
-    sent, text = REQUESTS[document]
-    response = Rpc(client, key, path).post(request("message/stream", {"message": sent}, "request-1"))
+    body, text = REQUESTS[document]
+    response = Rpc(client, key, path).post(request("message/stream", {"message": body}, "request-1"))
     assert response.headers["content-type"].startswith("text/event-stream")
     snapshot, chunk, end = events(response.text)
     exactly(path, snapshot, SNAPSHOT)
@@ -199,10 +199,10 @@ def test_the_suite_hears_a_question_as_an_artifact(client: TestClient, key: str)
 
 
 def test_states_the_suite_does_not_know_are_sent_as_the_nearest(client: TestClient, key: str) -> None:
-    asked = Rpc(client, key, "/").send("Coach me, please")
-    Rpc(client, key, "/").call("tasks/cancel", {"id": asked["id"]})
-    assert Rpc(client, key, "/").call("tasks/get", {"id": asked["id"]})["status"]["state"] == "canceled"
-    assert Rpc(client, key, "/alibaba").call("tasks/get", {"id": asked["id"]})["status"]["state"] == "failed"
+    task = Rpc(client, key, "/").send("Coach me, please")
+    Rpc(client, key, "/").call("tasks/cancel", {"id": task["id"]})
+    assert Rpc(client, key, "/").call("tasks/get", {"id": task["id"]})["status"]["state"] == "canceled"
+    assert Rpc(client, key, "/alibaba").call("tasks/get", {"id": task["id"]})["status"]["state"] == "failed"
 
 
 def test_the_client_is_seen_by_the_agent(client: TestClient, key: str) -> None:
@@ -246,8 +246,8 @@ def test_norm_value_goes_before_value(client: TestClient, key: str) -> None:
 
 def test_message(client: TestClient, key: str) -> None:
     """A message of document 000 needs no more than its required fields."""
-    sent = message("Hi")
-    assert Rpc(client, key, "/alibaba").call("message/send", {"message": sent})["kind"] == "task"
+    user_message = message("Hi")
+    assert Rpc(client, key, "/alibaba").call("message/send", {"message": user_message})["kind"] == "task"
 
 
 def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
@@ -260,10 +260,10 @@ def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
     rpc = Rpc(client, key, "/alibaba/probe")
     metadata = intent("everything")
     answers = [rpc.send("hi", metadata=metadata), *rpc.stream("hi", metadata=metadata)]
-    found = [artifact for answer in answers for artifact in artifacts_of(answer)]
-    assert found
-    assert {part["kind"] for artifact in found for part in artifact["parts"]} == {"text"}
-    assert all(artifact["parts"] for artifact in found)
+    artifacts = [artifact for answer in answers for artifact in artifacts_of(answer)]
+    assert artifacts
+    assert {part["kind"] for artifact in artifacts for part in artifact["parts"]} == {"text"}
+    assert all(artifact["parts"] for artifact in artifacts)
     [reply, _] = answers[0]["artifacts"]
     assert [part["text"] for part in reply["parts"]] == ["text", '{"number":9007199254740993}']
 

@@ -27,9 +27,9 @@ def test_the_wires_of_a_method() -> None:
 
 
 def test_the_wire_of_an_error() -> None:
-    refused = VersionNotSupported("A2A-Version is 7.0")
+    refusal = VersionNotSupported("A2A-Version is 7.0")
     other = InvalidParams("x")
     wires = [v0_1.WIRE, v0_3.WIRE]
-    assert negotiation.wire_for_error(refused, wires) is v1_0.WIRE
+    assert negotiation.wire_for_error(refusal, wires) is v1_0.WIRE
     assert negotiation.wire_for_error(other, wires) is v0_3.WIRE
     assert negotiation.wire_for_error(other, [qianfan.WIRE]) is qianfan.WIRE

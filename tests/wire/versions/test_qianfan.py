@@ -60,8 +60,8 @@ def test_the_card(client: TestClient, key: str, header: str) -> None:
     [scheme] = card["securitySchemes"].values()
     assert scheme.items() >= {"type": "apiKey", "in": "header", "name": "Authorization"}.items()
     assert card["security"] == [{"apiKeyAuth": []}]
-    required = ("name", "description", "version", "provider", "skills", "defaultInputModes")
-    assert all(card[name] for name in required)
+    required_fields = ("name", "description", "version", "provider", "skills", "defaultInputModes")
+    assert all(card[name] for name in required_fields)
     assert "private" in answer.headers["cache-control"]
 
 
@@ -83,38 +83,38 @@ def test_errors_of_the_card_are_its_own(client: TestClient, key: str) -> None:
 def test_the_pages_own_request(client: TestClient, key: str, path: str, header: str) -> None:
     """It has no messageId."""
     answer = client.post(path, json=WEATHER, headers={header: f"Bearer {key}"})
-    found = events(answer)
-    assert found[0]["kind"] == "task"
-    chunks = [event for event in found if event["kind"] == "artifact-update"]
+    results = events(answer)
+    assert results[0]["kind"] == "task"
+    chunks = [event for event in results if event["kind"] == "artifact-update"]
     assert "".join(part["text"] for chunk in chunks for part in chunk["artifact"]["parts"]) == "今天天气"
-    assert found[-1]["kind"] == "status-update"
-    assert found[-1]["final"] is True
-    assert found[-1]["status"]["state"] == "completed"
+    assert results[-1]["kind"] == "status-update"
+    assert results[-1]["final"] is True
+    assert results[-1]["status"]["state"] == "completed"
 
 
 def test_the_metadata_of_a_stream(client: TestClient, key: str) -> None:
-    found = events(call(client, key, said("step", end_user_id="user-0001")))
-    plan, *answers = [event for event in found if event["kind"] == "artifact-update"]
+    results = events(call(client, key, said("step", end_user_id="user-0001")))
+    plan, *answers = [event for event in results if event["kind"] == "artifact-update"]
     assert plan["artifact"]["name"] == "/thought/plan"
     assert plan["artifact"]["parts"] == [{"kind": "text", "text": "First this, then that."}]
     assert plan["metadata"]["role"] == "tool"
     assert plan["metadata"]["status"] == "running"
     for event in (plan, *answers):
-        described = event["artifact"]["metadata"]
-        assert described["type"] == "text"
-        assert described["visible_scope"] == "all"
-        assert described["event"].items() >= {"name": event["artifact"]["name"]}.items()
-        assert described["metrics"].keys() == {"begin_time_stamp", "current_time_stamp"}
-        told = event["metadata"]
-        assert told["conversation_id"] == event["contextId"]
-        assert told["end_user_id"] == "user-0001"
-        assert told["message_id"] == told["trace_id"] == event["taskId"]
-        assert told["user_id"]
+        artifact_metadata = event["artifact"]["metadata"]
+        assert artifact_metadata["type"] == "text"
+        assert artifact_metadata["visible_scope"] == "all"
+        assert artifact_metadata["event"].items() >= {"name": event["artifact"]["name"]}.items()
+        assert artifact_metadata["metrics"].keys() == {"begin_time_stamp", "current_time_stamp"}
+        event_metadata = event["metadata"]
+        assert event_metadata["conversation_id"] == event["contextId"]
+        assert event_metadata["end_user_id"] == "user-0001"
+        assert event_metadata["message_id"] == event_metadata["trace_id"] == event["taskId"]
+        assert event_metadata["user_id"]
     assert {event["metadata"]["role"] for event in answers} == {"assistant"}
     assert answers[-1]["lastChunk"] is True
     assert {event["metadata"]["is_completion"] for event in answers} == {False}
     assert {event["metadata"]["status"] for event in answers} == {"running"}
-    assert found[-1]["metadata"].items() >= {"is_completion": True, "status": "done"}.items()
+    assert results[-1]["metadata"].items() >= {"is_completion": True, "status": "done"}.items()
     assert answers[-1]["artifact"]["metadata"]["event"]["status"] == "done"
 
 
@@ -151,9 +151,9 @@ def test_files_as_they_are_sent_there(client: TestClient, key: str) -> None:
 
 @pytest.mark.parametrize("name", ["short", "x" * 65])
 def test_end_user_ids_have_6_to_64_characters(client: TestClient, key: str, name: str) -> None:
-    told = call(client, key, said("echo", "message/send", end_user_id=name)).json()["error"]
-    assert told["code"] == -32602
-    assert "end_user_id" in told["message"]
+    error = call(client, key, said("echo", "message/send", end_user_id=name)).json()["error"]
+    assert error["code"] == -32602
+    assert "end_user_id" in error["message"]
 
 
 def test_a_conversation_continues(client: TestClient, key: str) -> None:

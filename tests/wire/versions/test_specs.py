@@ -66,8 +66,8 @@ def test_answers_of_0_1(client: TestClient, key: str, skill: str) -> None:
     rpc = Rpc(client, key, "/a2a/probe")
     message = {"role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": intent(skill)}
     for method in ("tasks/send", "tasks/sendSubscribe"):
-        sent = {"id": f"{method}-{skill}", "sessionId": "s", "message": message, "historyLength": 5}
-        answer = rpc.post(request(method, sent))
+        params = {"id": f"{method}-{skill}", "sessionId": "s", "message": message, "historyLength": 5}
+        answer = rpc.post(request(method, params))
         if method == "tasks/send":
             validate("0.1.0", "SendTaskResponse", answer.json())
             validate("0.1.0", "Task", answer.json()["result"])

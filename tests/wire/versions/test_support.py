@@ -29,8 +29,8 @@ def test_a_client_names_its_version_in_a_header_since_1_0() -> None:
 @pytest.mark.parametrize("protocol", RPC_PROTOCOLS)
 def test_methods(client: TestClient, key: str, protocol: str) -> None:
     wire = RPC_PROTOCOLS[protocol]
-    shown = {method: operation for operation in OPERATIONS if (method := wire.method_of(operation))}
-    assert shown == wire.methods
+    methods = {method: operation for operation in OPERATIONS if (method := wire.method_of(operation))}
+    assert methods == wire.methods
     everyone = {other.method_of(operation) for other in RPC_PROTOCOLS.values() for operation in OPERATIONS}
     for method in sorted(everyone - {""}):
         path = PATHS.get(wire.name, "/a2a/probe")
@@ -47,13 +47,13 @@ def test_methods(client: TestClient, key: str, protocol: str) -> None:
 def test_paths(client: TestClient, key: str, protocol: str) -> None:
     wire: Wire = HTTP_PROTOCOLS[protocol]
     for operation in OPERATIONS:
-        for shown in http_paths(wire, operation):
-            verb, path = shown.split()
+        for http_path in http_paths(wire, operation):
+            verb, path = http_path.split()
             path = path.replace("{id}", "1").replace("{taskId}", "1")
             headers = {"X-API-Key": key, "A2A-Version": wire.versions[-1]}
             answer = client.request(verb, f"/a2a/probe{path}", json={}, headers=headers)
-            assert "nothing is served at" not in answer.text, (shown, answer.text)
-            assert answer.status_code != 405, (shown, answer.text)
-            assert answer.status_code < 500, (shown, answer.text)
-    listed = [shown for operation in OPERATIONS for shown in http_paths(wire, operation)]
-    assert len(listed) == len(wire.routes)
+            assert "nothing is served at" not in answer.text, (http_path, answer.text)
+            assert answer.status_code != 405, (http_path, answer.text)
+            assert answer.status_code < 500, (http_path, answer.text)
+    path_list = [http_path for operation in OPERATIONS for http_path in http_paths(wire, operation)]
+    assert len(path_list) == len(wire.routes)

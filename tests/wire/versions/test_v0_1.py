@@ -41,9 +41,9 @@ def test_the_articles_example(client: TestClient, key: str) -> None:
     assert task["artifacts"][0]["parts"][0]["type"] == "text"
     assert task["artifacts"][0]["index"] == 0
     assert "history" not in task
-    found = rpc.call("tasks/get", {"id": task_id, "historyLength": 10, "metadata": {}})
-    assert found["history"][0]["role"] == "user"
-    assert found["history"][0]["parts"] == [{"type": "text", "text": "tell me a joke"}]
+    task_read = rpc.call("tasks/get", {"id": task_id, "historyLength": 10, "metadata": {}})
+    assert task_read["history"][0]["role"] == "user"
+    assert task_read["history"][0]["parts"] == [{"type": "text", "text": "tell me a joke"}]
 
 
 def test_python_a2a_posts_a_message_to_a_path_of_its_own(client: TestClient, key: str) -> None:
@@ -91,8 +91,8 @@ def test_a_completed_task_is_opened_again(rpc: Rpc) -> None:
 
 def test_other_ends_stay_ends(rpc: Rpc) -> None:
     task_id = new_id()
-    failed = rpc.call("tasks/send", {"id": task_id, "message": said(skill="boom")})
-    assert failed["status"]["state"] == "failed"
+    failed_task = rpc.call("tasks/send", {"id": task_id, "message": said(skill="boom")})
+    assert failed_task["status"]["state"] == "failed"
     assert rpc.error("tasks/send", {"id": task_id, "message": said()})["code"] == -32004
 
 
@@ -114,13 +114,13 @@ def test_a_question_and_its_answer(rpc: Rpc) -> None:
 
 def test_a_stream(rpc: Rpc) -> None:
     task_id = new_id()
-    sent = {"id": task_id, "message": said(skill="everything")}
-    found = events(rpc.post(request("tasks/sendSubscribe", sent)).text)
-    assert {event["id"] for event in found} == {task_id}
-    assert all(("status" in event) != ("artifact" in event) for event in found)
-    assert found[0]["status"]["state"] == "submitted"
-    assert [event["final"] for event in found if "status" in event] == [False, False, True]
-    chunks = [event["artifact"] for event in found if "artifact" in event]
+    params = {"id": task_id, "message": said(skill="everything")}
+    stream_events = events(rpc.post(request("tasks/sendSubscribe", params)).text)
+    assert {event["id"] for event in stream_events} == {task_id}
+    assert all(("status" in event) != ("artifact" in event) for event in stream_events)
+    assert stream_events[0]["status"]["state"] == "submitted"
+    assert [event["final"] for event in stream_events if "status" in event] == [False, False, True]
+    chunks = [event["artifact"] for event in stream_events if "artifact" in event]
     assert {chunk["index"] for chunk in chunks} == {0, 1}
     assert [chunk["append"] for chunk in chunks if chunk["index"] == 1][:2] == [False, True]
     again = events(rpc.post(request("tasks/resubscribe", {"id": task_id})).text)
@@ -131,8 +131,10 @@ def test_a_stream(rpc: Rpc) -> None:
 def test_indexes_continue_over_turns(rpc: Rpc) -> None:
     task_id = new_id()
     rpc.call("tasks/send", {"id": task_id, "message": said("one")})
-    found = events(rpc.post(request("tasks/sendSubscribe", {"id": task_id, "message": said("two")})).text)
-    indexes = [event["artifact"]["index"] for event in found if "artifact" in event]
+    stream_events = events(
+        rpc.post(request("tasks/sendSubscribe", {"id": task_id, "message": said("two")})).text
+    )
+    indexes = [event["artifact"]["index"] for event in stream_events if "artifact" in event]
     assert indexes == [0, 1]  # what is there already, and what is new
 
 

@@ -62,27 +62,27 @@ def test_files_and_data_have_wrappers(rest: Rest) -> None:
         {"data": {"data": {"a": 1}}},
     ]
     task = rest.call("POST", "message:send", said("look", content=content))["task"]
-    [told] = [part["data"]["data"] for part in task["artifacts"][0]["parts"]]
-    assert told["files"] == [["n", "text/plain", None, 1], [None, None, "https://example.com/f", 0]]
+    [datum] = [part["data"]["data"] for part in task["artifacts"][0]["parts"]]
+    assert datum["files"] == [["n", "text/plain", None, 1], [None, None, "https://example.com/f", 0]]
     assert [next(iter(part)) for part in task["history"][0]["content"]] == ["file", "file", "data"]
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 def test_a_stream_and_a_subscription(rest: Rest, verb: str) -> None:
-    found = rest.stream(body=said("everything"))
-    assert next(iter(found[0])) == "task"
-    assert found[-1]["statusUpdate"]["final"] is True
-    task_id = found[0]["task"]["id"]
+    stream_events = rest.stream(body=said("everything"))
+    assert next(iter(stream_events[0])) == "task"
+    assert stream_events[-1]["statusUpdate"]["final"] is True
+    task_id = stream_events[0]["task"]["id"]
     again = rest.stream(f"tasks/{task_id}:subscribe", verb=verb)
     assert again[0]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 def test_canceled_is_spelled_with_two_ls(rest: Rest) -> None:
     task = rest.call("POST", "message:send", said("question"))["task"]
-    canceled = rest.call("POST", f"tasks/{task['id']}:cancel", {"name": f"tasks/{task['id']}"})
-    assert canceled["status"]["state"] == "TASK_STATE_CANCELLED"
-    [listed] = rest.call("GET", "tasks")
-    assert listed["status"]["state"] == "TASK_STATE_CANCELLED"
+    canceled_task = rest.call("POST", f"tasks/{task['id']}:cancel", {"name": f"tasks/{task['id']}"})
+    assert canceled_task["status"]["state"] == "TASK_STATE_CANCELLED"
+    [task_in_list] = rest.call("GET", "tasks")
+    assert task_in_list["status"]["state"] == "TASK_STATE_CANCELLED"
 
 
 @pytest.mark.parametrize("client_of", BODIES)

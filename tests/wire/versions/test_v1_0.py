@@ -26,16 +26,16 @@ def test_a_send(rest: Rest, rpc: Rpc) -> None:
 
 def test_every_kind_of_part(rest: Rest) -> None:
     raw = base64.b64encode(b"x" * 7).decode()
-    sent = [
+    parts = [
         {"text": "a"},
         {"raw": raw, "filename": "n", "mediaType": "image/png"},
         {"url": "https://example.com/f"},
         {"data": [9007199254740993]},
     ]
-    task = rest.send("look", parts=sent)
-    assert task["history"][0]["parts"] == sent
-    [told] = [part["data"] for part in task["artifacts"][0]["parts"]]
-    assert told["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
+    task = rest.send("look", parts=parts)
+    assert task["history"][0]["parts"] == parts
+    [datum] = [part["data"] for part in task["artifacts"][0]["parts"]]
+    assert datum["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -54,14 +54,14 @@ def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streami
 
 
 def test_snake_case_is_understood_everywhere(rpc: Rpc) -> None:
-    said = {
+    body = {
         "message_id": "m",
         "role": 1,
         "parts": [{"text": "hi", "media_type": "text/plain"}],
         "context_id": "snake",
         "metadata": intent("echo"),
     }
-    task = rpc.call("SendMessage", {"message": said, "configuration": {"history_length": 0}})["task"]
+    task = rpc.call("SendMessage", {"message": body, "configuration": {"history_length": 0}})["task"]
     assert task["contextId"] == "snake"
     assert "history" not in task
     assert "media_type" not in str(rpc.call("GetTask", {"id": task["id"], "history_length": "1"}))
@@ -163,9 +163,9 @@ def test_errors_are_google_rpc_statuses(rest: Rest) -> None:
         "application/json",
         "application/a2a+json",
     ):  # 1.0.1's statuses, whatever is accepted
-        ended = error(rest.ask("POST", f"tasks/{task['id']}:cancel", Accept=accept), 400)
-        assert ended["status"] == "FAILED_PRECONDITION"
-        assert ended["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
+        refusal = error(rest.ask("POST", f"tasks/{task['id']}:cancel", Accept=accept), 400)
+        assert refusal["status"] == "FAILED_PRECONDITION"
+        assert refusal["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
     assert error(rest.ask("GET", "tasks?pageSize=0"), 400)["status"] == "INVALID_ARGUMENT"
     assert error(rest.ask("GET", "extendedAgentCard"), 400)["details"][0]["reason"] == (
         "UNSUPPORTED_OPERATION"
@@ -271,9 +271,9 @@ def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, r
         ) as answer:
             lines = answer.iter_lines()
             first = bare_events(next(lines for lines in lines if lines.startswith("data:")))
-            answered = pool.submit(rest.send, "question", "yes", taskId=question["id"])
+            answer_task = pool.submit(rest.send, "question", "yes", taskId=question["id"])
             rest_of_it = bare_events("\n".join(lines))
-        assert answered.result()["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert answer_task.result()["status"]["state"] == "TASK_STATE_COMPLETED"
     assert first[0]["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert [next(iter(event)) for event in rest_of_it] == ["artifactUpdate", "statusUpdate"]
     assert rest_of_it[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -22,8 +22,8 @@ SENDS: dict[str, tuple[str, Json]] = {
 
 
 def send(rpc: Rpc, version: str, skill: str = "everything") -> Json:
-    method, said = SENDS[version]
-    params: dict[str, Json] = {"message": {**said, "metadata": intent(skill)}}
+    method, send_params = SENDS[version]
+    params: dict[str, Json] = {"message": {**send_params, "metadata": intent(skill)}}
     if version == "0.1":
         params["id"] = str(uuid.uuid4())
     result = rpc.call(method, params)
@@ -33,13 +33,13 @@ def send(rpc: Rpc, version: str, skill: str = "everything") -> Json:
 @pytest.mark.parametrize("version", SENDS)
 def test_ambiguous_methods_answer_in_the_dialect_of_the_task(rpc: Rpc, version: str) -> None:
     task = send(rpc, version, "question")
-    found = rpc.call("tasks/get", {"id": task["id"]})
-    assert ("kind" in found) == (version != "0.1")
-    assert ("sessionId" in found) == (version == "0.1")
-    canceled = rpc.call("tasks/cancel", {"id": task["id"]})
-    assert ("kind" in canceled) == (version != "0.1")
-    followed = rpc.post(request("tasks/resubscribe", {"id": task["id"]})).text
-    assert ('"kind"' in followed) == (version != "0.1")
+    task_read = rpc.call("tasks/get", {"id": task["id"]})
+    assert ("kind" in task_read) == (version != "0.1")
+    assert ("sessionId" in task_read) == (version == "0.1")
+    canceled_task = rpc.call("tasks/cancel", {"id": task["id"]})
+    assert ("kind" in canceled_task) == (version != "0.1")
+    event_text = rpc.post(request("tasks/resubscribe", {"id": task["id"]})).text
+    assert ('"kind"' in event_text) == (version != "0.1")
 
 
 def test_the_header_has_the_last_word(client: TestClient, key: str, rpc: Rpc) -> None:
@@ -109,18 +109,18 @@ def test_an_object_made_through_one_version_reads_through_every_other(
         "TASK_STATE_COMPLETED",
         {"completed"},
     )
-    times = {found["status"]["timestamp"] for found in (in_1_0, in_0_3, in_0_3_rest, in_0_1)}
+    times = {view["status"]["timestamp"] for view in (in_1_0, in_0_3, in_0_3_rest, in_0_1)}
     assert len(times) == 1
-    for found in (in_1_0, in_0_3, in_0_3_rest, in_0_1):
-        reply, report = found["artifacts"]
+    for view in (in_1_0, in_0_3, in_0_3_rest, in_0_1):
+        reply, report = view["artifacts"]
         text, data, file = reply["parts"]
         assert text["text"] == "text"
         value = data["data"].get("data", data["data"])
         assert value == {"number": 9007199254740993}
-        held = file.get("file", file)
-        assert "Ynl0ZXM=" in held.values()
+        file_value = file.get("file", file)
+        assert "Ynl0ZXM=" in file_value.values()
         assert report["parts"][0]["text"] == "first second"
-        assert len(found["history"]) == 1
+        assert len(view["history"]) == 1
 
 
 def test_a_card_of_a_version_no_one_speaks(client: TestClient) -> None:

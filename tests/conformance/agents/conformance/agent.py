@@ -38,19 +38,19 @@ OUTPUTS: Mapping[str, tuple[Any, ...]] = {
 
 @skill
 async def conform(turn: Turn) -> AsyncIterator[Any]:
-    said = (turn.message["messageId"], turn.text)
-    if _starts(said, "test-resubscribe-message-id"):
+    key = (turn.message["messageId"], turn.text)
+    if _starts(key, "test-resubscribe-message-id"):
         yield Progress("Working")
         await asyncio.sleep(RESUBSCRIBED)
-    elif _starts(said, "tck-delayed-complete"):
+    elif _starts(key, "tck-delayed-complete"):
         yield Progress("Working")
         await asyncio.sleep(STREAMING_TIMEOUT)
         yield "Hello from TCK"
-    elif prefix := next((name for name in _longest_first() if _starts(said, name)), None):
+    elif prefix := next((name for name in _longest_first() if _starts(key, name)), None):
         for output in OUTPUTS[prefix]:
             yield output
             await asyncio.sleep(0.01)
-    elif _starts(said, "tck-"):
+    elif _starts(key, "tck-"):
         yield "Hello from TCK"
     else:
         await asyncio.sleep(MOMENT)

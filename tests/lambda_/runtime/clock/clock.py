@@ -13,12 +13,12 @@ CHUNKS = 50
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    arrived = Path(scope["headers"][0][1].decode()) if scope.get("headers") else None
+    path = Path(scope["headers"][0][1].decode()) if scope.get("headers") else None
     for number in range(CHUNKS):
         await asyncio.sleep(0.01)
         body = b"%d" % time.monotonic_ns()
         await send({"type": "http.response.body", "body": body, "more_body": True})
-        while arrived is not None and int(arrived.read_text() or 0) <= number:
+        while path is not None and int(path.read_text() or 0) <= number:
             await asyncio.sleep(0.002)
     await send({"type": "http.response.body", "body": b""})
 

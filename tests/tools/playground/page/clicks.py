@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def open_agent(page: "Page", name: str) -> None:
     page.select_option("#agent", name)
-    known = {"probe": "Pieces", "traveler": "Nap"}.get(name, "AI Flash")
-    page.locator("#skill option", has_text=known).wait_for(state="attached")
+    skill_names = {"probe": "Pieces", "traveler": "Nap"}.get(name, "AI Flash")
+    page.locator("#skill option", has_text=skill_names).wait_for(state="attached")
 
 
 def send(page: "Page", text: str = "") -> "Locator":

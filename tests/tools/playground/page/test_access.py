@@ -39,9 +39,9 @@ def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
         send(page, "What is 1 plus 2?")
         expect(page.locator("body")).to_have_attribute("title", str(count))
         state(page, "completed")
-    spoken = page.evaluate("window.spoken")
-    assert len(spoken) == 2
-    assert all("1 plus 2 is 3." in text for text in spoken)
+    announcements = page.evaluate("window.spoken")
+    assert len(announcements) == 2
+    assert all("1 plus 2 is 3." in text for text in announcements)
 
 
 def test_a_screen_reader_gets_what_a_turn_waits_for(page: "Page") -> None:
@@ -112,7 +112,7 @@ def test_the_focus_is_never_lost(page: "Page") -> None:
 
 def test_the_focus_stays_where_the_answer_grows(page: "Page") -> None:
     """In a code block of the reply, and in another panel."""
-    moved = page.evaluate(
+    movement = page.evaluate(
         """async () => {
           const { make, showElements } = await import("/playground/elements.js");
           const place = document.querySelector("#task");
@@ -126,7 +126,7 @@ def test_the_focus_stays_where_the_answer_grows(page: "Page") -> None:
           return [isKept, document.activeElement === place.firstChild, place.textContent];
         }"""
     )
-    assert moved == [True, True, "one two"]
+    assert movement == [True, True, "one two"]
     open_agent(page, "probe")
     choose(page, "pieces", count="40", every="0.05")
     page.get_by_role("tab", name="Requests").focus()

@@ -253,7 +253,7 @@ def test_what_has_not_changed_is_not_shown_anew(page: "Page") -> None:
 
 
 def test_values_of_another_agent_that_are_no_text_are_shown_as_json(page: "Page") -> None:
-    shown = page.evaluate(
+    shown_text = page.evaluate(
         """async () => {
           const { showMessages } = await import("/playground/views.js");
           const place = document.createElement("div");
@@ -266,4 +266,4 @@ def test_values_of_another_agent_that_are_no_text_are_shown_as_json(page: "Page"
           return place.textContent;
         }"""
     )
-    assert shown.count('{"toString":null}') == 4
+    assert shown_text.count('{"toString":null}') == 4

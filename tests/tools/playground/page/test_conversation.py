@@ -105,7 +105,7 @@ def test_a_page_that_is_not_seen_gives_its_connection_back(page: "Page") -> None
     open_agent(page, "probe")
     expect(send(page, "hello")).not_to_be_empty()
     state(page, "completed")
-    closed = page.evaluate(
+    is_closed = page.evaluate(
         """async () => {
           const own = EventSource;
           const seen = (hidden) => {
@@ -123,7 +123,7 @@ def test_a_page_that_is_not_seen_gives_its_connection_back(page: "Page") -> None
           return [opened.length, state];
         }"""
     )
-    assert closed == [2, 2]
+    assert is_closed == [2, 2]
 
 
 def test_a_cancellation_belongs_to_its_own_conversation(page: "Page") -> None:
@@ -179,7 +179,7 @@ def test_an_idle_tab_leaves_what_another_has_saved(page: "Page") -> None:
 
 def test_spans_that_the_log_shows_to_every_tab_save_nothing(page: "Page") -> None:
     """An idle tab would put its older conversation in the place of what another has saved."""
-    saved = page.evaluate(
+    save_count = page.evaluate(
         """async () => {
           const { Conversation } = await import("/playground/conversation.js");
           const conversation = new Conversation("test");
@@ -192,7 +192,7 @@ def test_spans_that_the_log_shows_to_every_tab_save_nothing(page: "Page") -> Non
           return [isNoted, turn.spans.length, localStorage.getItem(conversation.place)];
         }"""
     )
-    assert saved == [True, 1, "of another tab"]
+    assert save_count == [True, 1, "of another tab"]
 
 
 def test_a_conversation_that_is_too_large_to_keep_loses_its_files_first(page: "Page") -> None:
@@ -272,10 +272,10 @@ def test_a_text_that_no_parser_reads_is_shown_as_it_is(page: "Page") -> None:
             )
             assert result is is_costly, name
     for text in (">" * 3_000, "*a_" * 20_000):
-        shown = page.evaluate(
+        shown_text = page.evaluate(
             "async (text) => (await import('/playground/markdown.js')).render(text).textContent", text
         )
-        assert shown == text
+        assert shown_text == text
     expect(send(page, "It works.")).not_to_be_empty()
     state(page, "completed")
 

@@ -34,8 +34,8 @@ def test_the_curl_can_be_pasted(page: "Page") -> None:
     assert "local-key" not in page.locator("#requests").inner_text()
     page.get_by_role("button", name="Copy curl").first.click()
     page.get_by_role("button", name="Copied").wait_for()
-    copied = page.evaluate("navigator.clipboard.readText()")
-    answer = subprocess.check_output(["sh", "-c", copied], text=True)
+    clipboard = page.evaluate("navigator.clipboard.readText()")
+    answer = subprocess.check_output(["sh", "-c", clipboard], text=True)
     assert "1 plus 2 is 3." in answer
 
 
@@ -210,14 +210,14 @@ def test_a_phone_fits(page: "Page", scheme: Literal["light", "dark"]) -> None:
 
 def test_every_control_has_a_name_and_contrast(page: "Page") -> None:
     """In both themes: WCAG 2.2, 4.1.2 and 1.4.3."""
-    unnamed = page.evaluate(
+    controls_without_name = page.evaluate(
         """() => [...document.querySelectorAll("input, select, textarea, button")].filter((element) => {
           const label = element.labels?.[0]?.textContent;
           const names = [element.getAttribute("aria-label"), label, element.textContent];
           return !names.some((name) => name?.trim());
         }).map((element) => element.id)"""
     )
-    assert unnamed == []
+    assert controls_without_name == []
     send(page, "What is 1 plus 2?")
     state(page, "completed")
     for theme in ("light", "dark"):
