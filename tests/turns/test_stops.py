@@ -80,8 +80,10 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
 
     async def go() -> None:
         other, other_id = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(start("60"), other_loop))
-        (long, _), (short, _) = await start("60"), await start("0.1")
+        (long, long_id), (short, _) = await start("60"), await start("0.1")
         await run.stop_turns("edited", after=5)
+        assert bench.head(long_id).is_stopped
+        await run.stop_turns("edited", after=0)  # no turn of this loop is left
         assert (await short)["status"]["state"] == TaskState.COMPLETED
         assert reason_of(await long) == "edited"
         assert not bench.head(other_id).is_stopped
