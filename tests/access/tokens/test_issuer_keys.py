@@ -219,7 +219,7 @@ def test_a_flood_of_unknown_kids_asks_twice_a_minute(
 
 
 def test_an_issuer_that_does_not_answer_keeps_its_callers_and_opens_no_door(
-    door: Door, provider: IdentityProvider, clock: Clock
+    door: Door, provider: IdentityProvider, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def token(**changes: Json) -> str:
         return provider.token(exp=int(clock.now) + 600, **changes)
@@ -234,6 +234,7 @@ def test_an_issuer_that_does_not_answer_keeps_its_callers_and_opens_no_door(
     clock.now += issuer_keys.STALE_JWKS_SECONDS
     with pytest.raises(KeysUnavailable):
         door.tokens.check(token())
+    assert "its keys that were read before still work" in caplog.text
 
 
 def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -> None:
