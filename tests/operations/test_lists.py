@@ -49,7 +49,7 @@ def test_the_latest_status_is_first_and_artifacts_are_left_out(rest: Rest) -> No
     assert not any("artifacts" in task for task in whole_list["tasks"])
     times = [task["status"]["timestamp"] for task in whole_list["tasks"]]
     assert times == sorted(times, reverse=True)
-    for options in ("includeArtifacts=true", "includeArtifacts=true&historyLength=0"):
+    for options in ("includeArtifacts=true", "includeArtifacts=True&historyLength=0"):
         page = rest.call("GET", f"tasks?{options}")
         assert all("artifacts" in task for task in page["tasks"])
 

@@ -125,3 +125,8 @@ def test_metadata_of_parts_is_kept(rest: Rest) -> None:
     parts = [{"text": "hi", "metadata": {"a": 9007199254740993}}]
     task = rest.call("POST", "message:send", said(content=parts))["task"]
     assert task["history"][0]["content"] == parts
+
+
+def test_a_field_called_tenant_names_no_agent(rest: Rest) -> None:
+    assert rest.call("POST", "message:send", {**said(), "tenant": "nobody"})["task"]
+    assert rest.call("POST", "message:send?tenant=nobody", said())["task"]

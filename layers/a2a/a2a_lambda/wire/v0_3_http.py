@@ -280,7 +280,6 @@ def encode_configs(response: ListPushConfigsResponse) -> Json:
 
 
 SEND = Codec(decode_send)
-TASK = Codec(v1_0.decode_task_request)
 RESULT_TASK = Codec(encode=encode_task)
 CONFIG = Codec(encode=encode_config)
 
@@ -292,10 +291,10 @@ WIRE = replace(
     requests={
         "send": SEND,
         "stream": SEND,
-        "get": TASK,
+        "get": Codec(v1_0.decode_get),
         "list": Codec(decode_list),
-        "cancel": TASK,
-        "subscribe": TASK,
+        "cancel": Codec(v1_0.decode_cancel),
+        "subscribe": Codec(v1_0.decode_subscribe),
         "set_push": Codec(decode_config),
         "get_push": Codec(v1_0.decode_push),
         "list_push": Codec(v1_0.decode_pushes),

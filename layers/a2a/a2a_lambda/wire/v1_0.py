@@ -90,13 +90,28 @@ def encode_send(request: SendMessageRequest) -> Json:
     return result
 
 
-def decode_task_request(params: Json) -> TaskRequest:
+def decode_get(params: Json) -> TaskRequest:
     source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
-    result = fields.optional(source, "params", ids=("tenant",), objects=("metadata",))
-    result["id"] = fields.identifier(source, "id", "params")
+    request = decode_subscribe(source)
     if (length := fields.count(source, "historyLength", "params")) is not None:
-        result["historyLength"] = length
-    return cast(TaskRequest, result)
+        request["historyLength"] = length
+    return request
+
+
+def decode_cancel(params: Json) -> TaskRequest:
+    source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
+    request = decode_subscribe(source)
+    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+        request["metadata"] = metadata
+    return request
+
+
+def decode_subscribe(params: Json) -> TaskRequest:
+    source = fields.mapping(params, "params")
+    request = TaskRequest(id=fields.identifier(source, "id", "params"))
+    if tenant := fields.optional_identifier(source, "tenant", "params"):
+        request["tenant"] = tenant
+    return request
 
 
 def decode_list(params: Json) -> ListTasksRequest:
@@ -122,9 +137,10 @@ def decode_list(params: Json) -> ListTasksRequest:
     else:
         result.pop("statusTimestampAfter", None)
     if "includeArtifacts" in source:
+        # In a query it is a text, which Python clients write as True.
         booleans = {"true": True, "false": False}
         value = source["includeArtifacts"]
-        result["includeArtifacts"] = booleans.get(value, value) if isinstance(value, str) else value
+        result["includeArtifacts"] = booleans.get(value.lower(), value) if isinstance(value, str) else value
         fields.flag(result, "includeArtifacts", "params")
     return cast(ListTasksRequest, result)
 
@@ -242,7 +258,6 @@ def unchanged(value: Json) -> Json:
 
 
 SEND = Codec(decode_send, encode_send)
-TASK = Codec(decode_task_request, unchanged)
 RESULT_TASK = Codec(protojson.decode_task, protojson.encode_task)
 CONFIG = Codec(lambda value: protojson.decode_config(value, "result"), protojson.encode_config)
 
@@ -266,10 +281,10 @@ WIRE = Wire(
     requests={
         "send": SEND,
         "stream": SEND,
-        "get": TASK,
+        "get": Codec(decode_get, unchanged),
         "list": Codec(decode_list, unchanged),
-        "cancel": TASK,
-        "subscribe": TASK,
+        "cancel": Codec(decode_cancel, unchanged),
+        "subscribe": Codec(decode_subscribe, unchanged),
         "set_push": Codec(decode_config, protojson.encode_config),
         "get_push": Codec(decode_push, unchanged),
         "list_push": Codec(decode_pushes, unchanged),
