@@ -184,8 +184,8 @@ def test_a_turn_waits_for_the_import_of_its_agent(
         run_ = run.Run(bench.store, agent_import, claim)
         run_.start()
         first = asyncio.ensure_future(anext(run_.audience.events()))
-        task_at_end, _ = await asyncio.wait({first}, timeout=0.3)
-        assert not task_at_end, "nothing has happened yet"
+        done, _ = await asyncio.wait({first}, timeout=0.3)
+        assert not done, "nothing has happened yet"
         assert bench.head(claim.head.task_id).state == TaskState.WORKING
         agent_import.set_result(
             "the agent is broken" if breaks else bench.messages.agents.start("probe").result()
