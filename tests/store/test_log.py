@@ -16,7 +16,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
-from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import replying_head
 from tests.helpers.clock import Clock
@@ -25,20 +25,25 @@ from tests.store.heads import ended, read, running, said
 from tests.tasks.examples import chunk
 
 
-@pytest.mark.parametrize("is_taken", [True, False], ids=["runs", "waits for another run"])
-def test_a_task_at_work_shows_its_last_progress(store: Store, head: Head, *, is_taken: bool) -> None:
-    """Unless its run has died: then the head says how the task is."""
-    task, _ = store.get_task(head)
-    assert task["status"] == head.status
-    progress = make_status(
-        TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", "halfway")
-    )
-    update = TaskStatusUpdateEvent(taskId=head.task_id, contextId="context", status=progress)
-    store.append(head, [Event(statusUpdate=update)], after=1)
-    waiting = replace(head, status=make_status(TaskState.SUBMITTED, store.clock() + 9))
-    task, sequence = store.get_task(head if is_taken else waiting)
-    assert task["status"] == (progress if is_taken else waiting.status)
-    assert sequence == 2
+def working(store: Store, head: Head, text: str) -> Event:
+    status = make_status(TaskState.WORKING, store.clock() + 5, text_message(head.task_id, "context", text))
+    return Event(statusUpdate=TaskStatusUpdateEvent(taskId=head.task_id, contextId="context", status=status))
+
+
+@pytest.mark.parametrize("how", ["runs", "waits for another run", "runs again", "continues"])
+def test_a_task_at_work_shows_the_last_progress_of_its_run(store: Store, head: Head, how: str) -> None:
+    """If the run has died, the head says how the task is. An execution continues what its last run did."""
+    assert store.get_task(head)[0]["status"] == head.status
+    progress = working(store, head, "halfway")
+    store.append(head, [progress], after=1)
+    if how == "waits for another run":
+        head = replace(head, status=make_status(TaskState.SUBMITTED, store.clock() + 9))
+    elif how != "runs":
+        head = store.take_over(head).with_holder(store.clock() + 9)
+        head = replace(head, place=Place.EXECUTION if how == "continues" else Place.WORKER)
+    task, sequence = store.get_task(head)
+    status = progress["statusUpdate"]["status"] if how in ("runs", "continues") else head.status
+    assert (task["status"], sequence) == (status, 2)
 
 
 def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
@@ -49,14 +54,7 @@ def test_the_log_is_read_in_order(store: Store, head: Head) -> None:
 
 
 def test_a_task_is_read_without_its_artifacts(store: Store, head: Head) -> None:
-    progress = Event(
-        statusUpdate={
-            "taskId": "t",
-            "contextId": "context",
-            "status": make_status(TaskState.WORKING, store.clock()),
-        }
-    )
-    store.append(head, [chunk("a"), progress, chunk("b")], after=1)
+    store.append(head, [chunk("a"), working(store, head, "halfway"), chunk("b")], after=1)
     assert [sequence for sequence, _ in store.get_events(head, include_artifacts=False)] == [1, 3]
     task, sequence = store.get_task(head, include_artifacts=False)
     assert "artifacts" not in task

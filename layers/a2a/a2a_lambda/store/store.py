@@ -38,7 +38,7 @@ from a2a_lambda.store.items import Cursor, PushRegistration, number
 from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
-from a2a_lambda.tasks.head import Head, Pending
+from a2a_lambda.tasks.head import Head, Pending, Place
 from a2a_lambda.tasks.identity import Scope
 
 if TYPE_CHECKING:
@@ -214,7 +214,10 @@ class Store:
         if head.is_stopped:
             apply(task, [head.closing_event()])
             return task, head.sequence
-        has_progress = task["status"]["state"] == TaskState.WORKING  # a progress event of this turn
+        # Of a turn that runs again, what the dead run did last is over. An execution continues there.
+        run_start = 0 if head.place is Place.EXECUTION else head.committed
+        last_update = max((number for number, event in events if "statusUpdate" in event), default=0)
+        has_progress = task["status"]["state"] == TaskState.WORKING and last_update > run_start
         if not has_progress or head.state != TaskState.WORKING:
             task["status"] = head.status
         return task, events[-1][0] if events else 0
