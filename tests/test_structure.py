@@ -156,8 +156,8 @@ def test_the_rows_are_used() -> None:
 
 def test_the_map_of_the_folders_says_the_same() -> None:
     rows = re.findall(r"(?m)^\| `(\w+)` \| .* \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text())
-    table = {name: allowed.partition(";")[0] for name, allowed in rows}
-    assert table == {name: ", ".join(sorted(allowed)) or "nothing" for name, allowed in ALLOWED.items()}
+    documented = {name: allowed.partition(";")[0] for name, allowed in rows}
+    assert documented == {name: ", ".join(sorted(allowed)) or "nothing" for name, allowed in ALLOWED.items()}
 
 
 def check_no_cycle(graph: dict[str, set[str]]) -> None:
@@ -247,8 +247,8 @@ def test_no_folder_of_tools_depends_on_itself_through_others() -> None:
 def test_folders_are_small() -> None:
     for top in (PACKAGE, ROOT / "tools", ROOT / "tests"):
         for folder in {path.parent for path in top.rglob("*.py")}:
-            modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-            assert len(modules) <= (MAX_ROOT_MODULES if folder == PACKAGE else MAX_MODULES), folder
+            files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+            assert len(files) <= (MAX_ROOT_MODULES if folder == PACKAGE else MAX_MODULES), folder
 
 
 def test_the_tests_mirror_the_package() -> None:

@@ -8,23 +8,23 @@ from a2a_lambda import threads
 
 
 def test_work_that_no_one_waits_for_is_not_collected() -> None:
-    ends: list[str] = []
+    cancellations: list[str] = []
 
     async def wait() -> None:
         # Nothing but this work refers to what it waits for.
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            ends.append("work")
+            cancellations.append("work")
 
     async def go() -> None:
         threads.keep(asyncio.ensure_future(wait()))
         await asyncio.sleep(0)
         gc.collect()
-        assert not ends
+        assert not cancellations
 
     asyncio.run(go())
-    assert ends, "it is canceled with its loop"
+    assert cancellations, "it is canceled with its loop"
 
 
 def test_a_value_is_made_once_however_many_threads_need_it() -> None:

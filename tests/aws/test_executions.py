@@ -37,9 +37,9 @@ def executions(stub: Any) -> LambdaExecutions:
 
 def test_the_turn_of_an_execution_is_asked_for_with_its_data(stub: Any, executions: LambdaExecutions) -> None:
     """Lambda leaves out the input unless it is asked for."""
-    params = {"DurableExecutionArn": ARN, "IncludeExecutionData": True}
+    expected = {"DurableExecutionArn": ARN, "IncludeExecutionData": True}
     stub.add_response(
-        "get_durable_execution", {**FIELDS, "Status": "RUNNING", "InputPayload": "turn"}, params
+        "get_durable_execution", {**FIELDS, "Status": "RUNNING", "InputPayload": "turn"}, expected
     )
     assert executions.turn_of(ARN) == "turn"
 
@@ -54,8 +54,8 @@ def test_the_turn_of_an_execution_is_asked_for_with_its_data(stub: Any, executio
 def test_whether_an_execution_runs_is_asked_for_without_its_data(
     stub: Any, executions: LambdaExecutions, status: str, is_running: bool
 ) -> None:
-    params = {"DurableExecutionArn": ARN, "IncludeExecutionData": False}
-    stub.add_response("get_durable_execution", {**FIELDS, "Status": status}, params)
+    expected = {"DurableExecutionArn": ARN, "IncludeExecutionData": False}
+    stub.add_response("get_durable_execution", {**FIELDS, "Status": status}, expected)
     assert executions.is_running(ARN) is is_running
 
 

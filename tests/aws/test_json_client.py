@@ -229,9 +229,9 @@ def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, place: str) 
 
 
 def test_no_one_is_there(pauses: list[float]) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with socket.socket() as unused_socket:
+        unused_socket.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused_socket.getsockname()[1]}"
         pauses_made: list[float] = []
         assert outcome(ours(url, pauses_made.append).put_item) == outcome(botocores(url).put_item)
         assert pauses_made == pauses

@@ -111,15 +111,15 @@ LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 def test_a_service_of_a_trusted_authority_is_called(
     authority: Authority, serve: Callable[[ssl.SSLContext], str]
 ) -> None:
-    connections = Connections(serve(authority.context(LOOPBACK)), TIMEOUTS)
+    client = Connections(serve(authority.context(LOOPBACK)), TIMEOUTS)
     for body in (b"1", b"2"):
-        assert connections.post({"host": connections.host}, body).body == body
+        assert client.post({"host": client.host}, body).body == body
 
 
 def test_another_name_is_refused(authority: Authority, serve: Callable[[ssl.SSLContext], str]) -> None:
-    connections = Connections(serve(authority.context(x509.DNSName("other.example.com"))), TIMEOUTS)
+    client = Connections(serve(authority.context(x509.DNSName("other.example.com"))), TIMEOUTS)
     with pytest.raises(SSLError):
-        connections.post({"host": connections.host}, b"secret")
+        client.post({"host": client.host}, b"secret")
 
 
 def test_another_authority_is_refused(
@@ -131,6 +131,6 @@ def test_another_authority_is_refused(
     monkeypatch.delenv("AWS_CA_BUNDLE")
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     connections.tls_context.cache_clear()
-    stranger = Connections(url, TIMEOUTS)
+    client = Connections(url, TIMEOUTS)
     with pytest.raises(SSLError):
-        stranger.post({"host": stranger.host}, b"secret")
+        client.post({"host": client.host}, b"secret")

@@ -171,17 +171,17 @@ class DurableBench:
         async def follow() -> list[Event]:
             subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
             self.numbers = []
-            event_list: list[Event] = []
+            received_events: list[Event] = []
             length = 0
             async with aclosing(subscription.events) as events:
                 async for number, event in events:
-                    event_list.append(event)
+                    received_events.append(event)
                     if number is not None:
                         self.numbers.append(number)
-                        length = len(event_list)
+                        length = len(received_events)
                     if len(self.numbers) == stop_after:
                         break
-            return event_list[:length]
+            return received_events[:length]
 
         return asyncio.run(follow())
 

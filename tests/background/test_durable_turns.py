@@ -54,8 +54,8 @@ def test_nothing_is_sent_twice(bench: DurableBench) -> None:
     """A follower gets each output once, in order, across three pauses and four runs."""
     task = bench.send(skill="nap")
     events = bench.follow(task["id"])
-    texts = [part["text"] for event in events for part in parts_of(event)]
-    assert "".join(texts) == "1 2 3 awake"
+    said_texts = [part["text"] for event in events for part in parts_of(event)]
+    assert "".join(said_texts) == "1 2 3 awake"
     assert events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     assert bench.numbers == sorted(set(bench.numbers))
     bench.wait_for_runs(4)
@@ -72,8 +72,10 @@ def test_a_client_that_disconnects_twice_misses_nothing(bench: DurableBench) -> 
     last = bench.numbers[-1]
     bench.send("yes", taskId=task["id"])
     third = bench.follow(task["id"], after=last)
-    texts = [part["text"] for event in first + second + third for part in parts_of(event)]
-    assert "".join(texts) == ("A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked.")
+    said_texts = [part["text"] for event in first + second + third for part in parts_of(event)]
+    assert "".join(said_texts) == (
+        "A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked."
+    )
 
 
 def test_a_replay_contains_the_question(bench: DurableBench) -> None:

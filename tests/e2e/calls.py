@@ -205,10 +205,10 @@ def _resources(service: str, operation: str, given: Json) -> list[str]:
     if operation == "BatchWriteItem":
         return [f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}" for name in given["RequestItems"]]
     version = f":{given['Qualifier']}" if "Qualifier" in given else ""
-    matches = [
+    arns = [
         f"arn:aws:{service}:{REGION}:{ACCOUNT}:{form.format(re.sub(path, '', str(name)))}{version}"
         for (of, key), (form, path) in NAMED.items()
         if of == service and given.get(key)
         for name in (given[key] if isinstance(given[key], list) else [given[key]])
     ]
-    return matches or ["*"]
+    return arns or ["*"]

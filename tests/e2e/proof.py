@@ -295,11 +295,11 @@ def run(proof: Proof) -> int:
 def _report(what: str, step: Callable[[], str]) -> int:
     began = time.monotonic()
     try:
-        answer, status = step(), 0
+        outcome, status = step(), 0
     except Exception as error:  # whatever it is, the stack must be deleted
-        answer, status = f"{type(error).__name__}: {error}", 1
+        outcome, status = f"{type(error).__name__}: {error}", 1
     print(
-        f"  {'FAIL' if status else 'pass'}  {what}  {time.monotonic() - began:.0f} s  {answer}".rstrip(),
+        f"  {'FAIL' if status else 'pass'}  {what}  {time.monotonic() - began:.0f} s  {outcome}".rstrip(),
         flush=True,
     )
     return status

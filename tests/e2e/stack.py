@@ -240,9 +240,9 @@ class EmulatedStack(Stack):
             functions.update_function_configuration(
                 FunctionName=self.resources[name], Environment={"Variables": variables}
             )
-            text = f"{configuration['Description']} {self.release()}"  # as SAM has it
-            publication = functions.publish_version(FunctionName=self.resources[name], Description=text)
-            version = publication["Version"]
+            description = f"{configuration['Description']} {self.release()}"  # as SAM has it
+            published = functions.publish_version(FunctionName=self.resources[name], Description=description)
+            version = published["Version"]
             functions.update_alias(FunctionName=self.resources[name], Name="live", FunctionVersion=version)
 
     def card(self, path: str) -> httpx2.Response:

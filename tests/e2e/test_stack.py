@@ -133,16 +133,16 @@ def test_no_one_without_a_key(stack: EmulatedStack, key: str) -> None:
 
 def test_files_are_in_the_stacks_bucket(stack: EmulatedStack, rest: Rest) -> None:
     """The emulator checks the signatures of urls and forms, which the functions' own credentials make."""
-    upload, inline = b"u" * 5_000_000, b"i" * 300_000
-    place = rest.ask("POST", "/uploads", {"size": len(upload), "mediaType": "text/plain"})
-    post(place["form"], upload)
+    large, inline = b"u" * 5_000_000, b"i" * 300_000
+    place = rest.ask("POST", "/uploads", {"size": len(large), "mediaType": "text/plain"})
+    post(place["form"], large)
     files = [{"url": place["url"]}, {"raw": base64.b64encode(inline).decode()}]
     parts = [{"text": "What is 1 plus 2?"}, *({**file, "mediaType": "text/plain"} for file in files)]
     message = message_1_0(messageId=str(uuid.uuid4()), parts=parts)
     task = rest.ask("POST", "/message:send", {"message": message})["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     _, first, second = rest.ask("GET", f"/tasks/{task['id']}")["history"][0]["parts"]
-    assert httpx2.get(first["url"], timeout=PATIENCE_SECONDS).content == upload
+    assert httpx2.get(first["url"], timeout=PATIENCE_SECONDS).content == large
     assert httpx2.get(second["url"], timeout=PATIENCE_SECONDS).content == inline
     bucket = stack.outputs["FileBucketName"]
     assert f"/{bucket}/" in first["url"]

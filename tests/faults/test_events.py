@@ -163,14 +163,14 @@ class Doors:
 
     def statuses(self, event: Json) -> list[int]:
         answer = self._buffered(copy.deepcopy(event), Context())
-        log_lines: list[bytes] = []
+        chunks: list[bytes] = []
 
         async def write(chunk: bytes) -> None:
-            log_lines.append(chunk)
+            chunks.append(chunk)
 
         response: Any = self._streaming(copy.deepcopy(event), Context())
         self._loop.run_until_complete(response.stream(write))
-        head = json.loads(b"".join(log_lines).partition(DELIMITER)[0])
+        head = json.loads(b"".join(chunks).partition(DELIMITER)[0])
         return [answer["statusCode"], head["statusCode"]]
 
 
@@ -184,13 +184,13 @@ def doors(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Doors:
 def test_no_header_path_or_query_is_a_fault(doors: Doors, source: str) -> None:
     chance, event = random.Random(source), load(source)
     for _ in range(COUNT // len(SOURCES) // 2):
-        odd_event = with_url(event, chance) if chance.random() < 0.3 else event
+        changed_event = with_url(event, chance) if chance.random() < 0.3 else event
         for _ in range(chance.randint(1, 3)):
             name, values = chance.choice(NAMES), chance.choices(VALUES, k=chance.randint(1, 2))
-            odd_event = with_header(odd_event, name, *values)
-        statuses = doors.statuses(odd_event)
-        assert max(statuses) < 500, odd_event
-        assert statuses[0] == statuses[1], odd_event
+            changed_event = with_header(changed_event, name, *values)
+        statuses = doors.statuses(changed_event)
+        assert max(statuses) < 500, changed_event
+        assert statuses[0] == statuses[1], changed_event
 
 
 @pytest.mark.parametrize("source", SOURCES)

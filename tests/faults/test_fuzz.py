@@ -164,17 +164,17 @@ def test_no_mistake_of_a_client_is_a_fault(
     right = seeds(first["id"], first["contextId"])
     seed = int(os.environ.get("SEED", random.randrange(10**9)))
     chance = random.Random(seed)
-    counts: Counter[int] = Counter()
+    status_counts: Counter[int] = Counter()
     refusals = 0
 
-    log_lines: list[str] = []
+    written_keys: list[str] = []
 
     def note(operation: str, arguments: dict[str, Any]) -> None:
         if operation in ("put_item", "delete_item"):
             item = arguments.get("Item") or arguments["Key"]
             # A stream takes its slot before it is looked at; the copy of the keys is no one's.
             if not item["sk"]["S"].startswith("slot#") and not item["pk"]["S"].startswith("#keys#"):
-                log_lines.append(item["sk"]["S"])
+                written_keys.append(item["sk"]["S"])
 
     calls.after = note  # a write whose condition does not hold changes nothing
     caplog.set_level(logging.ERROR)
@@ -190,15 +190,17 @@ def test_no_mistake_of_a_client_is_a_fault(
                 content[:at] + chance.randbytes(chance.randint(0, 3)) + content[at + chance.randint(0, 3) :]
             )
         headers = {"Content-Type": "application/json"} | headers
-        log_lines.clear()
+        written_keys.clear()
         answer = client.request(verb, path, content=content, headers=headers)
         what = f"SEED={seed} request {number}: {verb} {path} {content!r} {headers} -> {answer.text[:300]}"
-        counts[answer.status_code] += 1
+        status_counts[answer.status_code] += 1
         assert answer.status_code < 500, what
         assert "-32603" not in answer.text, what
         assert not caplog.records, f"{what}\n{caplog.text}"
         if answer.status_code >= 400 or '"error":{' in answer.text[:80]:
             refusals += 1
-            assert not log_lines, f"{what} wrote {log_lines}"
-    print(f"\n{COUNT} requests, SEED={seed}: {dict(sorted(counts.items()))}; {refusals} of them refused")
+            assert not written_keys, f"{what} wrote {written_keys}"
+    print(
+        f"\n{COUNT} requests, SEED={seed}: {dict(sorted(status_counts.items()))}; {refusals} of them refused"
+    )
     assert COUNT // 4 < refusals < COUNT, "requests have mistakes, and some have none that matters"

@@ -258,8 +258,8 @@ def test_pictures_of_alibabas_suite_are_files_too(rest: Rest, settings: Settings
     metadata = {**intent("look"), "images": [picture, {"type": "url", "value": "https://example.com/a.png"}]}
     task = rest.call("POST", "message:send", {"message": {**message_1_0(), "metadata": metadata}})["task"]
     assert len(objects_of(settings) - before) == 1
-    [entry] = rest.call("GET", f"tasks/{task['id']}")["history"]
-    [stored_link, link] = entry["metadata"]["images"]
+    [history_message] = rest.call("GET", f"tasks/{task['id']}")["history"]
+    [stored_link, link] = history_message["metadata"]["images"]
     assert stored_link["type"] == "url"
     assert get(stored_link["value"])[0] == LARGE
     assert link == {"type": "url", "value": "https://example.com/a.png"}

@@ -257,14 +257,14 @@ def test_agno_sends_json_rpc_to_paths_of_0_3(client: TestClient, key: str) -> No
 @pytest.mark.parametrize("path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send"])
 def test_a_message_with_other_fields_is_no_envelope(client: TestClient, key: str, path: str) -> None:
     """Unknown fields are ignored."""
-    message_body = {
+    fields = {
         "messageId": "m",
         "role": "ROLE_USER",
         "parts": [{"text": "hi"}],
         "metadata": intent("echo"),
     }
-    body = {"message": message_body, "jsonrpc": "2.0", "params": {}}
+    body = {"message": fields, "jsonrpc": "2.0", "params": {}}
     assert client.post(path, json=body, headers={"X-API-Key": key}).json()["task"]["id"]
-    envelope = {"jsonrpc": "2.0", "params": {"message": message_body}}
+    envelope = {"jsonrpc": "2.0", "params": {"message": fields}}
     answer = client.post("/a2a/probe/message:send", json=envelope, headers={"X-API-Key": key})
     assert answer.status_code == 400, "1.0's paths have no envelopes"

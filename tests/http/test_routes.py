@@ -261,15 +261,15 @@ def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) ->
 
 
 def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
-    headers = {"host": "evil.example", "x-forwarded-host": "evil.example"}
-    assert base_url(request_of(headers, base_url="https://mine.example/")) == "https://mine.example"
+    forged_headers = {"host": "evil.example", "x-forwarded-host": "evil.example"}
+    assert base_url(request_of(forged_headers, base_url="https://mine.example/")) == "https://mine.example"
     event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
-    assert base_url(request_of(headers, scope={"aws.event": event})) == "https://api.example/dev"
+    assert base_url(request_of(forged_headers, scope={"aws.event": event})) == "https://api.example/dev"
     for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a"), ("/a/b", "/dev/a//b")):
         event = {"path": path, "requestContext": {"domainName": "api.example", "path": full_path}}
         assert base_url(request_of(scope={"aws.event": event})) == "https://api.example/dev"
-    other_event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
-    assert base_url(request_of(scope={"aws.event": other_event})) == "https://api.example"
+    unstaged_event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
+    assert base_url(request_of(scope={"aws.event": unstaged_event})) == "https://api.example"
     without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}
     assert base_url(request_of(scope={"aws.event": without_path})) == "https://api.example"
     assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"

@@ -91,17 +91,17 @@ def test_without_a_clear_default_only_calls_that_name_no_agent_are_refused(
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Imports that wait for it end after a turn has been claimed."""
-    is_made = threading.Event()
+    opened = threading.Event()
     start = Run.start
 
     def open_and_start(run: Run, **options: Any) -> None:
-        is_made.set()
+        opened.set()
         start(run, **options)
 
     monkeypatch.setattr(Run, "start", open_and_start)
     monkeypatch.setattr(placement, "IMPORT_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(threading, "gate", is_made, raising=False)
-    return is_made
+    monkeypatch.setattr(threading, "gate", opened, raising=False)
+    return opened
 
 
 WAITS = "import threading\nthreading.gate.wait(60)\n"

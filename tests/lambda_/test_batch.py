@@ -96,10 +96,8 @@ def background() -> Worker:
 
 @pytest.fixture
 def worker(background: Worker) -> TurnHandler:
-    worker_module: Any = background
-    return TurnHandler(
-        worker_module, worker_module, lambda: worker_module, worker_module, "dead", has_schedules=True
-    )
+    fake: Any = background
+    return TurnHandler(fake, fake, lambda: fake, fake, "dead", has_schedules=True)
 
 
 def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
@@ -166,10 +164,8 @@ def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
 
 
 def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: Worker) -> None:
-    worker_module: Any = background
-    worker = TurnHandler(
-        worker_module, worker_module, pytest.fail, worker_module, "dead", has_schedules=False
-    )
+    fake: Any = background
+    worker = TurnHandler(fake, fake, pytest.fail, fake, "dead", has_schedules=False)
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
         "swept": 3,
         "started": 0,

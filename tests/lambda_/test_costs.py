@@ -98,21 +98,21 @@ def processor(pid: int) -> float:
 
 def written(calls: Calls) -> list[int]:
     """Collects the write units of each put: the item's, and those of its index entries."""
-    sizes: list[int] = []
+    write_units: list[int] = []
     items: dict[str, Json] = {}
 
     def count(operation: str, arguments: Json) -> None:
         if operation == "delete_item":
-            sizes.append(1)
+            write_units.append(1)
         if operation == "put_item":
             item = arguments["Item"]
             key = item["pk"]["S"] + item["sk"]["S"]
             put = units.of_write(0.0, items.get(key, {}), item)
-            sizes.append(put.writes + put.listing + put.due)
+            write_units.append(put.writes + put.listing + put.due)
             items[key] = item
 
     calls.after = count
-    return sizes
+    return write_units
 
 
 def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope, warm: Warm) -> None:

@@ -100,21 +100,21 @@ def test_the_name_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     answer_lookups(monkeypatch, getaddrinfo)
-    addresses: list[Any] = []
+    calls: list[Any] = []
 
     async def inner(request: httpx2.Request) -> httpx2.Response:
-        addresses.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        calls.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
         return httpx2.Response(200)
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
-    transport = GuardedTransport()
+    guarded_transport = GuardedTransport()
 
     async def go() -> None:
-        async with httpx2.AsyncClient(transport=transport) as client:
+        async with httpx2.AsyncClient(transport=guarded_transport) as client:
             await client.get("https://rebinding.example.com/hook")
 
     asyncio.run(go())
-    assert addresses == [("93.184.216.34", "rebinding.example.com", "rebinding.example.com")]
+    assert calls == [("93.184.216.34", "rebinding.example.com", "rebinding.example.com")]
     assert names == ["rebinding.example.com"]
 
 

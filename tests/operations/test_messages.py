@@ -90,13 +90,13 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
         events = await bench.messages.stream(call, request)
         await anext(events)
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
-        event_list = [event async for _, event in events]
+        received_events = [event async for _, event in events]
         task_at_end = await bench.get(call.request.task_id())
-        [at] = [index for index, event in enumerate(event_list) if "task" in event]
-        task = event_list[at]["task"]
-        apply(task, event_list[at + 1 :])
+        [at] = [index for index, event in enumerate(received_events) if "task" in event]
+        task = received_events[at]["task"]
+        apply(task, received_events[at + 1 :])
         assert task["artifacts"] == task_at_end["artifacts"]
-        assert event_list[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
+        assert received_events[-1]["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
 
     within(go())
 
@@ -202,8 +202,8 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     assert within(bench.messages.receive(call, request)) is None
     bench.store.update_head(replace(bench.head(head.task_id), lease=1.0))
     for _ in range(2):  # the second time, someone has seen that the run died
-        receipt = within(bench.messages.receive(call, request))
-        assert receipt["message"]["parts"][0].keys() == {"url", "filename"}
+        received_request = within(bench.messages.receive(call, request))
+        assert received_request["message"]["parts"][0].keys() == {"url", "filename"}
         failed_status = make_status(TaskState.FAILED, bench.store.clock())
         bench.store.update_head(replace(bench.head(head.task_id).as_lost(), status=failed_status))
     assert len(s3.objects) == 1

@@ -59,17 +59,17 @@ def test_1_0(rest: Rest, rpc: Rpc) -> None:
 def test_0_3(rpc: Rpc) -> None:
     task_id = rpc.send()["id"]
     config = {"url": HOOK, "authentication": {"schemes": ["Bearer", "Basic"], "credentials": "c"}}
-    creation = rpc.call(
+    stored_config = rpc.call(
         "tasks/pushNotificationConfig/set", {"taskId": task_id, "pushNotificationConfig": config}
     )
-    assert creation["pushNotificationConfig"].items() >= config.items()
-    assert creation["pushNotificationConfig"]["id"]
-    assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == creation
-    names = {"id": task_id, "pushNotificationConfigId": creation["pushNotificationConfig"]["id"]}
-    assert rpc.call("tasks/pushNotificationConfig/get", names) == creation
+    assert stored_config["pushNotificationConfig"].items() >= config.items()
+    assert stored_config["pushNotificationConfig"]["id"]
+    assert rpc.call("tasks/pushNotificationConfig/get", {"id": task_id}) == stored_config
+    params = {"id": task_id, "pushNotificationConfigId": stored_config["pushNotificationConfig"]["id"]}
+    assert rpc.call("tasks/pushNotificationConfig/get", params) == stored_config
     by_task_id = {"id": task_id, "pushNotificationConfigId": task_id}  # as other servers name it
-    assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == creation
-    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [creation]
+    assert rpc.call("tasks/pushNotificationConfig/get", by_task_id) == stored_config
+    assert rpc.call("tasks/pushNotificationConfig/list", {"id": task_id}) == [stored_config]
     assert rpc.error("tasks/pushNotificationConfig/delete", {"id": task_id})["code"] == -32602
     other = {"taskId": task_id, "pushNotificationConfig": {**config, "id": "other"}}
     rpc.call("tasks/pushNotificationConfig/set", other)

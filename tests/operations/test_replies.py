@@ -203,13 +203,13 @@ def test_a_forged_url_is_unknown(bench: DurableBench, change: str) -> None:
     token = url_of(bench.wait_until_open(task["id"])).rpartition("/")[2]
     place, signature = token.split(".")
     owner, agent, task_id, key = json.loads(base64.urlsafe_b64decode(place + "=="))
-    urls = {
+    forged_places = {
         "owner": ["another", agent, task_id, key],
         "task": [owner, agent, str(uuid.uuid4()), key],
         "key": [owner, agent, task_id, "approval"],
     }
-    if change in urls:
-        place = base64.urlsafe_b64encode(json.dumps(urls[change]).encode()).decode().rstrip("=")
+    if change in forged_places:
+        place = base64.urlsafe_b64encode(json.dumps(forged_places[change]).encode()).decode().rstrip("=")
     text = {"signature": f"{place}.{signature[::-1]}", "nonsense": "é.é", "long": "A" * 3_000}
     with pytest.raises(RouteNotFound):
         bench.reply("https://x/callbacks/" + text.get(change, f"{place}.{signature}"), {})

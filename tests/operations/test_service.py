@@ -110,12 +110,12 @@ def test_a_subscription_to_a_task_that_has_ended(bench: RunBench, monkeypatch: p
     """It shows the task and its end, unless the version refuses it."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE_SECONDS)
     task = within(bench.send("echo"))
-    item = within(bench.follow(task["id"]))
-    assert [item[0][1]["task"], states(item)] == [task, [TaskState.COMPLETED]]
-    assert states(within(bench.follow(task["id"], after=item[0][0]))) == [TaskState.COMPLETED]
+    items = within(bench.follow(task["id"]))
+    assert [items[0][1]["task"], states(items)] == [task, [TaskState.COMPLETED]]
+    assert states(within(bench.follow(task["id"], after=items[0][0]))) == [TaskState.COMPLETED]
     with pytest.raises(UnsupportedOperation, match="get it instead"):
         within(bench.follow(task["id"], needs_running=True))
-    for after in (0, item[0][0]):  # of a client whose connection was lost, and who may have had all
+    for after in (0, items[0][0]):  # of a client whose connection was lost, and who may have had all
         events = within(bench.follow(task["id"], after=after, needs_running=True))
         assert states(events) == [TaskState.COMPLETED]
     with pytest.raises(TaskNotFound):

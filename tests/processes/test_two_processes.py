@@ -109,8 +109,8 @@ class TestEightThreads:
 
     def test_a_follow_up_by_context_alone(self, pair: tuple[Remote, Remote]) -> None:
         question = pair[0].send(metadata=intent("add", a="40"))
-        look = message("2", contextId=question["contextId"])
-        body = json.dumps(request("message/send", {"message": look})).encode()
+        answer = message("2", contextId=question["contextId"])
+        body = json.dumps(request("message/send", {"message": answer})).encode()
         first, *others = self.ask(pair, body)
         assert others == [first] * 7
         assert first["id"] == question["id"]

@@ -46,17 +46,17 @@ def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) ->
     for turn in range(3):
         question = replace(head, status=make_status(TaskState.INPUT_REQUIRED, turn)).closing_event()
         number = store.append(head, [chunk(head, "x", "a"), question], after=number)
-    counts: list[int] = []
+    encodings: list[int] = []
 
     def encode(task: Any) -> Json:
-        counts.append(1)
+        encodings.append(1)
         return {}
 
     wire = replace(negotiation.wire_named("0.3"), encode_notification=encode)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     push = PushRegistration(config, "0.3", Cursor(0, 0, TaskState.WORKING))
     backlog = read_backlog(store, Links(None), wire, head, push)
-    assert [len(counts) for _ in backlog.updates] == [1, 2, 3, 4]
+    assert [len(encodings) for _ in backlog.updates] == [1, 2, 3, 4]
 
 
 def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:

@@ -46,11 +46,11 @@ def test_each_change_is_posted_once_and_in_order(rest: Rest, webhook: Webhook, c
     rest.send("everything", configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     assert courier.deliver() == [True, True]  # claimed, and completed: both are told by the first
-    changes = kinds(webhook)
-    assert changes[:2] == ["working", "text"]
-    assert changes.count("first second") == 1
-    assert changes[-1] == "completed"
-    assert changes.count("completed") == changes.count("working") == 1
+    posted_kinds = kinds(webhook)
+    assert posted_kinds[:2] == ["working", "text"]
+    assert posted_kinds.count("first second") == 1
+    assert posted_kinds[-1] == "completed"
+    assert posted_kinds.count("completed") == posted_kinds.count("working") == 1
     assert webhook.seen[0][1]["statusUpdate"]["status"]["message"]["parts"][0]["text"] == "thinking"
 
 

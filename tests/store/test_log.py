@@ -97,9 +97,9 @@ def test_a_look_at_a_task_without_news(store: Store, head: Head) -> None:
 
 def test_a_look_finds_all_events_of_a_task_that_has_ended(store: Store, head: Head) -> None:
     store.append(head, [chunk("one"), chunk("two")], after=1)
-    end = store.update_head(ended(head, sequence=4))
+    head_at_end = store.update_head(ended(head, sequence=4))
     newer, events = store.get_progress(head, after=1)
-    assert (newer, [sequence for sequence, _ in events]) == (end, [2, 3])
+    assert (newer, [sequence for sequence, _ in events]) == (head_at_end, [2, 3])
 
 
 def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: Clock) -> None:
@@ -134,17 +134,17 @@ def test_a_zombie_never_shows_and_never_blocks(store: Store, head: Head) -> None
     assert said(store, successor) == "kept successor "
     with pytest.raises(Conflict):
         store.append(head, [chunk("zombie ")], after=2)
-    end = store.update_head(ended(successor, sequence=4))
-    assert said(store, end) == "kept successor "
+    head_at_end = store.update_head(ended(successor, sequence=4))
+    assert said(store, head_at_end) == "kept successor "
     with pytest.raises(Conflict):
         store.update_head(ended(head))
 
 
 def test_nothing_shows_after_the_end(store: Store, head: Head) -> None:
     store.append(head, [chunk("said ")], after=1)
-    end = store.update_head(ended(head, sequence=3))
+    head_at_end = store.update_head(ended(head, sequence=3))
     store.append(head, [chunk("late ")], after=3)
-    assert said(store, end) == "said "
+    assert said(store, head_at_end) == "said "
 
 
 def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head: Head) -> None:
@@ -166,13 +166,14 @@ def test_a_run_that_takes_a_task_over_has_an_epoch_of_its_own(store: Store, head
 
 def test_a_seal_ends_a_task_and_stops_its_run(store: Store, head: Head) -> None:
     store.append(head, [chunk("before ")], after=1)
-    end = store.seal(head, make_status(TaskState.CANCELED, 0))
+    head_at_end = store.seal(head, make_status(TaskState.CANCELED, 0))
     with pytest.raises(Conflict):
         store.append(head, [chunk("after ")], after=2)
     with pytest.raises(Conflict):
         store.update_head(ended(head))
-    assert (said(store, end), end.state, end.sequence) == ("before ", TaskState.CANCELED, 3)
-    assert read(store, head) == end
+    assert (head_at_end.state, head_at_end.sequence) == (TaskState.CANCELED, 3)
+    assert said(store, head_at_end) == "before "
+    assert read(store, head) == head_at_end
 
 
 def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, calls: Calls) -> None:
@@ -182,8 +183,8 @@ def test_a_seal_counts_what_the_run_appends_meanwhile(store: Store, head: Head, 
             store.append(head, [chunk("just in time")], after=1)
 
     calls.after = append_once
-    end = store.seal(head, make_status(TaskState.CANCELED, 0))
-    assert said(store, end) == "just in time"
+    head_at_end = store.seal(head, make_status(TaskState.CANCELED, 0))
+    assert said(store, head_at_end) == "just in time"
 
 
 def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
@@ -202,10 +203,10 @@ def test_a_seal_of_a_run_that_does_not_pause_reads_its_log_once(
 
     calls.before = append_first
     calls.during()
-    end = store.seal(head, make_status(TaskState.CANCELED, 0))
+    head_at_end = store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
     assert calls.during() == {"query": 1, "put_item": 3 + 3 + 2}, "of the run, and of the seal with its head"
-    assert said(store, end) == "before meanwhile meanwhile meanwhile "
+    assert said(store, head_at_end) == "before meanwhile meanwhile meanwhile "
 
 
 def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) -> None:
@@ -219,9 +220,9 @@ def test_a_seal_half_made_is_made_whole(store: Store, head: Head, calls: Calls) 
     with pytest.raises(KeyboardInterrupt):
         store.seal(head, make_status(TaskState.CANCELED, 0))
     calls.before = lambda operation, arguments: None
-    end = store.seal(read(store, head), make_status(TaskState.FAILED, 0))
-    assert end.state == TaskState.FAILED
-    assert store.get_task(end)[0]["status"]["state"] == TaskState.FAILED
+    head_at_end = store.seal(read(store, head), make_status(TaskState.FAILED, 0))
+    assert head_at_end.state == TaskState.FAILED
+    assert store.get_task(head_at_end)[0]["status"]["state"] == TaskState.FAILED
 
 
 def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls) -> None:
@@ -233,8 +234,8 @@ def test_a_seal_leaves_half_an_event_out(store: Store, head: Head, calls: Calls)
     with pytest.raises(KeyboardInterrupt):
         store.append(head, [chunk("x" * 500_000)], after=1)
     calls.before = lambda operation, arguments: None
-    end = store.seal(head, make_status(TaskState.FAILED, 0))
-    assert said(store, end) == ""
+    head_at_end = store.seal(head, make_status(TaskState.FAILED, 0))
+    assert said(store, head_at_end) == ""
 
 
 def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None:
@@ -276,12 +277,12 @@ def test_what_is_written_ahead_counts_with_its_head(store: Store, head: Head) ->
     question = asking(store, head)
     ahead = store.write_ahead(question.with_new_epoch(), [chunk("a"), chunk("b" * 400_000)])
     assert said(store, read(store, head)) == ""
-    claim = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
-    assert said(store, claim) == "a" + "b" * 400_000
-    store.append(claim, [chunk("c")], after=claim.sequence)
-    assert said(store, claim).endswith("bc")
-    end = store.seal(claim, make_status(TaskState.CANCELED, 0))
-    assert said(store, end).endswith("bc")
+    claimed_head = store.update_head(replace(ahead, status=make_status(TaskState.WORKING, 0), holder="next"))
+    assert said(store, claimed_head) == "a" + "b" * 400_000
+    store.append(claimed_head, [chunk("c")], after=claimed_head.sequence)
+    assert said(store, claimed_head).endswith("bc")
+    head_at_end = store.seal(claimed_head, make_status(TaskState.CANCELED, 0))
+    assert said(store, head_at_end).endswith("bc")
 
 
 def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: Head) -> None:
@@ -289,13 +290,13 @@ def test_what_a_dead_process_wrote_ahead_is_in_no_ones_way(store: Store, head: H
     question = asking(store, head)
     store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead "), chunk("dead ")])
     base, overflow = question.with_new_epoch().with_events([chunk("small ")])
-    claim = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
+    claimed_head = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     assert overflow == []
-    assert said(store, claim) == "small "
-    store.append(claim, [chunk("reply")], after=claim.sequence)
-    assert said(store, claim) == "small reply"
-    end = store.seal(claim, make_status(TaskState.CANCELED, 0))
-    assert said(store, end) == "small reply"
+    assert said(store, claimed_head) == "small "
+    store.append(claimed_head, [chunk("reply")], after=claimed_head.sequence)
+    assert said(store, claimed_head) == "small reply"
+    head_at_end = store.seal(claimed_head, make_status(TaskState.CANCELED, 0))
+    assert said(store, head_at_end) == "small reply"
 
 
 def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, head: Head) -> None:
@@ -303,10 +304,10 @@ def test_in_the_next_epoch_another_message_may_be_written_ahead(store: Store, he
     store.write_ahead(question.with_new_epoch(), [chunk("dead "), chunk("dead ")])
     with pytest.raises(Conflict):
         store.write_ahead(question.with_new_epoch(), [chunk("other ")])
-    next_epoch = store.update_head(question.with_new_epoch())
-    assert (next_epoch.state, said(store, next_epoch)) == (TaskState.INPUT_REQUIRED, "")
-    claim = store.update_head(store.write_ahead(next_epoch.with_new_epoch(), [chunk("other ")]))
-    assert said(store, replace(claim, status=make_status(TaskState.WORKING, 0))) == "other "
+    fenced_head = store.update_head(question.with_new_epoch())
+    assert (fenced_head.state, said(store, fenced_head)) == (TaskState.INPUT_REQUIRED, "")
+    claimed_head = store.update_head(store.write_ahead(fenced_head.with_new_epoch(), [chunk("other ")]))
+    assert said(store, replace(claimed_head, status=make_status(TaskState.WORKING, 0))) == "other "
 
 
 def test_a_seal_that_came_too_late_is_not_in_the_way_of_what_is_written_ahead(
@@ -331,13 +332,13 @@ def test_a_message_that_is_written_ahead_too_late_is_in_no_ones_way(store: Store
     """Another message has claimed the turn meanwhile, and its run is about to append."""
     question = asking(store, head)
     base, _ = question.with_new_epoch().with_events([chunk("small ")])
-    claim = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
+    claimed_head = store.update_head(replace(base, status=make_status(TaskState.WORKING, 0), holder="next"))
     late = store.write_ahead(question.with_new_epoch(), [chunk("late "), chunk("late "), chunk("late ")])
     with pytest.raises(Conflict):
         store.update_head(late)
-    assert said(store, claim) == "small "
-    store.append(claim, [chunk("reply")], after=claim.sequence)
-    assert said(store, claim) == "small reply"
+    assert said(store, claimed_head) == "small "
+    store.append(claimed_head, [chunk("reply")], after=claimed_head.sequence)
+    assert said(store, claimed_head) == "small reply"
 
 
 @pytest.fixture
@@ -361,7 +362,7 @@ def test_a_run_does_not_see_a_reply_that_was_not_stored_whole(store: Store, repl
 def test_a_task_that_is_canceled_does_not_show_a_reply_that_was_not_stored_whole(
     store: Store, replying: Head
 ) -> None:
-    end = store.seal(replying, make_status(TaskState.CANCELED, 0))
-    assert (end.state, said(store, end)) == (TaskState.CANCELED, "")
+    head_at_end = store.seal(replying, make_status(TaskState.CANCELED, 0))
+    assert (head_at_end.state, said(store, head_at_end)) == (TaskState.CANCELED, "")
     with pytest.raises(Conflict):
         store.update_head(replying)

@@ -43,12 +43,13 @@ def suspend(*waits: OpenWait, until: float = 0.0, of: Head | None = None) -> Hea
 
 
 def test_a_pause_is_still_working() -> None:
-    pausing = suspend(until=NOW + 600)
-    assert pausing.execution is not None
-    assert (pausing.state, pausing.holder, pausing.lease, pausing.attempts) == (TaskState.WORKING, "", 0.0, 0)
-    assert (pausing.is_suspended, pausing.execution.until, pausing.sequence) == (True, NOW + 600, 3)
-    assert pausing.due == sweep_minute(NOW + 600 + LATE_SECONDS)
-    assert pausing.place is Place.EXECUTION
+    paused_head = suspend(until=NOW + 600)
+    assert paused_head.execution is not None
+    assert (paused_head.state, paused_head.is_suspended) == (TaskState.WORKING, True)
+    assert (paused_head.holder, paused_head.lease, paused_head.attempts) == ("", 0.0, 0)
+    assert (paused_head.execution.until, paused_head.sequence) == (NOW + 600, 3)
+    assert paused_head.due == sweep_minute(NOW + 600 + LATE_SECONDS)
+    assert paused_head.place is Place.EXECUTION
 
 
 def test_a_question_stops_the_task_for_its_client() -> None:
@@ -164,14 +165,14 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
 
 
 def test_a_run_that_continues_has_no_waits() -> None:
-    pausing = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
-    new_head, events = resumed_head("arn", pausing, NOW + 60)
+    paused_head = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
+    new_head, events = resumed_head("arn", paused_head, NOW + 60)
     assert new_head.execution is not None
     assert (new_head.execution.arn, new_head.execution.waits, new_head.execution.until) == ("arn", (), 0.0)
     assert not new_head.is_suspended
     assert (events, new_head.attempts) == ([], 1)
     assert new_head.is_running(NOW + 60)
-    assert new_head.epoch == pausing.epoch
+    assert new_head.epoch == paused_head.epoch
 
 
 def test_a_question_without_a_reply_is_history_when_the_turn_continues() -> None:

@@ -29,12 +29,12 @@ def test_the_fork_comes_first() -> None:
 
 def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -> None:
     for short in RUN_AGENTS:
-        policies = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
-        condition, [split, joint_arns], alone = policies[0], policies[1]["Fn::Split"], policies[2]
+        choice = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
+        condition, [split, joined_arns], alone = choice[0], choice[1]["Fn::Split"], choice[2]
         assert condition == "HasAgentPolicyArns"
         assert alone == [{"Ref": "AgentPolicy"}]
         more = {"Fn::Join": [split, {"Ref": "AgentPolicyArns"}]}
-        assert joint_arns == {"Fn::Join": [split, [{"Ref": "AgentPolicy"}, more]]}
+        assert joined_arns == {"Fn::Join": [split, [{"Ref": "AgentPolicy"}, more]]}
     for short in OTHERS:
         assert "Agent" not in str(translated[f"{short}Role"])
 

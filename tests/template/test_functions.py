@@ -181,8 +181,8 @@ def test_alarms_roll_a_deployment_back(source: str) -> None:
 
 def test_snapstart_is_a_choice(translated: Json) -> None:
     choice = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
-    settings = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
-    assert settings == {
+    choices = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
+    assert choices == {
         "ApiFunction": choice,
         "RpcFunction": choice,
         "WorkerFunction": None,
@@ -194,12 +194,12 @@ def test_snapstart_is_a_choice(translated: Json) -> None:
 def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None:
     aliases = of_type(translated, "AWS::Lambda::Alias")
     choice = {"ProvisionedConcurrentExecutions": {"Ref": "RpcProvisioned"}}
-    settings = {
+    choices = {
         name: alias["Properties"]["ProvisionedConcurrencyConfig"]
         for name, alias in aliases.items()
         if "ProvisionedConcurrencyConfig" in alias["Properties"]
     }
-    assert settings == {
+    assert choices == {
         "RpcFunctionAliaslive": {"Fn::If": ["HasRpcProvisioned", choice, {"Ref": "AWS::NoValue"}]}
     }
 

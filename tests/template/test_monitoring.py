@@ -26,34 +26,34 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     rule = json.dumps(monitoring["Summary"]["Properties"]["AlarmRule"])
     for name in alarms:
         assert f"${{{name}}}" in rule, "the summary stands for all"
-    watched_names = {
+    watched_metrics = {
         (alarm["Properties"]["MetricName"], json.dumps(dimension["Value"]))
         for alarm in alarms.values()
         for dimension in alarm["Properties"].get("Dimensions", [])
     }
     for name in ("RpcFunction", "ApiFunction"):  # private cards need keys, too
-        assert ("KeyFailures", json.dumps({"Ref": name})) in watched_names
+        assert ("KeyFailures", json.dumps({"Ref": name})) in watched_metrics
     for name in FUNCTIONS:
         assert {
             ("Errors", json.dumps({"Ref": name})),
             ("Throttles", json.dumps({"Ref": name})),
-        } <= watched_names
+        } <= watched_metrics
     for queue in ("DeadNotices", "DeadRecords"):
-        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched_names
+        assert ("ApproximateNumberOfMessagesVisible", json.dumps({"Ref": queue})) in watched_metrics
     # The worker takes these, too, and hides those that it cannot mark.
-    assert ("ApproximateNumberOfMessagesNotVisible", json.dumps({"Ref": "DeadTurns"})) in watched_names
+    assert ("ApproximateNumberOfMessagesNotVisible", json.dumps({"Ref": "DeadTurns"})) in watched_metrics
     # The table's own metrics leave its indexes out.
     for metric, index in (
         ("ReadThrottleEvents", "by-status-time"),
         ("WriteThrottleEvents", "by-status-time"),
         ("WriteThrottleEvents", "by-due"),
     ):
-        assert (metric, json.dumps(index)) in watched_names
-    assert {metric for metric, _ in watched_names} >= {
+        assert (metric, json.dumps(index)) in watched_metrics
+    assert {metric for metric, _ in watched_metrics} >= {
         *("IteratorAge", "4XXError", "5XXError", "AsyncEventsDropped", "ApproximateAgeOfOldestMessage"),
         *("KeyFailures", "WriteThrottleEvents", "Faults"),
     }
-    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched_names
+    assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched_metrics
 
 
 def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Json) -> None:

@@ -33,8 +33,8 @@ def run(*words: str, folder: Path = ROOT, **variables: str) -> "subprocess.Compl
 
 def test_make_has_every_command() -> None:
     text = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", "")
-    [command_list] = re.findall(r"(?m)^COMMANDS := (.+)$", text)
-    assert sorted([*command_list.split(), "help", "lock"]) == sorted(COMMANDS)
+    [commands_text] = re.findall(r"(?m)^COMMANDS := (.+)$", text)
+    assert sorted([*commands_text.split(), "help", "lock"]) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

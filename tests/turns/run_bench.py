@@ -82,19 +82,19 @@ class RunBench:
 
     def fail_once(self, sort_key: str, nth: int = 1, *, made: bool = False) -> list[str]:
         """Let the nth put of such a key fail, with the write made or not; returns the puts so far."""
-        calls: list[str] = []
+        puts: list[str] = []
 
         def fail(operation: str, arguments: dict[str, Any]) -> None:
             if operation == "put_item" and arguments["Item"]["sk"]["S"].startswith(sort_key):
-                calls.append(sort_key)
-                if len(calls) == nth:
+                puts.append(sort_key)
+                if len(puts) == nth:
                     raise ReadTimeoutError(endpoint_url="x")
 
         if made:
             self.calls.after = fail
         else:
             self.calls.before = fail
-        return calls
+        return puts
 
 
 def within(what: Awaitable[Any]) -> Any:

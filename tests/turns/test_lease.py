@@ -31,62 +31,66 @@ def with_trace(head: Head) -> Head:
 @pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_change_that_leaves_the_run_its_task_is_kept(store: Store, head: Head, how: str) -> None:
     """A client sets a push config meanwhile."""
-    lease = Lease(store, head)
+    run_lease = Lease(store, head)
     store.update_head(replace(head, push_config_ids=("a",)))
     calls: list[str] = []
 
     async def go() -> None:
         if how == "update":
-            await lease.update(with_trace)
+            await run_lease.update(with_trace)
         else:
-            await lease.update_after(lambda: calls.append("called"), with_trace)
+            await run_lease.update_after(lambda: calls.append("called"), with_trace)
 
     asyncio.run(go())
     stored_head = get(store, head)
     assert (stored_head.push_config_ids, stored_head.trace) == (("a",), "changed")
-    assert lease.head == stored_head
+    assert run_lease.head == stored_head
     assert calls == ["called"] * (how == "update_after")
 
 
 @pytest.mark.parametrize("how", ["update", "update_after"])
 def test_a_run_that_lost_its_task_changes_nothing(store: Store, head: Head, how: str) -> None:
-    lease = Lease(store, head)
+    run_lease = Lease(store, head)
     other = store.update_head(replace(head, holder="another"))
 
     async def go() -> None:
-        await (lease.update(with_trace) if how == "update" else lease.update_after(lambda: None, with_trace))
+        await (
+            run_lease.update(with_trace)
+            if how == "update"
+            else run_lease.update_after(lambda: None, with_trace)
+        )
 
     with pytest.raises(Conflict):
         asyncio.run(go())
     assert get(store, head) == other
-    assert lease.head == head
+    assert run_lease.head == head
 
 
 def test_the_end_is_stored_and_known(store: Store, head: Head) -> None:
-    lease = Lease(store, head)
-    asyncio.run(lease.update_after(lambda: None, with_trace))
-    assert lease.head == get(store, head)
-    assert lease.head.trace == "changed"
+    run_lease = Lease(store, head)
+    asyncio.run(run_lease.update_after(lambda: None, with_trace))
+    assert run_lease.head == get(store, head)
+    assert run_lease.head.trace == "changed"
 
 
 def test_a_call_that_fails_stores_no_end(store: Store, head: Head) -> None:
     def fail() -> None:
         raise StoreError("no answer")
 
-    lease = Lease(store, head)
+    run_lease = Lease(store, head)
     with pytest.raises(StoreError):
-        asyncio.run(lease.update_after(fail, with_trace))
+        asyncio.run(run_lease.update_after(fail, with_trace))
     assert get(store, head).trace == ""
 
 
 def test_a_look_at_the_head_is_recent_enough_for_a_second(store: Store, head: Head, clock: Clock) -> None:
-    lease = Lease(store, head)
+    run_lease = Lease(store, head)
     store.update_head(replace(head, holder="another"))
     clock.now += LEASE_LOOK_SECONDS
-    asyncio.run(lease.check_held())
+    asyncio.run(run_lease.check_held())
     clock.now += 0.1
     with pytest.raises(Conflict):
-        asyncio.run(lease.check_held())
+        asyncio.run(run_lease.check_held())
 
 
 class Done(Exception):
@@ -117,11 +121,11 @@ def renew(held: Lease, monkeypatch: pytest.MonkeyPatch, beats: Beats) -> None:
 def test_a_lease_is_renewed_in_time(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_lease, leases = Lease(store, head), list[float]()
-    look = lambda: leases.append(get(store, head).lease - clock.now)  # noqa: E731
+    run_lease, seconds_left = Lease(store, head), list[float]()
+    look = lambda: seconds_left.append(get(store, head).lease - clock.now)  # noqa: E731
     renew(run_lease, monkeypatch, Beats(clock, lease.LEASE_RENEWAL_SECONDS / 2, look, look, look, look, look))
     half = lease.LEASE_RENEWAL_SECONDS / 2
-    assert leases == [
+    assert seconds_left == [
         LEASE_SECONDS - half,
         LEASE_SECONDS - 2 * half,
         LEASE_SECONDS - half,
@@ -143,7 +147,7 @@ def test_a_renewal_ends_when_another_process_ends_the_task(
 def test_a_table_that_does_not_answer_ends_no_renewal(
     store: Store, head: Head, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease, get_head, fails = Lease(store, head), store.get_head, [True]
+    run_lease, get_head, fails = Lease(store, head), store.get_head, [True]
 
     def fail_once(*arguments: object) -> object:
         if fails:
@@ -152,9 +156,9 @@ def test_a_table_that_does_not_answer_ends_no_renewal(
         return get_head(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "get_head", fail_once)
-    renew(lease, monkeypatch, Beats(clock, 1, lambda: None, lambda: store.update_head(with_trace(head))))
+    renew(run_lease, monkeypatch, Beats(clock, 1, lambda: None, lambda: store.update_head(with_trace(head))))
     assert "not renewed yet" in caplog.text
-    assert lease.head.trace == "changed"
+    assert run_lease.head.trace == "changed"
 
 
 def test_a_renewal_that_failed_is_made_again_at_the_next_look(
@@ -193,7 +197,7 @@ def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
 
 def test_a_lease_that_has_run_out_is_not_renewed(store: Store, head: Head, clock: Clock) -> None:
     """The process was frozen meanwhile."""
-    lease = Lease(store, head)
+    run_lease = Lease(store, head)
     clock.now = head.lease
-    asyncio.run(asyncio.wait_for(lease.renew_until_lost(), 60))
+    asyncio.run(asyncio.wait_for(run_lease.renew_until_lost(), 60))
     assert get(store, head) == head

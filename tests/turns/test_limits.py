@@ -281,10 +281,10 @@ def test_an_agent_waits_for_what_is_slower(
         post(channel, item)
 
     monkeypatch.setattr(executor._Channel, "post", count)
-    is_stored = asyncio.Event()
+    may_store = asyncio.Event()
 
     def hold(operation: str, arguments: dict[str, Any]) -> None:
-        while slow == "table" and operation == "put_item" and not is_stored.is_set():
+        while slow == "table" and operation == "put_item" and not may_store.is_set():
             if not arguments["Item"]["sk"]["S"].startswith("e#"):
                 return
             time.sleep(0.01)
@@ -297,7 +297,7 @@ def test_an_agent_waits_for_what_is_slower(
         least = audience.UNREAD_EVENTS if slow == "client" else executor.AHEAD_OUTPUTS
         await until(lambda: post_count >= least and any(channel._is_blocked for channel in channels.copy()))
         assert post_count <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
-        is_stored.set()
+        may_store.set()
         await bench.service.cancel(bench.scope, call.request.task_id())
         await events.aclose()
 
@@ -324,8 +324,8 @@ def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 
     def post_noted(channel: executor._Channel, item: Any) -> None:
         post(channel, item)
-        (count, size), (takes, read) = channel._posted, channel._taken
-        waiting.append((count - takes, size - read))
+        (count, size), (taken_count, read) = channel._posted, channel._taken
+        waiting.append((count - taken_count, size - read))
         if count == 500:  # only once, because the error is posted, too
             raise RuntimeError("enough")
 

@@ -40,11 +40,11 @@ def parts(draw: st.DrawFn, *, strict: bool) -> Json:
         "url": texts,
         "data": objects if strict else values,
     }
-    names = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
+    file_fields = {} if strict and kind in ("text", "data") else {"filename": texts, "mediaType": texts}
     # Beside a value that has to be wrapped, absent and empty metadata are the same, and the key that marks
     # the wrapping is reserved.
     with_data = objects.filter(lambda metadata: metadata and json_0x.WRAPPED not in metadata)
-    optional: Any = {**names, "metadata": with_data if kind == "data" else objects}
+    optional: Any = {**file_fields, "metadata": with_data if kind == "data" else objects}
     return {
         kind: draw(content[kind]),
         **draw(st.fixed_dictionaries({}, optional=optional)),

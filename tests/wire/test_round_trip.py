@@ -118,8 +118,8 @@ def test_a_request_of_0_1(request: Json, task_id: str) -> None:
     request["message"]["taskId"] = task_id
     decoded = v0_1.WIRE.requests["send"].decode(sent(v0_1.WIRE.requests["send"].encode(request)))
     assert decoded["message"] == request["message"]
-    configuration_in = request.get("configuration", {})
-    assert decoded["configuration"]["historyLength"] == configuration_in.get("historyLength", 0)
+    configuration = request.get("configuration", {})
+    assert decoded["configuration"]["historyLength"] == configuration.get("historyLength", 0)
     assert decoded["creates_task"] is True
 
 

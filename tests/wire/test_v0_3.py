@@ -166,8 +166,8 @@ def test_a_client_that_waits_for_no_result_says_so(is_immediate: bool) -> None:
 def test_every_state_has_its_word() -> None:
     for state in TaskState:
         task = Task(id="t", contextId="c", status=make_status(state, 0))
-        state_word = json_0x.encode_task(task)["status"]
-        assert state_word == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
+        status = json_0x.encode_task(task)["status"]
+        assert status == {"state": json_0x.STATE_NAMES[state], "timestamp": "1970-01-01T00:00:00.000Z"}
         assert alibaba.encode_task(task)["status"]["state"] in {
             "submitted",
             "working",
@@ -181,8 +181,8 @@ def test_every_state_has_its_word() -> None:
 def test_final_says_that_the_stream_ends() -> None:
     for state in set(TaskState) - {TaskState.UNSPECIFIED}:
         update = TaskStatusUpdateEvent(taskId="t", contextId="c", status=make_status(state, 0))
-        [state_word] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
-        assert state_word["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
+        [update_json] = v0_3.encode_event(Event(statusUpdate=update), Recipient())
+        assert update_json["final"] is (state not in (TaskState.SUBMITTED, TaskState.WORKING))
 
 
 @pytest.mark.parametrize("name", ["0.1", "0.3", "1.0", "alibaba", "qianfan"])

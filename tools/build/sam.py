@@ -119,9 +119,9 @@ def build(
 
 
 def _run_sam_build(variant: Path, architecture: str, version: str, python: str, agents: Sequence[str]) -> int:
-    """Returns the exit status.
+    """Run `sam build` in the folder of a variant of the build. Returns the exit status.
 
-    python: path of an interpreter of that version, or "". agents: as in `build`.
+    version, agents: as in `build`. python: path of an interpreter of that version, or "".
     """
     packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
     if agents:

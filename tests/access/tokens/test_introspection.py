@@ -22,8 +22,8 @@ TOKEN = "ya29.opaque"
 
 
 def claims(**changes: Json) -> Json:
-    claims = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
-    return {name: value for name, value in {**claims, **changes}.items() if value is not None}
+    defaults = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
+    return {name: value for name, value in {**defaults, **changes}.items() if value is not None}
 
 
 def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:

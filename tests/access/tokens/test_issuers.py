@@ -104,10 +104,10 @@ def test_a_program_that_signs_in_by_itself_owns_as_its_client(subject: str) -> N
 
 
 def test_a_client_owns_the_tasks_of_all_its_tokens_if_the_operator_says_so() -> None:
-    by_client = issuer(owner_claim=CLIENT_OWNER)
-    check_issuer(by_client, is_local=False)
+    client_issuer = issuer(owner_claim=CLIENT_OWNER)
+    check_issuer(client_issuer, is_local=False)
     for claims in ({"azp": "app"}, {"azp": "app", "sub": "ann"}, {"azp": "app", "sub": "app"}):
-        assert by_client.owner_of(claims) == "idp|client:app"
+        assert client_issuer.owner_of(claims) == "idp|client:app"
 
 
 @pytest.mark.parametrize(

@@ -128,10 +128,10 @@ def hostile() -> Iterator[Any]:
 
         def make(idp: IdentityProvider) -> str:
             own = jwk.RSAKey.generate_key(2048, {"kid": idp.keys[-1].kid})
-            header_values = {
+            full_header = {
                 name: value(idp, own) if callable(value) else value for name, value in header.items()
             }
-            return idp.token(header_values, own)
+            return idp.token(full_header, own)
 
         return make
 

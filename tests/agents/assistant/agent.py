@@ -17,9 +17,9 @@ ADVICE: dict[Sport, tuple[str, ...]] = {
 
 @route
 def by_words(turn: Turn) -> Callable[..., object] | None:
-    for word, skill_of_word in (("plus|add", ai_calculate), ("[Cc]ount", ai_count), ("flash", ai_flash)):
-        if re.search(word, turn.text):
-            return skill_of_word
+    for pattern, function in (("plus|add", ai_calculate), ("[Cc]ount", ai_count), ("flash", ai_flash)):
+        if re.search(pattern, turn.text):
+            return function
     return ai_coach if re.search("[Cc]oach|[Tt]each", turn.text) else None
 
 

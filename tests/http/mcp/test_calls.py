@@ -180,15 +180,17 @@ def test_two_calls_with_one_id_are_two_turns(client: TestClient, key: str) -> No
     contexts = [mcp.post(body).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)]
     assert contexts[0] != contexts[1]
     name = str(uuid.uuid4())
-    answers = [
+    repeated_contexts = [
         mcp.post(body, **{"Idempotency-Key": name}).json()["result"]["_meta"][CONTEXT_KEY] for _ in range(2)
     ]
-    assert answers[0] == answers[1]
+    assert repeated_contexts[0] == repeated_contexts[1]
     later = mcp.body(
         "tools/call", {"name": "echo", "arguments": {"message": "hi"}}, id=2, meta={"progressToken": 9}
     )
     answer = mcp.post(later, **{"Idempotency-Key": name, "Accept": "application/json"})
-    assert answer.json()["result"]["_meta"][CONTEXT_KEY] == answers[0], "of another id and progress token"
+    assert answer.json()["result"]["_meta"][CONTEXT_KEY] == repeated_contexts[0], (
+        "of another id and progress token"
+    )
     other = mcp.body("tools/call", {"name": "echo", "arguments": {"message": "bye"}})
     for wrong_name in (name, "", "x" * 256):
         error = error_of(mcp.post(other, **{"Idempotency-Key": wrong_name}), 400)

@@ -189,8 +189,8 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
         (mcp, {**params, "name": "chat"}),
         *((mcp, {**params, "requestState": state}) for state in states),
     ]
-    for caller, other_state in cases:
-        error = caller.refusal("tools/call", other_state)
+    for caller, changed_params in cases:
+        error = caller.refusal("tools/call", changed_params)
         assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
     broken: Json
     for broken in ({"action": "accept", "content": {"a": 1, "b": 2}}, "x"):

@@ -220,8 +220,8 @@ def test_an_opaque_token_is_asked_for_at_its_issuer(
     assert len(provider.fetches) == fetch_count, (
         "neither a known token nor what has the form of a key is asked for"
     )
-    wrong_key = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
-    for headers in (wrong_key, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
+    mistyped_headers = {"Authorization": f"Bearer {key[:-1]}", "A2A-Version": "1.0"}
+    for headers in (mistyped_headers, {"X-API-Key": "stranger", "A2A-Version": "1.0"}):
         answer = client.post("/a2a/who/message:send", json={"message": message_1_0("hi")}, headers=headers)
         assert answer.status_code == 401
     assert len(provider.fetches) == fetch_count, "a mistyped key reaches no issuer"

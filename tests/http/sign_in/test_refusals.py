@@ -152,7 +152,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     audit.log_accepted.cache_clear()
     assert audit.log_accepted.cache_info().maxsize == audit.CALLERS
     accept(provider.issuer())
-    token, old_token = provider.token(), provider.token(exp=1)
+    token, expired_token = provider.token(), provider.token(exp=1)
     key, newer_key = new_key(kit, owner="team"), new_key(kit, owner="team")
     limited_key = new_key(kit, owner="team", agents=("who",))
     with caplog.at_level(logging.INFO):
@@ -162,7 +162,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
             key,
             key,
             newer_key,
-            old_token,
+            expired_token,
             "a2a_" + "x" * 43,
             "",
             provider.token(iss="x"),
@@ -199,7 +199,7 @@ def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
         entry.label for secret in (key, newer_key, limited_key) if (entry := kit.keys.find(secret))
     ]
     assert len(names) == 3
-    for secret in (token, old_token, key):
+    for secret in (token, expired_token, key):
         assert secret not in caplog.text
         assert not any(secret in str(vars(record)) for record in caplog.records)
 

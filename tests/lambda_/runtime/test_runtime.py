@@ -208,9 +208,9 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
         running.wait_for(b"artifact-update", 4)
         task_id = events(running.body.decode())[0]["id"]
         follow = event(request("tasks/resubscribe", {"id": task_id}))
-        follow_stream = function.api.invoke(follow, deadline=time.time() + 5)
-        assert streamed(follow_stream)[-1]["kind"] == "artifact-update"
-        last = [line[4:] for line in follow_stream.body.decode().splitlines() if line.startswith("id: ")][-1]
+        followed = function.api.invoke(follow, deadline=time.time() + 5)
+        assert streamed(followed)[-1]["kind"] == "artifact-update"
+        last = [line[4:] for line in followed.body.decode().splitlines() if line.startswith("id: ")][-1]
         headers = {"Last-Event-ID": last, "X-API-Key": "local-key", "Content-Type": "application/json"}
         rest = function.api.invoke(follow | {"headers": headers, "multiValueHeaders": {}})
         assert running.done.wait(PATIENCE_SECONDS)
@@ -218,7 +218,7 @@ def test_a_follower_ends_resumable_at_its_deadline(function: Function, built: Bu
     later_text = "".join(texts({"artifacts": [e["artifact"]]}) for e in streamed(rest) if "artifact" in e)
     earlier_text = "".join(
         texts(e) if e["kind"] == "task" else texts({"artifacts": [e["artifact"]]})
-        for e in streamed(follow_stream)
+        for e in streamed(followed)
         if e["kind"] != "status-update"
     )
     assert earlier_text + later_text == "".join(f"{number} " for number in range(40))

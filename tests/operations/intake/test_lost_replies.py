@@ -41,9 +41,9 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock, mess
 
 
 def test_a_lost_reply_loses_no_other_request(once: Once, clock: Clock) -> None:
-    request, _ = once.lose_reply()
+    question, _ = once.lose_reply()
     clock.now += 31
-    assert once.send("patient", key="ASK")["id"] == request["id"], "it was answered, by the question"
+    assert once.send("patient", key="ASK")["id"] == question["id"], "it was answered, by the question"
 
 
 def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, clock: Clock) -> None:
@@ -129,9 +129,9 @@ def test_of_large_replies_at_once_one_is_the_reply(
 
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for answer in pool.map(reply, ("Ann", "Bob", "Cat", "Dan")) if answer is not None]
-    [answer_head] = answers
-    assert answer_head == asyncio.run(once.service.get(once.scope, question["id"])).task
-    assert user_texts(answer_head) in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
+    [task] = answers
+    assert task == asyncio.run(once.service.get(once.scope, question["id"])).task
+    assert user_texts(task) in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
     assert once.head(question["id"]).epoch == epoch, "no one took the turn from a process that was alive"
 
 
@@ -148,12 +148,12 @@ def _end_lease_while_waited_for(monkeypatch: pytest.MonkeyPatch, clock: Clock) -
 def test_a_reply_without_time_for_its_turn_leaves_the_question(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reply_request, reply = once.lose_reply()
+    question, reply = once.lose_reply()
     _end_lease_while_waited_for(monkeypatch, clock)
     call, request = once.asked("", **reply)
     call = replace(call, deadline=time.monotonic() + 9)
     task = asyncio.run(once.messages.send(call, request))["task"]
-    assert (task["id"], task["status"]["state"]) == (reply_request["id"], TaskState.INPUT_REQUIRED)
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.INPUT_REQUIRED)
     assert once.send("", **reply)["status"]["state"] == TaskState.COMPLETED
 
 
@@ -161,10 +161,10 @@ def test_a_reply_that_waits_for_a_run_that_dies_starts_its_turn_again(
     once: Once, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It came twice, and the process that had it first is gone."""
-    request, reply = once.lose_reply()
+    question, reply = once.lose_reply()
     _end_lease_while_waited_for(monkeypatch, clock)
     task = once.send("", **reply)
-    assert (task["id"], task["status"]["state"]) == (request["id"], TaskState.COMPLETED)
+    assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 
 
 def test_a_reply_that_could_not_be_stored_leaves_the_question(

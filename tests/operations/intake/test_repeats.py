@@ -105,8 +105,8 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     third = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
     assert isinstance(third, Repeat)
     assert third.head.task_id == second.head.task_id
-    stored_context = asyncio.run(once.service.get(once.scope, other["id"])).task
-    assert user_texts(stored_context) == ["something else"]
+    other_task = asyncio.run(once.service.get(once.scope, other["id"])).task
+    assert user_texts(other_task) == ["something else"]
 
 
 def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> None:

@@ -175,17 +175,17 @@ OF_OPERATORS = {"PutParameter", "DeleteParameter"}
 def test_the_code_calls_no_action_iam_does_not_allow() -> None:
     """Client methods in the kit's source, against the template's actions."""
     allowed = {action for text in ACTIONS.values() for action in text.partition(":")[2].split()}
-    calls: set[str] = set()
+    actions: set[str] = set()
     for path in (ROOT / "layers/a2a/a2a_lambda").rglob("*.py"):
         if path.parent.name != "client":  # which calls other agents
             for name in re.findall(r'self\._(?:(?:client|s3)\.|call\(\s*")(\w+)', path.read_text()):
                 action = "".join(map(str.capitalize, name.split("_")))
-                calls.add(IN_IAM.get(action, action))
+                actions.add(IN_IAM.get(action, action))
     made_alone = {
         "Meta",
         "Exceptions",
         "GeneratePresignedUrl",
         "GeneratePresignedPost",
     }  # without a call of AWS
-    assert calls - OF_OPERATORS - made_alone <= allowed
-    assert {"PutItem", "GetObject", "StopDurableExecution", "GetPublicKey", "SendMessage"} <= calls
+    assert actions - OF_OPERATORS - made_alone <= allowed
+    assert {"PutItem", "GetObject", "StopDurableExecution", "GetPublicKey", "SendMessage"} <= actions

@@ -49,8 +49,8 @@ def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_sizes(tmp_path: Path, package: int, status: int, said: list[str]) -> None:
-    report, size_status = size.report(built(tmp_path, package=package), 2)
-    assert size_status == status
+    report, exit_status = size.report(built(tmp_path, package=package), 2)
+    assert exit_status == status
     assert all(words in report for words in said), report
     assert report.startswith("warning") is (package in (200, 246))
 

@@ -107,8 +107,8 @@ def test_a_first_deployment_that_fails_leaves_no_protected_table(
     monkeypatch.setattr(deploy, "fresh_release", lambda release, _: release)
     monkeypatch.setattr(environments, "run_sam", ran)
     assert deploy.main(["deploy"], CALL | {"BUILD_DIR": str(tmp_path)}) == 0
-    protections = ['DeletionProtection="true"' in call for call in calls]
-    assert protections == ([False, True] if first else [True])
+    is_protected = ['DeletionProtection="true"' in call for call in calls]
+    assert is_protected == ([False, True] if first else [True])
 
 
 def test_what_a_stack_reserves_now_is_not_taken_from_its_own_room(

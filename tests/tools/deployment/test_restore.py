@@ -45,8 +45,8 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
 
     reports: list[tuple[int, int]] = []
     source, target = tables
-    looks, put = restore.copy_missing(client, source, target, lambda *numbers: reports.append(numbers))
-    assert looks == 4
+    looked_at, put = restore.copy_missing(client, source, target, lambda *numbers: reports.append(numbers))
+    assert looked_at == 4
     assert put == 3
     assert reports[-1] == (4, 3)
     head_now = live.get_head(scope, lost_task["id"])

@@ -46,9 +46,9 @@ def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.Mo
     records = StreamRecords(kit)
     delivery = records.next()
     assert delivery is not None
-    event, is_done = delivery
+    event, finish = delivery
     assert [each["dynamodb"]["NewImage"]["pushes"] for each in event["Records"]] == [{"N": "1"}]
-    is_done({})
+    finish({})
     assert records.next() is None
 
 

@@ -132,9 +132,9 @@ def test_keys_are_made_listed_and_revoked(server: DevServer) -> None:
     secret = key_output.split()[0]
     assert secret.startswith("a2a_")
     assert key_output.endswith(f"Next: make chat PORT={server.port} AGENT=assistant KEY=<key>\n")
-    key_list = server.key()
-    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", key_list)
-    assert secret not in key_list
+    list_output = server.key()
+    assert re.search(r"alice +owner team +agents assistant +expires 20\d\d", list_output)
+    assert secret not in list_output
     server.until(lambda: server.rpc(secret).post({}).status_code == 200)
     assert "already" in server.key(NAME="alice")
     assert "revoked alice" in server.key(NAME="alice", REVOKE="1")

@@ -25,10 +25,10 @@ def test_their_versions_are_exact_and_locked() -> None:
 
 
 def test_the_page_knows_the_languages_that_are_there() -> None:
-    [language_list] = re.findall(
+    [languages_text] = re.findall(
         r"const LANGUAGES = \[(.*?)\];", (PAGE / "markdown.js").read_text("utf-8"), re.DOTALL
     )
-    assert re.findall(r'"(\w+)"', language_list) == list(LANGUAGES)
+    assert re.findall(r'"(\w+)"', languages_text) == list(LANGUAGES)
 
 
 def test_the_page_loads_nothing_from_another_host() -> None:

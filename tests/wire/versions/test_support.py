@@ -55,5 +55,5 @@ def test_paths(client: TestClient, key: str, protocol: str) -> None:
             assert "nothing is served at" not in answer.text, (http_path, answer.text)
             assert answer.status_code != 405, (http_path, answer.text)
             assert answer.status_code < 500, (http_path, answer.text)
-    path_list = [http_path for operation in OPERATIONS for http_path in http_paths(wire, operation)]
-    assert len(path_list) == len(wire.routes)
+    served_paths = [http_path for operation in OPERATIONS for http_path in http_paths(wire, operation)]
+    assert len(served_paths) == len(wire.routes)

@@ -62,8 +62,8 @@ def test_files_and_data_have_wrappers(rest: Rest) -> None:
         {"data": {"data": {"a": 1}}},
     ]
     task = rest.call("POST", "message:send", said("look", content=content))["task"]
-    [datum] = [part["data"]["data"] for part in task["artifacts"][0]["parts"]]
-    assert datum["files"] == [["n", "text/plain", None, 1], [None, None, "https://example.com/f", 0]]
+    [report] = [part["data"]["data"] for part in task["artifacts"][0]["parts"]]
+    assert report["files"] == [["n", "text/plain", None, 1], [None, None, "https://example.com/f", 0]]
     assert [next(iter(part)) for part in task["history"][0]["content"]] == ["file", "file", "data"]
 
 
@@ -130,3 +130,5 @@ def test_metadata_of_parts_is_kept(rest: Rest) -> None:
 def test_a_field_called_tenant_names_no_agent(rest: Rest) -> None:
     assert rest.call("POST", "message:send", {**said(), "tenant": "nobody"})["task"]
     assert rest.call("POST", "message:send?tenant=nobody", said())["task"]
+    question = rest.call("POST", "message:send", {**said("question"), "tenant": 5})["task"]
+    assert rest.call("POST", f"tasks/{question['id']}:cancel", {"tenant": 5})["id"] == question["id"]

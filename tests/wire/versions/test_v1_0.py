@@ -34,8 +34,8 @@ def test_every_kind_of_part(rest: Rest) -> None:
     ]
     task = rest.send("look", parts=parts)
     assert task["history"][0]["parts"] == parts
-    [datum] = [part["data"] for part in task["artifacts"][0]["parts"]]
-    assert datum["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
+    [report] = [part["data"] for part in task["artifacts"][0]["parts"]]
+    assert report["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -271,9 +271,9 @@ def test_a_subscription_waits_for_the_answer_to_a_question(client: TestClient, r
         ) as answer:
             lines = answer.iter_lines()
             first = bare_events(next(lines for lines in lines if lines.startswith("data:")))
-            answer_task = pool.submit(rest.send, "question", "yes", taskId=question["id"])
+            answering = pool.submit(rest.send, "question", "yes", taskId=question["id"])
             rest_of_it = bare_events("\n".join(lines))
-        assert answer_task.result()["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert answering.result()["status"]["state"] == "TASK_STATE_COMPLETED"
     assert first[0]["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert [next(iter(event)) for event in rest_of_it] == ["artifactUpdate", "statusUpdate"]
     assert rest_of_it[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"

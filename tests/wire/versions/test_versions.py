@@ -38,8 +38,8 @@ def test_ambiguous_methods_answer_in_the_dialect_of_the_task(rpc: Rpc, version: 
     assert ("sessionId" in task_read) == (version == "0.1")
     canceled_task = rpc.call("tasks/cancel", {"id": task["id"]})
     assert ("kind" in canceled_task) == (version != "0.1")
-    event_text = rpc.post(request("tasks/resubscribe", {"id": task["id"]})).text
-    assert ('"kind"' in event_text) == (version != "0.1")
+    stream = rpc.post(request("tasks/resubscribe", {"id": task["id"]})).text
+    assert ('"kind"' in stream) == (version != "0.1")
 
 
 def test_the_header_has_the_last_word(client: TestClient, key: str, rpc: Rpc) -> None:

@@ -27,7 +27,7 @@ from a2a_lambda.http.operation_call import Binding, accept, answer
 from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
 from a2a_lambda.http.rpc import Rpc
 from a2a_lambda.protocol.model import Json, plain_media_type
-from a2a_lambda.wire import negotiation, v1_0
+from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
 from a2a_lambda.wire.shared import jsonrpc, protojson
@@ -94,7 +94,9 @@ async def handle(request: Request, path: str) -> Response:
             return Response(strictjson.dumps(body), status, {"Allow": verbs}, binding.error_media_type)
         accepted_request = await accept(request, partial(check_version, wire))
         params = _params(request, accepted_request.body, match)
-        tenant = params.get("tenant") if wire is v1_0.WIRE else None
+        if not wire.has_tenants:
+            params.pop("tenant", None)
+        tenant = params.get("tenant")
         route = match.route
         method = f"{route.verb} {route.path}"
         answer_binding: Binding = binding

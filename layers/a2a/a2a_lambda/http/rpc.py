@@ -16,7 +16,7 @@ from a2a_lambda.http.operation_call import accept, answer
 from a2a_lambda.http.request import check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import STREAMED
-from a2a_lambda.wire import negotiation, qianfan, v1_0
+from a2a_lambda.wire import negotiation, qianfan
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import DIALECTS
 from a2a_lambda.wire.shared import jsonrpc
@@ -114,7 +114,7 @@ async def handle(request: Request, address: Address) -> Response:
             wires = [qianfan.WIRE if qianfan.is_from_appbuilder(params) else wires[0]]
         operation = wires[0].methods[method]
         is_streaming = operation in STREAMED
-        tenant = params.get("tenant") if wires[0] is v1_0.WIRE and isinstance(params, dict) else None
+        tenant = params.get("tenant") if wires[0].has_tenants and isinstance(params, dict) else None
         return await answer(
             accepted_request.call(binding, wires, operation, method, params, address.agent, tenant)
         )

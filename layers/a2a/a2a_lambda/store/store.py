@@ -314,7 +314,8 @@ class Store:
 
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
-        lack some of the events. A config without a cursor is stored only if there is none yet."""
+        lack some of the events. A config without a cursor is stored only if the task has no
+        config with that id yet."""
         item = items.from_push(head, push)
         try:
             self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})

@@ -44,6 +44,7 @@ class Wire:
     notifies_events: later notifications are events, encoded as in a stream; otherwise each is the task.
     media_type: media type of the bodies of notifications, and of HTTP+JSON answers.
     blocking_by_default: a send that does not say otherwise is answered after its turn has ended.
+    has_tenants: its requests have a field `tenant`, which names the agent.
     names_tasks: its clients know the ids of tasks. Otherwise all messages of a context are for one task at a
         time.
     answers_with_messages: its clients take a message instead of a task as the answer to a send.
@@ -75,6 +76,7 @@ class Wire:
     notifies_events: bool = False
     media_type: str = "application/json"
     blocking_by_default: bool = False
+    has_tenants: bool = False
     names_tasks: bool = True
     answers_with_messages: bool = False
     subscribe_needs_running: bool = False

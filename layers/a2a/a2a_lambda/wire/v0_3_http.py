@@ -294,7 +294,7 @@ WIRE = replace(
         "get": Codec(v1_0.decode_get),
         "list": Codec(decode_list),
         "cancel": Codec(v1_0.decode_cancel),
-        "subscribe": Codec(v1_0.decode_subscribe),
+        "subscribe": Codec(v1_0.decode_task_reference),
         "set_push": Codec(decode_config),
         "get_push": Codec(v1_0.decode_push),
         "list_push": Codec(v1_0.decode_pushes),

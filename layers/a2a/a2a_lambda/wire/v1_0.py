@@ -92,7 +92,7 @@ def encode_send(request: SendMessageRequest) -> Json:
 
 def decode_get(params: Json) -> TaskRequest:
     source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
-    request = decode_subscribe(source)
+    request = decode_task_reference(source)
     if (length := fields.count(source, "historyLength", "params")) is not None:
         request["historyLength"] = length
     return request
@@ -100,13 +100,13 @@ def decode_get(params: Json) -> TaskRequest:
 
 def decode_cancel(params: Json) -> TaskRequest:
     source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
-    request = decode_subscribe(source)
+    request = decode_task_reference(source)
     if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
 
 
-def decode_subscribe(params: Json) -> TaskRequest:
+def decode_task_reference(params: Json) -> TaskRequest:
     source = fields.mapping(params, "params")
     request = TaskRequest(id=fields.identifier(source, "id", "params"))
     if tenant := fields.optional_identifier(source, "tenant", "params"):
@@ -137,7 +137,7 @@ def decode_list(params: Json) -> ListTasksRequest:
     else:
         result.pop("statusTimestampAfter", None)
     if "includeArtifacts" in source:
-        # In a query it is a text, which Python clients write as True.
+        # In a query it is a string, and Python clients write `True`.
         booleans = {"true": True, "false": False}
         value = source["includeArtifacts"]
         result["includeArtifacts"] = booleans.get(value.lower(), value) if isinstance(value, str) else value
@@ -284,7 +284,7 @@ WIRE = Wire(
         "get": Codec(decode_get, unchanged),
         "list": Codec(decode_list, unchanged),
         "cancel": Codec(decode_cancel, unchanged),
-        "subscribe": Codec(decode_subscribe, unchanged),
+        "subscribe": Codec(decode_task_reference, unchanged),
         "set_push": Codec(decode_config, protojson.encode_config),
         "get_push": Codec(decode_push, unchanged),
         "list_push": Codec(decode_pushes, unchanged),
@@ -310,6 +310,7 @@ WIRE = Wire(
     encode_error=error_json.encode_error,
     media_type="application/a2a+json",
     blocking_by_default=True,
+    has_tenants=True,
     subscribe_needs_running=True,
     stream_errors_as_events=False,
     answers_with_messages=True,

@@ -38,19 +38,19 @@ OUTPUTS: Mapping[str, tuple[Any, ...]] = {
 
 @skill
 async def conform(turn: Turn) -> AsyncIterator[Any]:
-    key = (turn.message["messageId"], turn.text)
-    if _starts(key, "test-resubscribe-message-id"):
+    said_texts = (turn.message["messageId"], turn.text)
+    if _starts(said_texts, "test-resubscribe-message-id"):
         yield Progress("Working")
         await asyncio.sleep(RESUBSCRIBED)
-    elif _starts(key, "tck-delayed-complete"):
+    elif _starts(said_texts, "tck-delayed-complete"):
         yield Progress("Working")
         await asyncio.sleep(STREAMING_TIMEOUT)
         yield "Hello from TCK"
-    elif prefix := next((name for name in _longest_first() if _starts(key, name)), None):
+    elif prefix := next((name for name in _longest_first() if _starts(said_texts, name)), None):
         for output in OUTPUTS[prefix]:
             yield output
             await asyncio.sleep(0.01)
-    elif _starts(key, "tck-"):
+    elif _starts(said_texts, "tck-"):
         yield "Hello from TCK"
     else:
         await asyncio.sleep(MOMENT)

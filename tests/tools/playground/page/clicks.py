@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def open_agent(page: "Page", name: str) -> None:
     page.select_option("#agent", name)
-    skill_names = {"probe": "Pieces", "traveler": "Nap"}.get(name, "AI Flash")
-    page.locator("#skill option", has_text=skill_names).wait_for(state="attached")
+    skill_name = {"probe": "Pieces", "traveler": "Nap"}.get(name, "AI Flash")
+    page.locator("#skill option", has_text=skill_name).wait_for(state="attached")
 
 
 def send(page: "Page", text: str = "") -> "Locator":
