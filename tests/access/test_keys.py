@@ -40,6 +40,7 @@ def test_a_key_stands_for_its_owner(register: KeyRegister, made: Keys) -> None:
     assert (api_key.label, api_key.owner, api_key.agents) == ("alice", "team-a", ("assistant",))
     assert made.find(secret + "x") is None
     assert made.find("") is None
+    assert (made.knows(secret), made.knows(secret + "x")) == (True, False), "without another read"
 
 
 def test_more_keys_than_a_page(register: KeyRegister, made: Keys, ssm: Ssm, path: str, clock: Clock) -> None:
