@@ -18,8 +18,10 @@ from a2a_lambda.errors import (
 )
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import follow, service
-from a2a_lambda.protocol.model import Published, TaskState
+from a2a_lambda.protocol.model import Published, TaskState, parts_of_artifacts
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
+from a2a_lambda.tasks.call_context import CallContext
 from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.turns.run_bench import RunBench, states, within
 
@@ -177,3 +179,18 @@ def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
     assert canceled["status"]["state"] == TaskState.CANCELED
     assert canceled["history"][:1] == question["history"][:1]
     assert within(bench.get(question["id"])) == canceled
+
+
+def test_a_repeated_stream_of_a_client_without_tasks_shows_its_own_turn(bench: RunBench) -> None:
+    """Such a client takes each stream as the answer to its message alone."""
+
+    async def stream(call: CallContext, request: SendMessageRequest) -> list[str]:
+        async with aclosing(await bench.messages.stream(call, request)) as events:
+            tasks = [event["task"] async for _, event in events if "task" in event]
+        return [part["text"] for task in tasks for part in parts_of_artifacts(task)]
+
+    question = within(bench.send("order", slots={"how": "ask"}))
+    call, request = bench.sent("order", slots={"how": "artifact"}, taskId=question["id"])
+    within(bench.messages.send(call, request))
+    assert within(stream(call, request)) == ["text", "text", "content"]
+    assert within(stream(replace(call, names_tasks=False), request)) == ["text", "content"]

@@ -348,3 +348,15 @@ def test_events_of_the_last_batch_are_stored_with_the_end(
     task = within(bench.send("echo", text="hi"))
     assert task["artifacts"][0]["parts"] == [{"text": "hi"}]
     assert bench.calls.count["put_item"] == 3, "the task's head twice, and its context"
+
+
+def test_a_message_takes_the_place_of_its_task_only_in_a_first_turn(bench: RunBench) -> None:
+    """A client that continues a task knows it, so it gets the task, which stays in its list."""
+
+    def send(**options: Any) -> tuple[bool, bool]:
+        call, request = bench.sent("words", **options)
+        response = within(bench.messages.send(replace(call, takes_message=True), request))
+        return "message" in response, bench.head(response["task"]["id"]).message_only
+
+    question = within(bench.send("question"))
+    assert [send(), send(taskId=question["id"])] == [(True, True), (False, False)]

@@ -40,6 +40,7 @@ def test_a_key_of_another_use_or_a_secret_one_verifies_nothing(
         provider.publish = lambda key, published=published: published  # type: ignore[method-assign,misc]
         door.clock.now += 1000
         assert door.refusal(provider.token(exp=int(door.clock.now) + 600)) == "kid"
+        assert issuer_keys.count_usable(Issuer("a", provider.url, ()), [published, public]) == 1
 
 
 @pytest.mark.parametrize("kid", ["shared", None])
