@@ -214,7 +214,7 @@ class Store:
         if head.is_stopped:
             apply(task, [head.closing_event()])
             return task, head.sequence
-        # Of a turn that runs again, what the dead run did last is over. An execution continues there.
+        # When a turn runs again, the last progress of the dead run is over. An execution continues from it.
         run_start = 0 if head.place is Place.EXECUTION else head.committed
         last_update = max((number for number, event in events if "statusUpdate" in event), default=0)
         has_progress = task["status"]["state"] == TaskState.WORKING and last_update > run_start
@@ -314,8 +314,8 @@ class Store:
 
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
         """Store a config of a task under its id. One that is there keeps its cursor, because its webhook may
-        lack some of the events. A config without a cursor is stored only if the task has no
-        config with that id yet."""
+        lack some of the events. A config without a cursor is stored only if the task has none with that id
+        yet."""
         item = items.from_push(head, push)
         try:
             self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
