@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
-from a2a_lambda.protocol.model import TaskState, make_status
+from a2a_lambda.protocol.model import TaskState, make_status, timestamp
 from a2a_lambda.settings import Settings
-from a2a_lambda.store import indexes
+from a2a_lambda.store import indexes, items
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
@@ -204,3 +204,9 @@ def test_an_agent_may_be_called_task(store: Store, scope: Scope) -> None:
     assert (stored_head.scope, stored_head.task_id) == (scope, "task#1")
     assert (scope, "task#1") in list(store.indexes.list_due(minute))
     assert [task_id for task_id, _ in store.indexes.list_tasks(scope, TaskQuery(size=5)).tasks] == ["task#1"]
+
+
+def test_a_time_has_one_text_before_and_after_it_was_stored() -> None:
+    """Otherwise, a task could be changed before it was created."""
+    for seconds in (1.0004, 1.0005, 1.0006, 1_700_000_000.1606, 1_700_000_000.9996):
+        assert timestamp(float(items.number(seconds)["N"])) == timestamp(seconds)

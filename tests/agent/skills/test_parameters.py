@@ -249,7 +249,7 @@ def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind
     [
         ("User", {"name": "B", "age": -1}, "age: Input should be greater than or equal to 0"),
         ("list[User]", [{"name": "B"}], "0.age: Field required"),
-        ("dict[str, int]", {"a": "x"}, "a: Input should be a valid integer"),
+        ("dict[str, int] | None", {"a": "x"}, "a: Input should be a valid integer"),
         ("list[Literal['a', 'b']]", ["c"], "0: Input should be 'a' or 'b'"),
         ("dict[str, int]", {"a" * 300: "x"}, "a" * 50),
     ],

@@ -20,10 +20,11 @@ def test_a_progress_text_and_the_pieces_of_an_answer_are_told(
     client: TestClient, key: str, revision: str
 ) -> None:
     mcp = Mcp(client, key, revision=revision)
-    answer = mcp.post(mcp.body("tools/call", {"name": "everything"}, meta={"progressToken": 1}))
-    *notifications, _ = messages_of(answer)
-    texts = [notification["params"]["message"] for notification in notifications]
-    assert texts[:2] == ["thinking", "text"]
+    for accept in ("application/json, text/event-stream", "Application/JSON, Text/Event-Stream", "*/*"):
+        body = mcp.body("tools/call", {"name": "everything"}, meta={"progressToken": 1})
+        *notifications, _ = messages_of(mcp.post(body, Accept=accept))
+        texts = [notification["params"]["message"] for notification in notifications]
+        assert texts[:2] == ["thinking", "text"]
 
 
 @pytest.mark.parametrize("is_on_lambda", [False, True])

@@ -55,8 +55,8 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     [(key, request)] = question["inputRequests"].items()
     assert request["params"]["message"] == "And then?"
     formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS).ask("tasks/get", task)
-    assert (formless["status"], formless["inputRequests"]) == ("input_required", {})
-    assert "And then?\nTo answer, call this tool again with task=" in formless["statusMessage"]
+    assert (formless["status"], "inputRequests" in formless) == ("completed", False)
+    assert "And then?\nTo answer, call this tool again with task=" in text_of(formless["result"])
     response = {"action": "accept", "content": {"answer": "more"}}
     mcp.ask("tasks/update", {**task, "inputResponses": {"other": response}})
     mcp.ask("tasks/update", {**task, "inputResponses": {key: {"action": "accept"}}})
@@ -71,6 +71,18 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     )
     mcp.ask("tasks/cancel", task)
     assert mcp.ask("tasks/get", task)["status"] == "completed"
+
+
+def test_a_client_that_shows_no_forms_answers_by_another_call(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
+    formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS)
+    task = {"taskId": formless.call("chat", {"message": "hello"})["taskId"]}
+    work(kit, queue)
+    assert "And then?" in text_of(formless.ask("tasks/get", task)["result"])
+    again = formless.call("chat", {"message": "more", "task": task["taskId"]})
+    assert (again["resultType"], again["taskId"], again["status"]) == ("task", task["taskId"], "working")
+    assert formless.ask("tasks/get", task)["status"] == "working"
+    work(kit, queue)
+    assert text_of(formless.ask("tasks/get", task)["result"]) == "heard: more"
 
 
 def test_a_client_without_tasks_learns_the_id_before_it_gives_up(
@@ -107,8 +119,9 @@ def test_credentials_do_not_go_through_a_form(mcp: Mcp, kit: Kit, queue: FakeQue
     task = {"taskId": mcp.call("private", {"message": "x"})["taskId"]}
     work(kit, queue)
     question = mcp.ask("tasks/get", task)
-    assert (question["status"], question["inputRequests"]) == ("input_required", {})
-    assert question["statusMessage"].startswith("Sign in at https://login.example.com\nTo answer, call this")
+    assert (question["status"], "inputRequests" in question) == ("completed", False)
+    words = text_of(question["result"])
+    assert words.startswith("Sign in at https://login.example.com\nTo answer, call this")
     [message] = Rest(mcp.client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     key = message["status"]["message"]["messageId"]
     response = {"action": "accept", "content": {"answer": "secret"}}

@@ -276,14 +276,17 @@ def test_a_task_has_a_status_of_mcp(state: TaskState, name: str) -> None:
 
 def test_a_task_that_needs_credentials_asks_for_them_by_no_form() -> None:
     encoded = encode_task(task(TaskState.AUTH_REQUIRED, says="Sign in."), None, {}, shows_forms=True)
-    assert (encoded["status"], encoded["inputRequests"]) == ("input_required", {})
-    assert encoded["statusMessage"].startswith("Sign in.\nTo answer, call this tool again with task='t-1'")
+    assert (encoded["status"], "inputRequests" in encoded) == ("completed", False)
+    [part] = encoded["result"]["content"]
+    assert part["text"].startswith("Sign in.\nTo answer, call this tool again with task='t-1'")
 
 
-def test_a_client_that_shows_no_forms_reads_how_to_answer() -> None:
+def test_a_client_that_shows_no_forms_gets_the_question_as_the_result() -> None:
+    """It would poll a task without a request that it can fulfill until the task expires."""
     encoded = encode_task(task(TaskState.INPUT_REQUIRED, says="Which?"), tool(), {}, shows_forms=False)
-    assert (encoded["status"], encoded["inputRequests"]) == ("input_required", {})
-    assert encoded["statusMessage"].startswith("Which?\nTo answer, call this tool again with task='t-1'")
+    assert (encoded["status"], "inputRequests" in encoded) == ("completed", False)
+    [part] = encoded["result"]["content"]
+    assert part["text"].startswith("Which?\nTo answer, call this tool again with task='t-1'")
 
 
 def test_a_task_says_what_its_status_says() -> None:

@@ -229,7 +229,8 @@ Published = tuple[int | None, Event]
 
 def timestamp(seconds: float) -> str:
     """ISO 8601, UTC, milliseconds, of a Unix time."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    # Rounded, as the table stores a time, so that two texts of one time are the same.
+    return datetime.fromtimestamp(round(seconds, 3), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def unix_time(timestamp: str) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -207,8 +207,10 @@ class Parameter:
 
     def problem_in(self, text: str) -> str:
         """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a
-        union."""
-        if get_origin(self.hint) in (Union, UnionType) or len(text) > CALL_BYTES:  # no question can be asked
+        union of several types."""
+        is_union = get_origin(self.hint) in (Union, UnionType)
+        types = [member for member in get_args(self.hint) if member is not NoneType] if is_union else []
+        if len(types) > 1 or len(text) > CALL_BYTES:  # no question can be asked about more bytes
             return ""
         try:
             self._adapter.validate_json(text)

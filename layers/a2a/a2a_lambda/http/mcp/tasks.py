@@ -7,13 +7,14 @@ from a2a_lambda.errors import TaskNotCancelable
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.model import STOPPED, TERMINAL, Json, Part, Task, TaskState, timestamp
+from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.questions import (
     ANSWER_FIELD,
     answer_of,
     filled_parameter,
+    is_asked_by_form,
     is_empty,
     is_refusal,
     question_key,
@@ -28,10 +29,12 @@ async def get(call: McpCall) -> dict[str, Json]:
     """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
     extension."""
     record = await call.kit.service.get(call.scope, _id(call))
-    if record.task["status"]["state"] in TERMINAL:  # the only answer with content
+    shows_forms = call.message.shows_forms
+    has_stopped = record.task["status"]["state"] in STOPPED
+    if has_stopped and not is_asked_by_form(record.task, shows_forms=shows_forms):  # an answer with content
         record = await call.kit.service.get(call.scope, record.task["id"], results.INLINE_MODES)
     tool, times = tool_of(call, record), times_of(record)
-    return results.encode_task(record.task, tool, times, shows_forms=call.message.shows_forms)
+    return results.encode_task(record.task, tool, times, shows_forms=shows_forms)
 
 
 async def update(call: McpCall) -> dict[str, Json]:

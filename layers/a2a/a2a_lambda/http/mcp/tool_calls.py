@@ -20,7 +20,7 @@ from a2a_lambda.http.operation_call import SlotStream, respond
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
-from a2a_lambda.wire.mcp.questions import elicitation, is_empty, is_refusal, question_key
+from a2a_lambda.wire.mcp.questions import elicitation, is_asked_by_form, is_empty, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
@@ -77,7 +77,8 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         return call.encode(await _outcome(call, tool, arguments, task))
 
     if not isinstance(request, str):
-        takes_events = sse.MEDIA_TYPE in call.request.headers.get("accept", "")
+        accept = call.request.headers.get("accept", "").lower()
+        takes_events = sse.MEDIA_TYPE in accept or "*/*" in accept
         if is_long and call.message.has_extension(TASKS):
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
@@ -146,8 +147,7 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     if state not in STOPPED and message.has_extension(TASKS):
         times = tasks.times_of(await call.kit.service.get(call.scope, task["id"]))
         return {"resultType": "task", **results.encode_new_task(task, times), **meta}
-    # Credentials must not go through a form.
-    if state == TaskState.INPUT_REQUIRED and message.shows_forms:
+    if is_asked_by_form(task, shows_forms=message.shows_forms):
         key = question_key(task)
         binding = request_state.binding_of(call.scope, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)

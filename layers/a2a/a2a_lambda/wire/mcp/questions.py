@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Task, text_of
+from a2a_lambda.protocol.model import CHOICES, FILLS, Json, Task, TaskState, text_of
 from a2a_lambda.wire.mcp.tools import Tool
 
 ANSWER_FIELD = "answer"
@@ -44,6 +44,12 @@ def question_key(task: Task) -> str:
     """Names a question, once in a task."""
     message = task["status"].get("message")
     return message["messageId"] if message is not None else ""
+
+
+def is_asked_by_form(task: Task, *, shows_forms: bool) -> bool:
+    """Whether a task's question is a form for the user. Credentials must not go through a form, and a client
+    that cannot show one gets the question in words. shows_forms: the client can."""
+    return shows_forms and task["status"]["state"] == TaskState.INPUT_REQUIRED
 
 
 def filled_parameter(task: Task) -> str | None:

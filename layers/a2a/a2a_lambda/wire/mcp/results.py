@@ -21,7 +21,14 @@ from a2a_lambda.protocol.model import (
     plain_media_type,
     text_of,
 )
-from a2a_lambda.wire.mcp.questions import choices_of, elicitation, filled_parameter, question_key, question_of
+from a2a_lambda.wire.mcp.questions import (
+    choices_of,
+    elicitation,
+    filled_parameter,
+    is_asked_by_form,
+    question_key,
+    question_of,
+)
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
 
@@ -161,13 +168,14 @@ def encode_task(
     match result["status"]:
         case "completed":
             result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
+        case "input_required" if is_asked_by_form(task, shows_forms=shows_forms):
+            result["inputRequests"] = {question_key(task): elicitation(task, tool)}
         case "input_required":
-            # Credentials must not go through a form.
-            if shows_forms and task["status"]["state"] == TaskState.INPUT_REQUIRED:
-                result["inputRequests"] = {question_key(task): elicitation(task, tool)}
-            else:
-                result["inputRequests"] = {}
-                result["statusMessage"] = _how_to_go_on(task, tool)
+            # Without a request that it can fulfill, a client would ask for the task until it expires. So the
+            # question is a result, as for a client without tasks. The call that answers it makes the task
+            # work again.
+            result["status"] = "completed"
+            result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
     return result
 
 
