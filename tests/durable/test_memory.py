@@ -233,3 +233,32 @@ def test_a_url_that_no_one_could_call_is_not_given_out(
     monkeypatch.setattr(MemoryEngine, "callback_url", lambda self, key: f"/callbacks/{key}")
     with pytest.raises(ConfigurationError, match="set BaseUrl or DomainName"):
         run(agent)
+
+
+def test_a_skill_that_edits_a_reply_leaves_what_was_sent_as_it_is(tmp_path: Path) -> None:
+    """Otherwise a replay would get another reply than the first run did."""
+    body = """
+@skill
+async def run(turn):
+    reply = await turn.wait_for("order", Ask("What?"))
+    amount = reply.data[0].pop("amount")
+    reply.parts.append({"text": "more"})
+    await turn.sleep(hours=1)
+    yield f"{amount} {reply.text}"
+"""
+    order = {"amount": 3}
+    assert run(written(tmp_path, body), replies={"order": order}).text == "3 more"
+    assert order == {"amount": 3}
+
+
+def test_a_wait_that_ends_without_a_reply_says_which_and_when(tmp_path: Path) -> None:
+    body = """
+@skill
+async def run(turn):
+    try:
+        await turn.wait_for("payment", timeout=60)
+    except TimeoutError as error:
+        yield str(error)
+"""
+    answer = run(written(tmp_path, body), replies={"payment": TimeoutError})
+    assert answer.text == "no reply to 'payment' came within 60 s"

@@ -198,7 +198,8 @@ class Steps:
                 reply = await engine.wait_for(wait)
             if not reply.is_callback:
                 self._tell_exchange(Exchange(wait.question or "", reply.parts))
-            return reply.document()
+            # A skill may change a reply. What was sent stays as it is, for replays and the conversation.
+            return strictjson.copy_of(reply.document())
 
         return self._register("wait", name, run, Reply.of_document)
 

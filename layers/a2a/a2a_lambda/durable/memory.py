@@ -23,7 +23,7 @@ from a2a_lambda.durable.engine import (
     error_after_cancellation,
     gather,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, shorten_error
+from a2a_lambda.durable.outcomes import MISTAKES, shorten_error, timeout_of
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, error_text
 from a2a_lambda.protocol.caller import LOCAL_CALLER, Caller
 from a2a_lambda.protocol.model import Part
@@ -241,7 +241,7 @@ def _reply(reply: Any, wait: Wait, caller: Caller) -> Reply | TimeoutError:
     if reply is TimeoutError or isinstance(reply, TimeoutError):
         if wait.seconds is None:
             raise ValueError(f"the wait {wait.key!r} has no timeout, so it never raises TimeoutError")
-        return TimeoutError("no reply came in time")
+        return timeout_of(wait)
     if isinstance(reply, Reply):
         return reply
     if not wait.takes_messages:  # it came to the URL, where a string is JSON, too

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from a2a_lambda import strictjson
-from a2a_lambda.durable.engine import Work
+from a2a_lambda.durable.engine import Wait, Work
 from a2a_lambda.errors import (
     CodeChanged,
     ConfigurationError,
@@ -51,6 +51,11 @@ def shorten_error(error: BaseException) -> Exception:
     base = NotKept if isinstance(error, MISTAKES) else Exception
     short_error: Exception = type(type(error).__name__, (base,), {})(_shorten(text))
     return short_error
+
+
+def timeout_of(wait: Wait) -> TimeoutError:
+    """What a wait raises to which no reply came in time."""
+    return TimeoutError(f"no reply to {wait.key!r} came within {wait.seconds} s")
 
 
 def _shorten(text: str) -> str:

@@ -59,7 +59,7 @@ from a2a_lambda.durable.engine import (
     Wait,
     error_after_cancellation,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error
+from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error, timeout_of
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 from a2a_lambda.tasks.replay import NoticeKey
 
@@ -263,7 +263,7 @@ class OperationThread:
                 callback.result()
             except CallbackTimeoutError:
                 del self._run.waits[wait.key]
-                raise TimeoutError(f"no reply to {wait.key!r} came in {wait.seconds} seconds") from None
+                raise timeout_of(wait) from None
             except CallbackError as error:
                 raise StoreError(f"the wait {wait.key!r} failed") from error
             # The process that took the reply died before it had stored all of it.
