@@ -54,7 +54,7 @@ def shorten_error(error: BaseException) -> Exception:
 
 
 def timeout_of(wait: Wait) -> TimeoutError:
-    """What a wait raises to which no reply came in time."""
+    """The error of a wait to which no reply came in time."""
     return TimeoutError(f"no reply to {wait.key!r} came within {wait.seconds} s")
 
 
