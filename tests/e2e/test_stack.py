@@ -354,9 +354,9 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
     request = SendMessageRequest(message=message, configuration={"returnImmediately": True})
-    start_time = asyncio.run(intake.start(call, request))
-    assert isinstance(start_time, Handover)
-    head: Head = store.update_head(replace(start_time.head, due=0))
+    handover = asyncio.run(intake.start(call, request))
+    assert isinstance(handover, Handover)
+    head: Head = store.update_head(replace(handover.head, due=0))
     assert rest.state(head.task_id) == "TASK_STATE_SUBMITTED"
     stack.sweep()  # the schedule may be first
     wait_until(lambda: rest.state(head.task_id) == "TASK_STATE_COMPLETED", pause=0.2)

@@ -35,8 +35,8 @@ async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
         options = {"httpx_client": http, "supported_transports": [binding]}
-        streaming = ClientFactory(ClientConfig(**options)).create(card)
-        plain = ClientFactory(ClientConfig(**options, streaming=False)).create(card)
+        streaming_client = ClientFactory(ClientConfig(**options)).create(card)
+        plain_client = ClientFactory(ClientConfig(**options, streaming=False)).create(card)
 
         async def last(client, skill, **slots):
             task = None
@@ -45,23 +45,23 @@ async def main(url, key, binding):
             return task
 
         silent, blocked, streamed, quick = await asyncio.gather(
-            last(plain, "pause", seconds="12"),
-            last(plain, "block", seconds="12"),
-            last(streaming, "pause", seconds="12"),
-            last(streaming, "pieces", count="5", every="0.05"),
+            last(plain_client, "pause", seconds="12"),
+            last(plain_client, "block", seconds="12"),
+            last(streaming_client, "pause", seconds="12"),
+            last(streaming_client, "pieces", count="5", every="0.05"),
         )
-        question = await last(plain, "add", a="1")
-        read_task = await plain.get_task(TaskQueryParams(id=question.id))
+        question = await last(plain_client, "add", a="1")
+        read_task = await plain_client.get_task(TaskQueryParams(id=question.id))
         followed = None
-        async for event, _ in streaming.resubscribe(TaskIdParams(id=quick.id)):
+        async for event, _ in streaming_client.resubscribe(TaskIdParams(id=quick.id)):
             followed = event
-        canceled = await plain.cancel_task(TaskIdParams(id=question.id))
+        canceled = await plain_client.cancel_task(TaskIdParams(id=question.id))
         hook = PushNotificationConfig(id="hook", url="https://example.com/hook", token="t")
-        await plain.set_task_callback(
+        await plain_client.set_task_callback(
             TaskPushNotificationConfig(task_id=quick.id, push_notification_config=hook)
         )
         params = GetTaskPushNotificationConfigParams(id=quick.id, push_notification_config_id="hook")
-        config = await plain.get_task_callback(params)
+        config = await plain_client.get_task_callback(params)
         return {
             "send": text(silent),
             "blocked": text(blocked),

@@ -53,8 +53,8 @@ def end(events):
 async def main(url, key, binding):
     async with httpx.AsyncClient(headers={"X-API-Key": key}) as http:
         options = {"httpx_client": http, "supported_protocol_bindings": [binding]}
-        streaming = await create_client(url, ClientConfig(**options))
-        plain = await create_client(url, ClientConfig(**options, streaming=False))
+        streaming_client = await create_client(url, ClientConfig(**options))
+        plain_client = await create_client(url, ClientConfig(**options, streaming=False))
 
         async def send(client, skill, started=None, **slots):
             events = []
@@ -65,31 +65,35 @@ async def main(url, key, binding):
             return events
 
         silent, blocked, streamed, quick = await asyncio.gather(
-            send(plain, "pause", seconds="12"),
-            send(plain, "block", seconds="12"),
-            send(streaming, "pause", seconds="12"),
-            send(streaming, "pieces", count="5", every="0.05"),
+            send(plain_client, "pause", seconds="12"),
+            send(plain_client, "block", seconds="12"),
+            send(streaming_client, "pause", seconds="12"),
+            send(streaming_client, "pieces", count="5", every="0.05"),
         )
-        [question] = await send(plain, "add", a="1")
-        task = await plain.get_task(GetTaskRequest(id=question.task.id))
+        [question] = await send(plain_client, "add", a="1")
+        task = await plain_client.get_task(GetTaskRequest(id=question.task.id))
         started = asyncio.get_running_loop().create_future()
-        work = asyncio.create_task(send(streaming, "pause", started, seconds="2"))
+        work = asyncio.create_task(send(streaming_client, "pause", started, seconds="2"))
         following = SubscribeToTaskRequest(id=await started)
-        follow_events = [event async for event in streaming.subscribe(following)]
+        follow_events = [event async for event in streaming_client.subscribe(following)]
         await work
-        page = await plain.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
+        page = await plain_client.list_tasks(ListTasksRequest(page_size=2, include_artifacts=True))
         task_id = quick[0].task.id
         hook = TaskPushNotificationConfig(
             task_id=task_id, id="hook", url="https://example.com/hook", token="t"
         )
-        await plain.create_task_push_notification_config(hook)
+        await plain_client.create_task_push_notification_config(hook)
         params = {"task_id": task_id, "id": "hook"}
-        config = await plain.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(**params))
+        config = await plain_client.get_task_push_notification_config(
+            GetTaskPushNotificationConfigRequest(**params)
+        )
         of_task = ListTaskPushNotificationConfigsRequest(task_id=task_id)
-        hooks = await plain.list_task_push_notification_configs(of_task)
-        await plain.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(**params))
-        left = await plain.list_task_push_notification_configs(of_task)
-        canceled = await plain.cancel_task(CancelTaskRequest(id=question.task.id))
+        hooks = await plain_client.list_task_push_notification_configs(of_task)
+        await plain_client.delete_task_push_notification_config(
+            DeleteTaskPushNotificationConfigRequest(**params)
+        )
+        left = await plain_client.list_task_push_notification_configs(of_task)
+        canceled = await plain_client.cancel_task(CancelTaskRequest(id=question.task.id))
         return {
             "send": text(silent),
             "blocked": text(blocked),

@@ -206,7 +206,7 @@ def test_an_agent_may_be_called_task(store: Store, scope: Scope) -> None:
     assert [task_id for task_id, _ in store.indexes.list_tasks(scope, TaskQuery(size=5)).tasks] == ["task#1"]
 
 
-def test_a_time_has_one_text_before_and_after_it_was_stored() -> None:
+def test_a_time_is_written_alike_before_and_after_the_table() -> None:
     """Otherwise, a task could be changed before it was created."""
     for seconds in (1.0004, 1.0005, 1.0006, 1_700_000_000.1606, 1_700_000_000.9996):
         assert timestamp(float(items.number(seconds)["N"])) == timestamp(seconds)

@@ -155,7 +155,7 @@ def test_new_code_layers_and_parameters_are_new_versions(source: str) -> None:
     assert not versions(parameters={"Release": "b" * 64}) & new_versions
     same = versions(parameters={"Release": "a" * 64}, artifact="other")
     assert same == new_versions, (
-        "a release stands for what is deployed: docs/deploying.md says to name a new one"
+        "a release names what is deployed: docs/deploying.md says to choose a new one"
     )
 
 

@@ -121,7 +121,8 @@ def build(
 def _run_sam_build(variant: Path, architecture: str, version: str, python: str, agents: Sequence[str]) -> int:
     """Run `sam build` in the folder of a variant of the build. Returns the exit status.
 
-    version, agents: as in `build`. python: path of an interpreter of that version, or "".
+    version: version of Python, such as 3.13. python: path of its interpreter, or "". agents: names of those
+        to build; none = all.
     """
     packages.STAGE_LOCK.unlink(missing_ok=True)  # of a build that was killed
     if agents:

@@ -104,9 +104,11 @@ class Rendered:
         """Physical name of a resource: its own, or the one that CloudFormation makes."""
         properties = self.all[logical].get("Properties", {})
         keys = ("LogGroupName", "LayerName", "DashboardName", "AlarmName", "RoleName", "FunctionName")
-        own = next((properties[key] for key in keys if key in properties), None)
-        if own is not None and "Lambda" not in self.all[logical]["Type"].replace("LayerVersion", ""):
-            return str(self.resolve(own))
+        explicit_name = next((properties[key] for key in keys if key in properties), None)
+        if explicit_name is not None and "Lambda" not in self.all[logical]["Type"].replace(
+            "LayerVersion", ""
+        ):
+            return str(self.resolve(explicit_name))
         name = f"{self.stack}-{logical}-X"
         return name.lower() if self.all[logical]["Type"] == "AWS::S3::Bucket" else name
 

@@ -128,7 +128,7 @@ def test_metadata_of_parts_is_kept(rest: Rest) -> None:
 
 
 def test_a_field_called_tenant_names_no_agent(rest: Rest) -> None:
-    assert rest.call("POST", "message:send", {**said(), "tenant": "nobody"})["task"]
-    assert rest.call("POST", "message:send?tenant=nobody", said())["task"]
+    assert rest.call("POST", "message:send", {**said(), "tenant": "unknown"})["task"]
+    assert rest.call("POST", "message:send?tenant=unknown", said())["task"]
     question = rest.call("POST", "message:send", {**said("question"), "tenant": 5})["task"]
     assert rest.call("POST", f"tasks/{question['id']}:cancel", {"tenant": 5})["id"] == question["id"]

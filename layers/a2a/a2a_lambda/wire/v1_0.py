@@ -99,9 +99,8 @@ def decode_get(params: Json) -> TaskRequest:
 
 
 def decode_cancel(params: Json) -> TaskRequest:
-    source = protojson.canonical_fields(params, "params", TASK_REQUEST_SPELLINGS)
-    request = decode_task_reference(source)
-    if (metadata := fields.optional_mapping(source, "metadata", "params")) is not None:
+    request = decode_task_reference(params)
+    if (metadata := fields.optional_mapping(params, "metadata", "params")) is not None:
         request["metadata"] = metadata
     return request
 

@@ -208,8 +208,7 @@ class Parameter:
     def problem_in(self, text: str) -> str:
         """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a
         union of several types."""
-        is_union = get_origin(self.hint) in (Union, UnionType)
-        types = [member for member in get_args(self.hint) if member is not NoneType] if is_union else []
+        types = [member for member in members_of(self.hint) if member is not NoneType]
         if len(types) > 1 or len(text) > CALL_BYTES:  # no question can be asked about more bytes
             return ""
         try:

@@ -165,17 +165,14 @@ def encode_task(
     """A task as `tasks/get` answers with it. tool: the one that made it, as far as is known. times: see
     `encode_new_task`. shows_forms: whether the client can show a question as a form."""
     result = encode_new_task(task, times)
-    match result["status"]:
-        case "completed":
-            result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
-        case "input_required" if is_asked_by_form(task, shows_forms=shows_forms):
-            result["inputRequests"] = {question_key(task): elicitation(task, tool)}
-        case "input_required":
-            # Without a request that it can fulfill, a client would ask for the task until it expires. So the
-            # question is a result, as for a client without tasks. The call that answers it makes the task
-            # work again.
-            result["status"] = "completed"
-            result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
+    if is_asked_by_form(task, shows_forms=shows_forms):
+        result["inputRequests"] = {question_key(task): elicitation(task, tool)}
+    elif result["status"] in ("completed", "input_required"):
+        # Without a request that it can fulfill, a client would ask for the task until it expires. So any
+        # other question is a result, as for a client without tasks. The call that answers it makes the task
+        # work again.
+        result["status"] = "completed"
+        result["result"] = {"resultType": "complete", **encode_result(task, STATELESS, tool)}
     return result
 
 
