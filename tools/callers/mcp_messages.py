@@ -15,7 +15,7 @@ from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
-from a2a_lambda.wire.mcp.tools import ANSWER_ONLY, ARGUMENT_PREFIX, MESSAGE_ARGUMENT
+from a2a_lambda.wire.mcp.tools import ANSWER_ONLY, ARGUMENT_PREFIX, MESSAGE_ARGUMENT, TASK_ARGUMENT
 from tools.agents.card_checks import Finding
 from tools.callers.records import Record
 
@@ -40,7 +40,10 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     if intent is not None:
         tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
     else:
-        tool = next((tool for tool in tools if _text_argument(tool)), None)
+        # A skill that reads nothing answers any text, as it does over A2A.
+        own_names = {MESSAGE_ARGUMENT, TASK_ARGUMENT}
+        plain_tools = (tool for tool in tools if _properties(tool).keys() <= own_names)
+        tool = next((tool for tool in tools if _text_argument(tool)), next(plain_tools, None))
     if tool is None:
         raise AgentError("there is no such tool" if intent else "no tool takes text: choose one by its name")
     properties, text_argument = _properties(tool), _text_argument(tool)

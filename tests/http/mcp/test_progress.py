@@ -21,8 +21,7 @@ def test_a_progress_text_and_the_pieces_of_an_answer_are_told(
 ) -> None:
     mcp = Mcp(client, key, revision=revision)
     for accept in ("application/json, text/event-stream", "Application/JSON, Text/Event-Stream", "*/*"):
-        body = mcp.body("tools/call", {"name": "everything"}, meta={"progressToken": 1})
-        *notifications, _ = messages_of(mcp.post(body, Accept=accept))
+        *notifications, _ = messages_of(mcp.post(call_of(mcp), Accept=accept))
         texts = [notification["params"]["message"] for notification in notifications]
         assert texts[:2] == ["thinking", "text"]
 
@@ -47,7 +46,7 @@ def test_a_fault_in_a_stream_is_in_the_stream_and_lambda_knows_it(
     def ask(*, sees_faults: bool) -> Any:
         with TestClient(app, base_url=BASE_URL, raise_server_exceptions=sees_faults) as client:
             mcp = Mcp(client, key)
-            return mcp.post(mcp.body("tools/call", {"name": "everything"}, meta={"progressToken": 1}))
+            return mcp.post(call_of(mcp))
 
     [message] = messages_of(ask(sees_faults=False))
     assert message["error"]["code"] == -32603
@@ -57,3 +56,9 @@ def test_a_fault_in_a_stream_is_in_the_stream_and_lambda_knows_it(
     ]
     with pytest.raises(RuntimeError, match="a private word") if is_on_lambda else nullcontext():
         ask(sees_faults=True)
+
+
+def call_of(mcp: Mcp) -> Any:
+    """A call whose client asks for progress."""
+    params = {"name": "everything", "arguments": {"message": "hi"}}
+    return mcp.body("tools/call", params, meta={"progressToken": 1})

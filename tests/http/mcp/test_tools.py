@@ -19,7 +19,7 @@ Json = Any
 
 def test_skills_are_tools(mcp: Mcp) -> None:
     answer = mcp.ask("tools/list")
-    weather, talk, media = answer["tools"]
+    weather, talk, media, now = answer["tools"]
     assert (weather["name"], weather["title"]) == ("weather", "The weather")
     assert weather["description"] == "Tells the weather.\nExamples:\n- Is it warm?"
     assert weather["annotations"] == {"readOnlyHint": True}
@@ -32,6 +32,7 @@ def test_skills_are_tools(mcp: Mcp) -> None:
     assert weather["outputSchema"]["required"] == ["city", "degrees"]
     assert [*talk["inputSchema"]["properties"]] == ["times", "message", "task"]
     assert media["inputSchema"]["required"] == ["message"]
+    assert "required" not in now["inputSchema"], "the skill gets no turn and has no parameters"
     assert "outputSchema" not in talk
     assert answer["ttlMs"] > 0
     assert mcp.ask("tools/list") == answer
@@ -58,7 +59,8 @@ def test_a_list_has_pages(mcp: Mcp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PAGE_TOOLS", 2)
     first = mcp.ask("tools/list")
     second = mcp.ask("tools/list", {"cursor": first["nextCursor"]})
-    assert [tool["name"] for tool in (*first["tools"], *second["tools"])] == ["weather", "talk", "media"]
+    names = [tool["name"] for tool in (*first["tools"], *second["tools"])]
+    assert names == ["weather", "talk", "media", "now"]
     assert "nextCursor" not in second
     for cursor in ("x", 1, "-1"):
         assert mcp.refusal("tools/list", {"cursor": cursor})["code"] == -32602

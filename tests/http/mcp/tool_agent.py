@@ -1,4 +1,4 @@
-"""An agent with four skills, three of which are tools."""
+"""An agent with five skills, four of which are tools."""
 
 from pathlib import Path
 
@@ -31,6 +31,10 @@ def media(turn: Turn):
     yield File("far.zip", url="https://example.com/far.zip", media_type="application/zip")
 
 @skill
+def now():
+    return "12:00"
+
+@skill
 def hidden(turn: Turn):
     return "hidden"
 """
@@ -48,6 +52,7 @@ skills:
     annotations: { readOnlyHint: true }
   - { id: talk, name: Talk, description: Says it. }
   - { id: media, name: Media, description: Makes files. }
+  - { id: now, name: Now, description: Tells the time. }
   - { id: hidden, name: Hidden, description: Is no tool., mcp: false }
 """
 

@@ -5,6 +5,7 @@ import json
 import httpx2
 import pytest
 
+from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.card import Card, CardSkill
 from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
@@ -184,11 +185,17 @@ def test_a_text_is_for_the_argument_that_takes_it(names: list[str]) -> None:
 
 def test_a_text_is_for_the_first_tool_that_reads_it() -> None:
     """Each tool has a message, with which a question is answered."""
-    card = Card(name="a", description="a", version="1", skills=[skill("weather"), skill("talk")])
+    skills = [skill("weather"), skill("now"), skill("talk")]
+    card = Card(name="a", description="a", version="1", skills=skills)
     schemas = {"weather": {"type": "object", "properties": {"a": {"type": "string"}}}}
-    tools, _ = page_of(Profile(name="a", card=card, input_schemas=schemas, modified=0), None)
+    text_skills = frozenset({"talk"})
+    profile = Profile(name="a", card=card, input_schemas=schemas, modified=0, text_skills=text_skills)
+    tools, _ = page_of(profile, None)
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="Hello")])
     assert call_of(message, tools) == {"name": "talk", "arguments": {"message": "Hello"}}
+    assert call_of(message, tools[:2]) == {"name": "now", "arguments": {}}, "as over A2A"
+    with pytest.raises(AgentError, match="no tool takes text"):
+        call_of(message, tools[:1])
     message["metadata"] = intent_metadata("weather", {"a": "x"})
     assert call_of(message, tools) == {"name": "weather", "arguments": {"a": "x"}}
 

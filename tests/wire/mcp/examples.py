@@ -23,10 +23,11 @@ def skill(name: str = "add", **fields: Json) -> CardSkill:
     return CardSkill(id=name, name="Add", description="Adds.", **fields)
 
 
-def tool(properties: Json = None, *, reads_text: bool = False) -> Tool:
-    """A tool with parameters; without any, it takes a message."""
+def tool(properties: Json = None, *, reads_text: bool | None = None) -> Tool:
+    """A tool with parameters. reads_text: by default, if it has none."""
     schemas = {"add": properties} if properties else None
-    return find_tool(profile_of(skill(), schemas=schemas, text_skills=["add"] * reads_text), "add")
+    text_skills = ["add"] if reads_text or (reads_text is None and not properties) else []
+    return find_tool(profile_of(skill(), schemas=schemas, text_skills=text_skills), "add")
 
 
 def task(state: TaskState = TaskState.COMPLETED, *parts: Part, says: str = "", metadata: Json = None) -> Task:

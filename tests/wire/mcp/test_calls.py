@@ -36,8 +36,16 @@ def test_a_call_names_its_skill_and_carries_text_and_arguments() -> None:
     assert "taskId" not in message
 
 
+@pytest.mark.parametrize("arguments", [{}, {"message": None}])
+def test_a_call_without_the_message_that_its_skill_reads_is_refused(arguments: Json) -> None:
+    with pytest.raises(InvalidParams, match="add needs the argument 'message'") as error:
+        decode_call(tool(), arguments, {})
+    assert error.value.path == "params.arguments.message"
+
+
 def test_a_call_without_anything_has_an_empty_text() -> None:
-    assert decode_call(tool(), {}, {})["message"]["parts"] == [{"text": ""}]
+    assert decode_call(tool(), {"message": ""}, {})["message"]["parts"] == [{"text": ""}]
+    assert decode_call(tool(reads_text=False), {}, {})["message"]["parts"] == [{"text": ""}]
 
 
 @pytest.mark.parametrize("arguments", [{"message": ""}, {}, {"message": None}])
@@ -46,14 +54,16 @@ def test_an_answer_without_anything_has_an_empty_text(arguments: Json) -> None:
 
 
 def test_two_calls_are_two_messages() -> None:
-    ids = {decode_call(tool(), {}, {})["message"]["messageId"] for _ in range(2)}
+    ids = {decode_call(tool(), {"message": "hi"}, {})["message"]["messageId"] for _ in range(2)}
     assert len(ids) == 2
 
 
 def test_a_call_goes_on_with_the_conversation_that_meta_names() -> None:
-    assert decode_call(tool(), {}, {"a2a-lambda/contextId": "c-1"})["message"]["contextId"] == "c-1"
+    arguments = {"message": "hi"}
+    message = decode_call(tool(), arguments, {"a2a-lambda/contextId": "c-1"})["message"]
+    assert message["contextId"] == "c-1"
     with pytest.raises(InvalidParams, match="contextId"):
-        decode_call(tool(), {}, {"a2a-lambda/contextId": 1})
+        decode_call(tool(), arguments, {"a2a-lambda/contextId": 1})
 
 
 def test_an_answer_names_its_task_and_no_skill() -> None:

@@ -13,12 +13,18 @@ from tests.wire.mcp.examples import NUMBER, profile_of, skill, tool
 Json = Any
 
 
-def test_a_skill_without_parameters_needs_a_message() -> None:
+def test_a_skill_that_reads_nothing_but_text_needs_a_message() -> None:
     schema = tool().input_schema
     assert schema["required"] == ["message"]
     assert schema["properties"].keys() == {"message", "task"}
     assert schema["type"] == "object"
     assert "$schema" not in schema, "validators of draft 7 refuse the name of another"
+
+
+def test_a_skill_that_reads_nothing_needs_nothing() -> None:
+    schema = tool(reads_text=False).input_schema
+    assert "required" not in schema
+    assert schema["properties"]["message"]["description"] == "Only to answer a task's question."
 
 
 @pytest.mark.parametrize("reads_text", [False, True])

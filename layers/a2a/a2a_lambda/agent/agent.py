@@ -120,9 +120,7 @@ class Agent:
             output_schemas={
                 skill.id: skill.output_schema for skill in self.skills.values() if skill.output_schema
             },
-            text_skills=frozenset(
-                skill.id for skill in self.skills.values() if skill.parameters and skill.turn_name
-            ),
+            text_skills=frozenset(skill.id for skill in self.skills.values() if skill.turn_name),
         )
 
     async def perform(self, turn: Turn) -> AsyncGenerator[Batch, None]:

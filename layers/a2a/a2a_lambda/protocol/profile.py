@@ -17,7 +17,7 @@ class Profile:
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
     output_schemas: JSON Schema of what a skill returns, by skill id, if its annotation gives one.
-    text_skills: ids of the skills that take parameters, and get the turn with its text beside them.
+    text_skills: ids of the skills that get the turn, and with it the message's text.
     """
 
     name: str

@@ -66,6 +66,12 @@ def decode_call(tool: Tool, arguments: Mapping[str, Json], meta: Mapping[str, Js
             f" {tool.task_argument!r} with it, or leave it out",
             path=f"params.arguments.{tool.message_argument}",
         )
+    is_required = tool.message_argument in tool.input_schema.get("required", ())
+    if is_required and arguments.get(tool.message_argument) is None:
+        raise InvalidParams(
+            f"{tool.name} needs the argument {tool.message_argument!r}: send what the user says",
+            path=f"params.arguments.{tool.message_argument}",
+        )
     message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
     message["metadata"] = intent_metadata(tool.name, {})
     if meta.get(CONTEXT_KEY) is not None:
