@@ -63,6 +63,7 @@ def running_ministack(home: Path) -> Iterator[str]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(home)}
+    environment["TMPDIR"] = str(home)  # it leaves unpacked functions there
     environment["PYTHONPATH"] = str(LAMBDA_PATH)  # and nothing of this environment
     # It checks the signatures of urls, so it must know the key that the kit has for an emulator.
     environment |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
