@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
@@ -113,6 +113,7 @@ def test_an_opaque_token_until_it_is_revoked(
         "idp",
         provider.url,
         (OPAQUE_RESOURCE,),
+        owner_claim=SUBJECT_OR_CLIENT,  # its answer about a program's token has no subject
         introspection=f"{provider.url}/token/introspection",
         client="program",
         secret="provider",  # a secret's name

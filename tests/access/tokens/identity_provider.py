@@ -112,6 +112,7 @@ class IdentityProvider:
     def sign(self, header: dict[str, Json], payload: bytes, key: Any) -> str:
         names = [header["alg"]]
         registry = jws.JWSRegistry(algorithms=names, strict_check_header=False)
+        registry.header_registry = {}
         return jws.serialize_compact(header, payload, key, algorithms=names, registry=registry)
 
 

@@ -12,6 +12,7 @@ from a2a_lambda.access.tokens.issuer import (
     COMMON_CLAIMS,
     DISPLAY_CLAIMS,
     OWNER_BYTES,
+    SUBJECT_OR_CLIENT,
     Issuer,
     check_issuer,
     check_url,
@@ -110,9 +111,23 @@ def test_a_client_owns_the_tasks_of_all_its_tokens_if_the_operator_says_so() -> 
         assert client_issuer.owner_of(claims) == "idp|client:app"
 
 
+def test_a_client_owns_the_tasks_of_tokens_without_a_subject_if_the_operator_says_so() -> None:
+    mixed_issuer = issuer(owner_claim=SUBJECT_OR_CLIENT)
+    check_issuer(mixed_issuer, is_local=False)
+    for claims in ({"azp": "app"}, {"azp": "app", "sub": "app"}, {"azp": "app", "sub": "app@clients"}):
+        assert mixed_issuer.owner_of(claims) == "idp|client:app"
+    assert mixed_issuer.owner_of({"azp": "app", "sub": "ann"}) == "idp|sub:ann"
+
+
 @pytest.mark.parametrize(
     ("claim", "claims"),
     [
+        *(
+            (SUBJECT_OR_CLIENT, {"azp": "app", name: "x"})
+            for name in ("username", "Username", "sid", "auth_time")
+        ),
+        (SUBJECT_OR_CLIENT, {"azp": "app", "sub": ""}),
+        (SUBJECT_OR_CLIENT, {}),
         ("", {}),
         ("", {"azp": "app"}),
         ("", {"azp": "app", "sub": ""}),
@@ -154,6 +169,7 @@ def test_an_owner_has_a_maximum_length() -> None:
         ({"audiences": ()}, "AUDIENCE"),
         ({"scopes": ("agents.call", "读取")}, "SCOPE=读取: no token can have this scope"),
         ({"scopes": ('a"b',)}, "no token can have this scope"),
+        ({"owner_claim": "oid,client"}, "write one claim, or sub,client"),
         *(({"owner_claim": claim}, "another person") for claim in DISPLAY_CLAIMS),
         *(({"owner_claim": claim}, "many callers") for claim in COMMON_CLAIMS),
     ],
@@ -201,9 +217,10 @@ def test_the_client_is_the_first_claim_that_names_one() -> None:
 
 
 def test_scopes_are_texts_or_lists() -> None:
-    claims = {"scope": "a b", "scp": ["b", "c", 1, ""], "roles": {"d": 1}, "permissions": ["e"]}
+    claims = {"scope": "a  b", "scp": ["b", "c", 1, ""], "roles": {"d": 1}, "permissions": ["e"]}
     assert scopes_of(claims) == ("a", "b", "c", "e")
     assert scopes_of({}) == ()
+    assert scopes_of({"scope": "x\u00a0agents.admin"}) == ("x\u00a0agents.admin",), "only a space separates"
 
 
 def test_a_claim_that_is_no_text_is_empty() -> None:

@@ -3,13 +3,14 @@
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from a2a_lambda.access.tokens import issuer_keys
 from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
-from a2a_lambda.errors import KeysUnavailable, TokenRefused
+from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused
 from a2a_lambda.store.issuer_copies import IssuerCopy
 from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import IdentityProvider
@@ -108,6 +109,17 @@ def test_a_request_waits_for_its_renewal(
     clock.now += issuer_keys.RENEW_SECONDS
     assert container.has_key()
     assert container.read_copy(container.issuer).fetched_at == clock.now
+
+
+def test_a_renewal_that_cannot_be_stored_changes_nothing(
+    container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the thread would be in the log, although its caller comes in."""
+    monkeypatch.setattr(issuer_keys, "threading", SimpleNamespace(Thread=UntilJoined))
+    monkeypatch.setattr(container._copies, "finish_fetch", Mock(side_effect=StoreError("throttled")))
+    clock.now += issuer_keys.RENEW_SECONDS
+    assert container.has_key()
+    assert container.fetches == 2
 
 
 def test_keys_of_a_silent_issuer_are_used_for_a_day(container: Container, clock: Clock) -> None:

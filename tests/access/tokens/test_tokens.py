@@ -271,6 +271,27 @@ def test_claims_that_are_null_are_absent(door: Door, provider: IdentityProvider)
     assert door.tokens.check(provider.sign(header, json.dumps(claims).encode(), provider.keys[-1]))
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [{"jku": None}, {"jku": "x"}, {"x5u": 7}, {"x5c": "MIIB"}, {"jwk": "x"}, {"cty": 1}, {"typ": None}],
+)
+def test_what_a_token_says_about_its_key_is_ignored(
+    door: Door, provider: IdentityProvider, extra: Json
+) -> None:
+    header = {"alg": "RS256", "kid": provider.keys[-1].kid, **extra}
+    claims = json.dumps(provider.claims()).encode()
+    assert door.tokens.check(provider.sign(header, claims, provider.keys[-1]))
+
+
+def test_a_key_that_its_issuer_has_for_another_algorithm_verifies_nothing(
+    door: Door, provider: IdentityProvider
+) -> None:
+    """RFC 8725 section 3.1."""
+    provider.rotate("OKP")
+    provider.publish = lambda key: {**key.as_dict(private=False), "kid": key.kid, "alg": "PS256"}  # type: ignore[method-assign]
+    assert door.refusal(provider.token()) == "signature"
+
+
 def test_a_token_of_one_issuer_is_none_of_another(open_door: Open, httpserver: HTTPServer) -> None:
     """Although both publish a key with this kid."""
     one, two = IdentityProvider(httpserver), IdentityProvider(httpserver)

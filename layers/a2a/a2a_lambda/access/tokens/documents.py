@@ -38,7 +38,7 @@ class Documents:
         nothing about the URL (429, 5xx)."""
         status, content = await self._read("GET", url)
         if status == 429 or status >= 500:
-            raise self.problem(f"{url} has the status {status}", status)
+            raise self.problem(f"{url} has the status {status}", fails=True)
         return content if status == 200 else None
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
@@ -63,9 +63,9 @@ class Documents:
         except ParseError:
             return answer.status_code, None
 
-    def problem(self, text: str, status: int = 200) -> KeysUnavailable:
-        """An error of the issuer; IssuerFails if its HTTP status has nothing to do with what it was asked."""
-        kind = IssuerFails if status in (401, 429) or status >= 500 else KeysUnavailable
+    def problem(self, text: str, *, fails: bool = False) -> KeysUnavailable:
+        """An error of the issuer; IssuerFails if it has nothing to do with what the issuer was asked."""
+        kind = IssuerFails if fails else KeysUnavailable
         return kind(f"issuer {self._issuer.name}: {text}")
 
 

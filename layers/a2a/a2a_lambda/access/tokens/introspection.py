@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 import httpx2
 
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.access.tokens.issuer import DISPLAY_CLAIMS, Issuer, client_of
+from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
@@ -38,9 +38,6 @@ PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
 BEARER_TYPES = ("", "bearer", "access_token")
 """Values of `token_type` that stand for a bearer token. DPoP's needs a proof."""
-
-PERSON_CLAIMS = DISPLAY_CLAIMS | {"sid", "auth_time"}
-"""Claims that only a person's token has, in lower case."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,9 +77,11 @@ async def ask_issuer(
             logger.warning("issuer %s does not understand a question about a token (400)", issuer.name)
             raise TokenRefused("inactive", "its issuer does not understand a question about it (400)")
         if status in (401, 403):
-            raise documents.problem("it rejected the client's credentials: check CLIENT and SECRET", status)
+            text = "it rejected the client's credentials: check CLIENT and SECRET"
+            raise documents.problem(text, fails=status == 401)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
-            raise documents.problem(f"its answer about a token ({status}) has no `active`", status)
+            text = f"its answer about a token ({status}) has no `active`"
+            raise documents.problem(text, fails=_fails(status))
     if not claims["active"]:
         return None
     # Some issuers write null, or an empty audience, for what they do not say.
@@ -91,12 +90,12 @@ async def ask_issuer(
         claims.pop("aud", None)
     if "iss" in claims and claims["iss"] != issuer.url:
         raise TokenRefused("issuer", "a different issuer issued it")
-    if text_in(claims, "token_type").lower() not in BEARER_TYPES:
+    kind: Json = claims.get("token_type", "")
+    if not isinstance(kind, str) or kind.lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
-    # Many issuers give a program's own token no subject (RFC 7662 section 2.2). If a person's token without
-    # one were accepted, all people of its client would be one owner.
-    if "sub" not in claims and not PERSON_CLAIMS & {name.lower() for name in claims}:
-        claims["sub"] = client_of(claims)
+    # Some issuers give an access token a type, and a refresh token neither that nor an audience.
+    if not kind and "aud" not in claims:
+        raise TokenRefused("kind", "its issuer does not say that it is an access token (token_type or aud)")
     return claims
 
 
@@ -108,7 +107,8 @@ async def ask_google(
         if status in (400, 401):
             return None
         if status != 200 or not isinstance(claims, dict):
-            raise documents.problem(f"its answer about a token ({status}) is not a JSON object", status)
+            text = f"its answer about a token ({status}) is not a JSON object"
+            raise documents.problem(text, fails=_fails(status))
     if claims.get("active", True) is not True:
         return None
     if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):
@@ -120,6 +120,12 @@ async def ask_google(
         name: int(claims[name]) for name in TIME_CLAIMS if UNIX_TIME_FORM.fullmatch(text_in(claims, name))
     }
     return {**claims, **times}
+
+
+def _fails(status: int) -> bool:
+    """Whether an issuer that answers with this status would answer so about any token. With 500, it may have
+    failed because of this one."""
+    return status == 429 or status > 500
 
 
 class _Bearer(httpx2.Auth):

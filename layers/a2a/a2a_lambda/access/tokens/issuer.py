@@ -28,7 +28,7 @@ CLIENT_CLAIMS = ("client_id", "azp", "appid", "cid")
 """Claims that name the application: of RFC 9068, OpenID Connect, Entra's version 1 and Okta."""
 
 SCOPE_CLAIMS = ("scope", "scp", "roles", "permissions")
-"""Claims that say what a token allows: texts with spaces, or lists of texts."""
+"""Claims that say what a token allows: texts with spaces (RFC 6749 section 3.3), or lists of texts."""
 
 DISPLAY_CLAIMS = frozenset(
     [
@@ -41,8 +41,15 @@ DISPLAY_CLAIMS = frozenset(
 COMMON_CLAIMS = frozenset({*CLIENT_CLAIMS, "iss", "aud", "tid", "scope", "scp", "exp", "iat"})
 """Claims that many callers share. If one named the owner, each caller could read the others' tasks."""
 
+PERSON_CLAIMS = DISPLAY_CLAIMS | {"sid", "auth_time"}
+"""Claims that only a person's token has, in lower case."""
+
 CLIENT_OWNER = "client"
 """The owner_claim with which the application owns the tasks of all its tokens."""
+
+SUBJECT_OR_CLIENT = "sub,client"
+"""The owner_claim with which the application owns the tasks of its tokens that have no subject. Many issuers
+give a program's own token none (RFC 7662 section 2.2), but some give people's tokens none, either."""
 
 LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
@@ -58,8 +65,8 @@ class Issuer:
 
     name: what the operator calls it; it begins the owners of its tokens. url: `iss` of its tokens, exactly.
     audiences: `aud` of tokens for this deployment, one of them. scopes: scopes that every token needs.
-    owner_claim: claim that names the owner, or CLIENT_OWNER; "" = the client of a program's own token, else
-    the subject.
+    owner_claim: claim that names the owner, CLIENT_OWNER, or SUBJECT_OR_CLIENT; "" = the client of a
+    program's own token, which names it as the subject, else the subject.
     agents: names of the agents that callers with its tokens may call; empty = all. claims: names of the
     claims that agents see.
     private: its servers may have private addresses.
@@ -133,6 +140,10 @@ class Issuer:
         # A program that signs in by itself has its own id as the subject (RFC 9068 section 2.2), as Auth0
         # writes it with a suffix.
         is_program = bool(client) and subject in (client, f"{client}@clients")
+        if claim == SUBJECT_OR_CLIENT:
+            names_person = bool(PERSON_CLAIMS & {name.lower() for name in claims})
+            is_program = is_program or ("sub" not in claims and not names_person)
+            claim = ""
         if claim == CLIENT_OWNER or (not claim and is_program):
             claim, value = CLIENT_OWNER, client
         else:
@@ -180,6 +191,11 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         )
     if not issuer.audiences:
         raise ConfigurationError("add AUDIENCE=…: the aud claim of tokens for this deployment")
+    if "," in issuer.owner_claim and issuer.owner_claim != SUBJECT_OR_CLIENT:
+        raise ConfigurationError(
+            f"OWNER={issuer.owner_claim}: write one claim, or {SUBJECT_OR_CLIENT} if a token without sub is"
+            " always a program's own"
+        )
     if issuer.owner_claim in DISPLAY_CLAIMS:
         raise ConfigurationError(
             f"OWNER={issuer.owner_claim} can change, or be reassigned to another person: choose sub, oid or"
@@ -226,6 +242,6 @@ def scopes_of(claims: Mapping[str, Json]) -> tuple[str, ...]:
     scopes: dict[str, None] = {}
     for name in SCOPE_CLAIMS:
         value: Any = claims.get(name)
-        values = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+        values = value.split(" ") if isinstance(value, str) else value if isinstance(value, list) else []
         scopes |= dict.fromkeys(item for item in values if isinstance(item, str) and item)
     return tuple(scopes)

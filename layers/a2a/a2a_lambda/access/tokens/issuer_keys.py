@@ -249,20 +249,24 @@ class IssuerKeys:
         return keyring
 
     def _renew(self, issuer: Issuer, fetch: Fetch) -> None:
-        """Ask the issuer, and share what it says. If it does not answer, the old copy stays."""
-        try:
-            self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
-        except (KeysUnavailable, WriteRefused) as error:
-            telemetry.measure({"KeyFailures": 1})
-            logger.warning("%s; its keys that were read before still work", error)
-            self._copies.end_fetch(issuer, fetch, "failed")
+        """Ask the issuer, and share what it says. If it does not answer, the old copy stays. If the table
+        does not, the caller's next read says so."""
+        with suppress(StoreError):
+            try:
+                self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
+            except (KeysUnavailable, WriteRefused) as error:
+                telemetry.measure({"KeyFailures": 1})
+                logger.warning("%s; its keys that were read before still work", error)
+                self._copies.end_fetch(issuer, fetch, "failed")
 
 
 def _has_signed(keys: "list[PublicKey]", token: str, algorithm: str) -> bool:
     """Whether one of an issuer's keys has signed a token."""
     jose = _jose()
-    # Unknown fields of a header are ignored (RFC 7515 section 4), and `tokens` limits the length.
+    # What a header says about its key is ignored, and so are unknown fields (RFC 7515 section 4). `tokens`
+    # refuses `crit`, and limits the length.
     registry = jose.jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    registry.header_registry = {}
     registry.max_header_length = len(token)
     for key in (key for key in keys if _fits(key, algorithm)):
         with suppress(jose.errors.JoseError, ValueError):
@@ -298,8 +302,8 @@ def _import_keys(issuer: Issuer, jwks: list[Json]) -> dict[str, list["PublicKey"
                 continue
             if fields.get("use", "sig") != "sig" or "verify" not in fields.get("key_ops", ["verify"]):
                 continue
-            if fields["kty"] == "OKP":  # its alg may be the other one of EdDSA's two names
-                fields.pop("alg", None)
+            if fields["kty"] == "OKP" and fields.get("alg") in ("EdDSA", "Ed25519"):
+                del fields["alg"]  # two names of one algorithm, either of which a token may have
             key: Any = jose.jwk.import_key(fields)
             if fields["kty"] == "RSA" and key.public_key.key_size < MIN_RSA_BITS:
                 raise ValueError("an RSA key that is too short")

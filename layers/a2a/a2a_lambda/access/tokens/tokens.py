@@ -207,7 +207,11 @@ class Tokens:
 
         Raises TokenRefused.
         """
-        use, kind = text_in(claims, "token_use"), text_in(claims, "typ").lower()
+        use: Any = claims.get("token_use", "")
+        kind: Any = claims.get("typ", "")
+        if not isinstance(use, str) or not isinstance(kind, str):
+            raise TokenRefused("form", "its token_use or typ is not a string")
+        use, kind = use.lower(), kind.lower()
         if "id" in (use, kind) or any(name in claims for name in ID_TOKEN_CLAIMS):
             raise TokenRefused("kind", "it is an ID token: send an access token")
         is_event = isinstance(claims.get("events"), dict)  # RFC 8417, of which a logout token is one
@@ -226,7 +230,7 @@ class Tokens:
         audiences = audience if isinstance(audience, list) else [audience]
         # Amazon Cognito's access tokens have no audience, and an issuer that is asked need not name one
         # (RFC 7662 section 2.2). Then the client is compared instead.
-        if "aud" not in claims and (issuer.introspection or text_in(claims, "token_use") == "access"):
+        if "aud" not in claims and (issuer.introspection or use == "access"):
             audiences = [claims.get("client_id")]
         if not any(isinstance(each, str) and each in issuer.audiences for each in audiences):
             raise TokenRefused("audience", "its audience (aud) is not this deployment")
@@ -243,7 +247,7 @@ def _read(token: str) -> tuple[dict[str, Json], dict[str, Json]]:
         raise TokenRefused("form", "it is not a JWT") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise TokenRefused("form", "it is not a JWT")
-    kind = header.get("typ", "")
+    kind = "" if header.get("typ") is None else header["typ"]
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TOKEN_TYPES:
         raise TokenRefused("kind", "its typ is not that of an access token")
     if "crit" in header or "b64" in header:
