@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import audit
+from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from tests.access.tokens.identity_provider import IdentityProvider
 from tests.conftest import BASE_URL, new_key
@@ -224,3 +225,24 @@ def test_the_metadata_of_a_url_with_a_slash_at_its_end(
     accept(provider.issuer())
     metadata = client.get(f"/.well-known/oauth-protected-resource{path}").json()
     assert metadata["resource"] == BASE_URL + path
+
+
+def test_whether_an_agent_exists_is_as_public_as_the_default_agents_card(
+    kit: Kit, accept: Accept, provider: IdentityProvider
+) -> None:
+    accept(provider.issuer())
+    card = kit.settings.agents / "who" / "card.yaml"
+    for is_public in (True, False):
+        if not is_public:
+            card.write_text(card.read_text() + "public: false\n")
+        with TestClient(create_app(Kit(kit.settings)), base_url=BASE_URL) as client:
+            answers, challenges = [], []
+            for name in ("hidden", "nope"):
+                place = f"/a2a/{name}"
+                answer = client.get(f"/.well-known/oauth-protected-resource{place}")
+                answers.append((answer.status_code, answer.text.replace(name, "")))
+                challenge = client.post(f"{place}/message:send", json={}).headers["www-authenticate"]
+                challenges.append(challenge.replace(name, ""))
+            assert (answers[0] == answers[1]) is not is_public
+            assert (challenges[0] == challenges[1]) is not is_public
+            assert client.get("/.well-known/oauth-protected-resource/a2a/v1").status_code == 404

@@ -151,6 +151,12 @@ class Agents(Mapping[str, Profile]):
     def __len__(self) -> int:
         return len(self._profiles)
 
+    @property
+    def are_public(self) -> bool:
+        """Whether anyone may know which agents there are, because the default agent's card is public."""
+        default_profile = self.get(self.default)
+        return default_profile is not None and default_profile.card.public
+
     def find(self, name: str | None) -> Profile:
         """Profile of an agent by name, or of the default agent. Raises RouteNotFound, and Unavailable if its
         card cannot be read, or no agent is the default."""

@@ -23,6 +23,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.http.request import base_url
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.caller import Caller
+from a2a_lambda.protocol.card import is_agent_name
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.tasks.identity import Scope
 
@@ -152,8 +153,12 @@ def _resource_path(request: Request) -> str:
     path: str = request.scope["path"]
     if path.rstrip("/") == "/mcp":
         return "/mcp"
-    match = AGENT_PATH.match(path)
-    if match is None or match[2] not in request.app.state.kit.agents:
+    agents, match = request.app.state.kit.agents, AGENT_PATH.match(path)
+    if match is None:
+        return ""
+    # If callers without a key must not know which agents there are, any name may be one's.
+    is_hidden = not agents.are_public and match[1] is not None and is_agent_name(match[2])
+    if match[2] not in agents and not is_hidden:
         return ""
     return f"/{match[1] or 'a2a'}/{match[2]}"
 

@@ -210,10 +210,15 @@ class Card(CardModel):
             )
 
 
+def is_agent_name(name: str) -> bool:
+    """Whether an agent may have this name."""
+    return bool(AGENT_NAME.fullmatch(name)) and not RESERVED.fullmatch(name)
+
+
 def check_name(name: str, location: str) -> None:
     """Raises ConfigurationError if a folder's name cannot be the name of an agent. location: path of its
     folder."""
-    if not AGENT_NAME.fullmatch(name) or RESERVED.fullmatch(name):
+    if not is_agent_name(name):
         raise ConfigurationError(
             f"{location}: {name!r} cannot be the name of an agent. Use at most 63 of a-z, A-Z, 0-9, - and _,"
             " begin with a letter or a digit, and do not use a word of the kit's paths (v1, a2a, alibaba,"

@@ -26,6 +26,7 @@ from a2a_lambda.http.auth import METADATA_PATH, authenticate, find_issuers, scop
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
+from a2a_lambda.protocol.card import is_agent_name
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire import negotiation
@@ -125,12 +126,16 @@ async def jwks(request: Request) -> Response:
 async def protected_resource(request: Request) -> Response:
     """The metadata of a protected resource (RFC 9728 section 3): what a client reads before it signs in.
 
-    Raises RouteNotFound if no issuer is accepted, or there is no such agent; Unavailable.
+    Raises RouteNotFound if no issuer is accepted, or there is no such agent, unless the caller must not know
+    which agents there are; Unavailable.
     """
     kit: Kit = request.app.state.kit
-    agent = kit.agents.find(request.path_params.get("agent"))
+    name = str(request.path_params.get("agent") or kit.agents.default)
+    may_be_told = kit.agents.are_public or name == kit.agents.default or not is_agent_name(name)
+    if may_be_told:  # otherwise, any name may be an agent's
+        kit.agents.find(name)
     try:
-        issuers = [issuer for issuer in await find_issuers(kit) if issuer.allows(agent.name)]
+        issuers = [issuer for issuer in await find_issuers(kit) if issuer.allows(name)]
     except KeysUnavailable as error:
         raise Unavailable("the issuers cannot be read at the moment") from error
     if not issuers:
@@ -143,9 +148,10 @@ async def protected_resource(request: Request) -> Response:
         "authorization_servers": list(dict.fromkeys(issuer.url for issuer in issuers)),
         "bearer_methods_supported": ["header"],
     }
-    if agent.card.public:
-        body["resource_name"] = agent.card.name
-        scopes |= dict.fromkeys(agent.card.scopes)
+    profile = kit.agents.get(name)
+    if profile is not None and profile.card.public:
+        body["resource_name"] = profile.card.name
+        scopes |= dict.fromkeys(profile.card.scopes)
     if scopes:  # without them, a client asks for those that the issuer supports
         body["scopes_supported"] = list(scopes)
     headers = {"Cache-Control": f"public, max-age={METADATA_MAX_AGE_SECONDS}"}
