@@ -11,8 +11,9 @@ make issuer NAME=entra REMOVE=1                                   accept them no
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from a2a_lambda.access.tokens.discovery import check_metadata, fetch_keys
+from a2a_lambda.access.tokens.discovery import fetch_keys, find_metadata
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_keys import TOKEN_ALGORITHMS, count_usable
@@ -60,6 +61,13 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     check_issuer(issuer, is_local=not stack)
     _check_others(issuer, issuers.list())
     answer = _ask(issuer, environ, is_local=not stack)
+    try:
+        metadata_url = find_metadata(issuer, allow_loopback=not stack)
+        if metadata_url != issuer.openid_url:
+            issuer = replace(issuer, metadata=metadata_url)
+    except KeysUnavailable as error:
+        if issuer.introspection:  # otherwise, its keys were not found by the metadata, either
+            answer += f". Warning: clients cannot sign in by the metadata of ISSUER: {error}"
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
@@ -139,19 +147,14 @@ def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:
 
 
 def _ask_about_a_token(issuer: Issuer, environ: Mapping[str, str]) -> str:
-    """Says whether an issuer answers questions about tokens, and has the metadata that clients read to sign
-    in. Raises KeysUnavailable, TokenRefused, ConfigurationError, ConfigurationUnavailable."""
+    """Says that an issuer answers questions about tokens. Raises KeysUnavailable, TokenRefused,
+    ConfigurationError, ConfigurationUnavailable."""
     stack = environ.get("STACK", "")
     # Where the secrets of a deployment are, or of this machine's agents.
     configuration = Configuration(f"/a2a/{stack}") if stack else process_configuration()
     secret = configuration.secret(issuer.secret) if issuer.client else ""
     introspect(issuer, NO_TOKEN, lambda _: secret, allow_loopback=not stack)
-    answer = "it answers questions about tokens. Its tokens are accepted within a minute"
-    try:
-        check_metadata(issuer, allow_loopback=not stack)
-    except KeysUnavailable as error:
-        answer += f". Warning: clients cannot sign in by the metadata of ISSUER: {error}"
-    return answer
+    return "it answers questions about tokens. Its tokens are accepted within a minute"
 
 
 def _line(issuer: Issuer) -> str:

@@ -44,6 +44,7 @@ FULL = Issuer(
     introspection="https://idp.example/introspect",
     client="c",
     secret="NAME",
+    metadata="https://idp.example/.well-known/oauth-authorization-server",
 )
 
 
@@ -75,6 +76,7 @@ def test_what_is_stored_has_only_what_was_said() -> None:
         {"url": URL, "audiences": ["a"], "scopes": {}},
         {"url": URL, "audiences": ["a"], "private": "no"},
         {"url": URL, "audiences": ["a"], "secret": 1},
+        {"url": URL, "audiences": ["a"], "metadata": 1},
         {"url": URL, "audiences": ["a"], "unknown": 1},
     ],
 )

@@ -154,6 +154,9 @@ def test_a_card_says_how_to_sign_in(
         [first, *others] = card["security"]
         assert first == {"openIdConnect-idp": ["agents.call"]}
     assert len(others) == 2
+    accept(provider.issuer(metadata="https://idp.example/.well-known/oauth-authorization-server"))
+    assert "https://idp.example/.well-known/oauth-authorization-server" in client.get(path).text
+    assert discovery not in client.get(path).text
 
 
 def test_a_card_that_is_not_public_takes_a_token(

@@ -129,6 +129,18 @@ def test_an_issuer_that_only_the_functions_reach_is_added(run: Run, provider: Id
     assert (status, "openid-configuration has the status 503" in output) == (1, True)
 
 
+def test_an_issuer_that_has_no_metadata_of_openid_is_added_with_its_own(
+    run: Run, provider: IdentityProvider, settings: Settings, tmp_path: Path
+) -> None:
+    """Cards lead to it."""
+    provider.metadata["issuer"] = url = provider.server.url_for("/oauth")
+    place = "/.well-known/oauth-authorization-server/oauth"
+    provider.server.expect_request(place).respond_with_json(provider.metadata)
+    assert run(NAME="idp", ISSUER=url, AUDIENCE="a")[0] == 0
+    [issuer] = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys").find_issuers()
+    assert issuer.metadata == provider.server.url_for(place)
+
+
 def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     run: Run, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

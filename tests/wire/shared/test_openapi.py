@@ -101,7 +101,7 @@ def test_the_api_itself_stays_as_it_is() -> None:
 
 
 def test_an_operation_says_whose_it_is_and_how_a_caller_sign_in() -> None:
-    sign_in = SignIn("idp", "https://idp", ["read"])
+    sign_in = SignIn("idp", "https://idp/.well-known/openid-configuration", ["read"])
     api = document(sign_ins=[sign_in])
     send = operation(api)
     assert (send["operationId"], send["tags"], send["summary"]) == ("sendMessage", ["shop"], "stays")

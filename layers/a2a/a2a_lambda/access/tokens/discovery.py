@@ -40,14 +40,15 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
     return asyncio.run(fetch())
 
 
-def check_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> None:
-    """Raises KeysUnavailable unless an issuer has metadata, which clients read to sign in. Blocks."""
+def find_metadata(issuer: Issuer, *, allow_loopback: bool = False) -> str:
+    """URL of an issuer's metadata, which clients read to sign in. Blocks. Raises KeysUnavailable."""
 
-    async def check() -> None:
+    async def find() -> str:
         async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
-            await _read_metadata(documents, issuer)
+            url, _ = await _read_metadata(documents, issuer)
+            return url
 
-    asyncio.run(check())
+    return asyncio.run(find())
 
 
 async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dict[str, Json]]:
@@ -58,7 +59,7 @@ async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dic
     root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     failure: IssuerFails | None = None
     for url in (
-        f"{issuer.url.rstrip('/')}/.well-known/openid-configuration",
+        issuer.openid_url,
         f"{root}/.well-known/oauth-authorization-server{path}",
     ):
         try:

@@ -72,6 +72,7 @@ class Issuer:
     private: its servers may have private addresses.
     introspection: URL that says what its tokens allow, which then are not verified here; "" = they are JWTs
     that its keys verify. client, secret: id of the client that may ask there, and the name of its secret.
+    metadata: URL of its metadata; "" = `openid_url`.
     """
 
     name: str
@@ -85,6 +86,12 @@ class Issuer:
     introspection: str = ""
     client: str = ""
     secret: str = ""
+    metadata: str = ""
+
+    @property
+    def openid_url(self) -> str:
+        """Where OpenID Connect Discovery 1.0 (section 4) has an issuer's metadata."""
+        return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
     @classmethod
     def of_parameter(cls, name: str, text: str) -> "Issuer":
@@ -108,7 +115,7 @@ class Issuer:
         issuer = cls(name=name, **values)
         texts = (
             *(issuer.name, issuer.url, issuer.owner_claim),
-            *(issuer.introspection, issuer.client, issuer.secret),
+            *(issuer.introspection, issuer.client, issuer.secret, issuer.metadata),
         )
         if not all(isinstance(text, str) for text in texts) or not isinstance(issuer.private, bool):
             raise ValueError("not an issuer")

@@ -49,21 +49,17 @@ JSON_MODE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """An issuer whose tokens are accepted. url: the issuer's URL. scopes: scopes that a token needs."""
+    """An issuer whose tokens are accepted. metadata_url: URL of the issuer's metadata. scopes: scopes that a
+    token needs."""
 
     name: str
-    url: str
+    metadata_url: str
     scopes: Sequence[str]
 
     @property
     def scheme(self) -> str:
         """Name of its security scheme."""
         return f"openIdConnect-{self.name}"
-
-    @property
-    def discovery(self) -> str:
-        """URL of its metadata (OpenID Connect Discovery 1.0 section 4)."""
-        return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def v1_0(source: Description) -> Object:
     """The strict card: it has only fields of 1.0, and none with its default value."""
     card = source.card
     sign_ins = {
-        sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.discovery}}
+        sign_in.scheme: {"openIdConnectSecurityScheme": {"openIdConnectUrl": sign_in.metadata_url}}
         for sign_in in source.sign_ins or ()
     }
     return {
@@ -231,7 +227,7 @@ def _v0_2(source: Description) -> Object:
 def schemes(source: Description) -> dict[str, Object]:
     """Security schemes in the form of OpenAPI, which 0.2 and 0.3 have, too."""
     sign_ins = {
-        sign_in.scheme: {"type": "openIdConnect", "openIdConnectUrl": sign_in.discovery}
+        sign_in.scheme: {"type": "openIdConnect", "openIdConnectUrl": sign_in.metadata_url}
         for sign_in in source.sign_ins or ()
     }
     return {**sign_ins, **SECURITY_SCHEMES}
