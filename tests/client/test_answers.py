@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from a2a_lambda.client import AgentError, Client, client
+from a2a_lambda.errors import InvalidParams
 from a2a_lambda.kit import Kit
 from a2a_lambda.net.addresses import Unresolved
 from a2a_lambda.protocol.model import Json, Part
@@ -26,6 +27,14 @@ def test_ids_that_another_agent_leaves_out_are_empty() -> None:
     assert v1_0.WIRE.decode_event({"task": {"id": "t", "status": status}})["task"]["contextId"] == ""
     update = v1_0.WIRE.decode_event({"statusUpdate": {"status": status}})["statusUpdate"]
     assert (update["taskId"], update["contextId"]) == ("", "")
+    old_update: Json = {"kind": "status-update", "status": {"state": "completed"}}
+    update = v0_3.WIRE.decode_event(old_update)["statusUpdate"]
+    assert (update["taskId"], update["contextId"]) == ("", "")
+    with pytest.raises(InvalidParams, match=r"result\.taskId"):
+        v0_3.WIRE.decode_event({**old_update, "taskId": 5})
+    artifact: Json = {"artifactId": "a", "parts": []}
+    chunk = v0_3.WIRE.decode_event({"kind": "artifact-update", "artifact": artifact})["artifactUpdate"]
+    assert (chunk["taskId"], chunk["contextId"]) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ HOSTILE_CARDS: list[Json] = [
     {"url": BASE_URL.replace("://", "://u:p@"), "protocolVersion": "0.3.0"},
     {"url": f"{BASE_URL}/\x00", "protocolVersion": "0.3.0"},
     {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", "preferredTransport": "GRPC"},
+    {"url": "/a2a", "protocolVersion": "0.3.0"},
     {"url": 5, "protocolVersion": [], "additionalInterfaces": 5, "preferredTransport": "GRPC"},
 ]
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import httpx2
 import pytest
 from joserfc import jwk, jws
+from joserfc.registry import HeaderParameter
 
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.client import Client, Undiscovered
@@ -78,10 +79,71 @@ def test_a_key_needs_no_id(algorithm: str, kind: str, curve: str, ids: tuple[str
     keys = [jwk.generate_key(kind, curve, {"kid": name} if name else None) for name in ids]  # type: ignore[call-overload]
     interface = {"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     card: Json = {"name": "Other", "supportedInterfaces": [interface]}
-    header = {"alg": algorithm, "typ": "JOSE", "kid": "a"}
-    token = jws.serialize_compact(header, signed_forms(card)[0], keys[-1], algorithms=[algorithm])
+    signed_card = sign(card, keys[-1], {"alg": algorithm, "typ": "JOSE", "kid": "a"})
+    assert read(signed_card, *keys)["name"] == "Other"
+
+
+CARD: Json = {
+    "name": "Other",
+    "supportedInterfaces": [{"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "capabilities": {"streaming": True},
+    "securitySchemes": {"key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}}},
+    "skills": [{"id": "a", "name": "A", "description": "", "tags": ["a"]}],
+}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"jku": None}, {"jku": "https://x/" + "y" * 1000}, {"x5c": ["M" * 2000]}, {"iat": 1, "spiffe_id": "x"}],
+)
+def test_what_a_signature_says_of_its_key_is_ignored(extra: Json) -> None:
+    key = jwk.generate_key("EC", "P-256")
+    signed_card = sign(CARD, key, {"alg": "ES256", **extra})
+    assert read(signed_card, key) == signed_card
+
+
+def test_what_a_signature_calls_critical_must_be_understood() -> None:
+    key = jwk.generate_key("EC", "P-256")
+    with pytest.raises(Undiscovered, match="has signed the card"):
+        read(sign(CARD, key, {"alg": "ES256", "crit": ["spiffe_id"], "spiffe_id": "x"}), key)
+
+
+def test_a_large_card_is_verified_up_to_a_limit() -> None:
+    key = jwk.generate_key("EC", "P-256")
+    assert read(sign({**CARD, "description": "x" * 900_000}, key, {"alg": "ES256"}), key)
+    with pytest.raises(Undiscovered, match="is not verified"):
+        read(sign({**CARD, "description": "x" * 1_000_000}, key, {"alg": "ES256"}), key)
+
+
+def test_what_a_server_adds_to_a_signed_card_is_not_used() -> None:
+    """a2a-sdk's adds fields of 0.3, at any depth."""
+    key = jwk.generate_key("EC", "P-256")
+    signed_card = sign(CARD, key, {"alg": "ES256"})
+    scheme = {**CARD["securitySchemes"]["key"], "type": "apiKey", "in": "header", "name": "X-Other"}
+    added = {
+        "url": "https://other.example.com/",
+        "protocolVersion": "0.3",
+        "preferredTransport": "JSONRPC",
+        "capabilities": {**CARD["capabilities"], "stateTransitionHistory": True},
+        "securitySchemes": {"key": scheme},
+        "skills": [{**CARD["skills"][0], "security": []}],
+    }
+    assert read({**signed_card, **added}, key) == signed_card
+    with pytest.raises(Undiscovered, match="has signed the card"):
+        read({**signed_card, **added, "description": "Something else."}, key)
+
+
+def sign(card: Json, key: Any, header: Json) -> Json:
+    """The card with a signature of a key."""
+    registry = jws.JWSRegistry(algorithms=[header["alg"]], strict_check_header=False)
+    registry.header_registry = {name: HeaderParameter(name, lambda _: None) for name in header}
+    token = jws.serialize_compact(header, signed_forms(card)[0], key, registry=registry)
     encoded_header, _, signature = token.split(".")
-    card["signatures"] = [{"protected": encoded_header, "signature": signature}]
+    return {**card, "signatures": [{"protected": encoded_header, "signature": signature}]}
+
+
+def read(card: Json, *keys: Any) -> Any:
+    """The card as a client has it that trusts these keys."""
 
     async def discover() -> Any:
         verify = {"keys": [key.as_dict(private=False) for key in keys]}
@@ -89,7 +151,7 @@ def test_a_key_needs_no_id(algorithm: str, kind: str, curve: str, ids: tuple[str
         async with Client(BASE_URL, transport=transport, verify=verify) as agent:
             return await agent.card()
 
-    assert asyncio.run(discover())["name"] == "Other"
+    return asyncio.run(discover())
 
 
 def test_keys_that_are_none_are_a_mistake_of_the_caller(kit: Kit) -> None:

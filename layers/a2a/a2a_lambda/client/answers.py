@@ -40,7 +40,8 @@ class AgentError(KitError):
     def is_temporary(self) -> bool:
         """Whether the same call may succeed a little later."""
         is_cut_off = isinstance(self.__cause__, httpx2.TransportError | Unresolved)
-        return is_cut_off or self.status in TEMPORARY_STATUSES
+        is_wrong = isinstance(self.__cause__, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
+        return (is_cut_off and not is_wrong) or self.status in TEMPORARY_STATUSES
 
 
 def json_of(body: bytes, status: int) -> Json:
@@ -58,8 +59,9 @@ def result_of(body: bytes, status: int = 200) -> Json:
     value = json_of(body, status)
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         error = value["error"]
-        code = error.get("code")
-        raise AgentError(str(error.get("message")), code if isinstance(code, int) else None, status)
+        code = error["code"] if isinstance(error.get("code"), int) else None
+        text = text_in(error, "message") or f"the agent answered with error {code}, and no message"
+        raise AgentError(text, code, status)
     if not isinstance(value, dict) or "result" not in value:
         text = f"the answer, with status {status}, is not a JSON-RPC response{reason_in(body)}"
         raise AgentError(text, status=status)

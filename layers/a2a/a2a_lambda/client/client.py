@@ -120,28 +120,31 @@ class Client:
         for url in discovery.card_urls(self._url):
             # All of these URLs are of the host that the caller named, so they may get the key.
             headers = {**credentials, **version_header, **tracing.headers()}
+            place = discovery.place_of(url)
             async with self._open("GET", url, headers) as answer:
                 content, status = await read_whole(answer), answer.status_code
             if status == 200:
                 try:
                     card = strictjson.loads(content.removeprefix(BOM_UTF8))
                 except ParseError as problem:  # a site may have a page for every path
-                    refusal = refusal or AgentError(f"{url}: the card is not JSON: {problem}", status=status)
+                    refusal = refusal or AgentError(
+                        f"{place}: the card is not JSON: {problem}", status=status
+                    )
                     continue
                 if self._verify is not None and isinstance(card, dict):
-                    signatures.check_signature(card, self._verify, url)
+                    card = signatures.signed_part(card, self._verify, place)
                 try:
                     self._agent = discovery.agent_of_card(card, url, self._key, self._hosts)
                 except Refused as reason:
                     raise Refused(f"{reason}: name its host in `hosts` if you trust it") from None
                 return self._agent
             if status != 404:
-                text = f"{url}: the card has the status {status}{reason_in(content)}"
+                text = f"{place}: the card has the status {status}{reason_in(content)}"
                 error = AgentError(text, status=status)
                 if status not in CARD_ABSENT_STATUSES:
                     raise refusal or error
                 refusal = refusal or error
-        raise refusal or discovery.Undiscovered(f"{self._url}: it has no agent card")
+        raise refusal or discovery.Undiscovered(f"{discovery.place_of(self._url)}: it has no agent card")
 
     async def card(self) -> Mapping[str, Json]:
         """The agent's card. Raises what `discover` raises."""
@@ -190,7 +193,8 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. If the last one does not end the task, it may still
         be running: ask for it with `get`. An agent whose card does not say that it streams gets the
-        message as `ask` sends it, and its answer is the only event. Raises what `discover` raises."""
+        message as `ask` sends it, and its answer is the only event, as is one that is not a stream. Raises
+        what `discover` raises."""
         agent = await self.discover()
         if object_in(agent.card, "capabilities").get("streaming") is not True:
             outcome = await self._send_and_wait(message, configuration, fields)
@@ -202,15 +206,18 @@ class Client:
             headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
             async with self._open("POST", agent.url, headers, body) as answer:
                 span.set_status(answer.status_code)
+                status = answer.status_code
                 if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
-                    result_of(await read_whole(answer), answer.status_code)
-                    raise AgentError("the answer is not a stream of events", status=answer.status_code)
+                    yield agent.wire.decode_event(result_of(await read_whole(answer), status))
+                    return
                 async with aclosing(sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES)) as stream:
                     async for data in stream:
-                        event = agent.wire.decode_event(result_of(data))
+                        event = agent.wire.decode_event(result_of(data, status))
                         yield event
                         if ends_task(event):  # a server may keep the connection open
                             return
+                if status >= 400:
+                    raise AgentError(f"the agent answered with status {status}", status=status)
 
     async def _send_and_wait(
         self, message: Outgoing, configuration: SendMessageConfiguration | None, fields: Mapping[str, Any]
@@ -284,7 +291,8 @@ class Client:
                 encodings = answer.headers.get_list("content-encoding", split_commas=True)
                 if compressions := COMPRESSIONS.intersection(map(str.lower, encodings)):
                     names = ", ".join(compressions)
-                    text = f"{url}: the answer is compressed ({names}), which the request does not allow"
+                    place = discovery.place_of(url)
+                    text = f"{place}: the answer is compressed ({names}), which the request does not allow"
                     raise AgentError(text, status=answer.status_code)
                 yield answer
         except NotPublic as error:
@@ -293,7 +301,7 @@ class Client:
             if isinstance(error, httpx2.RequestError):
                 with suppress(RuntimeError):  # it has no request
                     url = str(error.request.url)  # which may have been a sign-in's
-            raise AgentError(f"{url}: {type(error).__name__}: {error}") from error
+            raise AgentError(f"{discovery.place_of(url)}: {type(error).__name__}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx2
 
+from a2a_lambda.client.answers import AgentError
 from a2a_lambda.client.keys import BearerToken, bearer_header
-from a2a_lambda.errors import KitError, excerpt
+from a2a_lambda.errors import excerpt
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import object_in, objects_in, text_in
@@ -26,7 +27,7 @@ RESERVED_HEADERS = frozenset(
 """Headers that a card must not use for a key."""
 
 
-class Undiscovered(KitError):
+class Undiscovered(AgentError):
     """There is no card, or none that this client can use."""
 
 
@@ -42,6 +43,11 @@ class DiscoveredAgent:
     url: str
     headers: Mapping[str, str]
     tenant: str = ""
+
+
+def place_of(url: str) -> str:
+    """A URL as an error names it: without a user, a password and a query, which may be secrets."""
+    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", re.split("[?#]", url, maxsplit=1)[0])
 
 
 def card_url(url: str, path: str) -> str:
@@ -64,22 +70,26 @@ def agent_of_card(
 ) -> DiscoveredAgent:
     """The agent that a card describes.
 
-    source: URL of the card. hosts: other hosts at which the agent may be; the key is not sent there.
+    source: URL of the card, which may hold secrets. hosts: other hosts at which the agent may be; the key is
+        not sent there.
     wires: what this client speaks, best first. Raises Undiscovered, Refused.
     """
+    place = place_of(source)
     if not isinstance(card, dict):
-        raise Undiscovered(f"{source}: a card must be an object")
-    wire, url, tenant = _interface(card, source, wires)
+        raise Undiscovered(f"{place}: a card must be an object")
+    wire, url, tenant = _interface(card, place, wires)
     try:
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
-        raise Undiscovered(f"{source}: the card has no valid `url`") from None
+        raise Undiscovered(f"{place}: the card has no valid `url`") from None
+    if not target.host:
+        raise Undiscovered(f"{place}: the card's `url`, {excerpt(url)!r}, must begin with https://")
     if target.userinfo not in (b"", origin.userinfo):  # it could take the place of a bearer token
-        raise Undiscovered(f"{source}: the card's `url` has a user name or a password")
+        raise Undiscovered(f"{place}: the card's `url` has a user name or a password")
     is_home = is_same_origin(target, origin)
     if not is_home and target.host not in hosts:
-        place = excerpt(f"{target.scheme}://{target.netloc.decode()}")
-        raise Refused(f"{source}: the card sends its callers to another origin, {place}")
+        other_place = excerpt(f"{target.scheme}://{target.netloc.decode()}")
+        raise Refused(f"{place}: the card sends its callers to another origin, {other_place}")
     return DiscoveredAgent(card, wire, url, _credentials(card, key) if is_home and key else {}, tenant)
 
 
@@ -88,7 +98,7 @@ def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
     return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)
 
 
-def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
+def _interface(card: Mapping[str, Json], place: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
     """Wire, URL and tenant to call: JSON-RPC, in the best version that both sides speak."""
     interfaces = [
         (text_in(item, "protocolVersion"), text_in(item, "url"), text_in(item, "tenant"))
@@ -107,7 +117,7 @@ def _interface(card: Mapping[str, Json], source: str, wires: Sequence[Wire]) -> 
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
     known_versions = dict.fromkeys(version for wire in wires if wire.methods for version in wire.versions)
     raise Undiscovered(
-        f"{source}: no JSON-RPC interface of A2A {', '.join(known_versions)} (its card has"
+        f"{place}: no JSON-RPC interface of A2A {', '.join(known_versions)} (its card has"
         f" {excerpt(versions)})"
     )
 

@@ -1,6 +1,7 @@
 """Verifies the signature of another agent's card."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -14,38 +15,51 @@ VERIFIED_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed
 SIGNATURES = 8
 """Maximum signatures of a card that are looked at."""
 
+VERIFIED_CARD_BYTES = 1_000_000
+"""Maximum size of a card whose signatures are checked, in bytes, because each is checked with each key."""
+
 Jwks = Mapping[str, Json]
 """Public keys (RFC 7517 section 5): {"keys": […]}."""
 
 
-def check_signature(card: Mapping[str, Json], keys: Jwks, source: str) -> None:
-    """Raises Undiscovered if no signature of a card is by one of the keys, and ConfigurationError if the keys
-    are no public keys.
+def signed_part(card: dict[str, Json], keys: Jwks, source: str) -> dict[str, Json]:
+    """What one of the keys has signed of a card: all of it, or its fields of 1.0.
 
     source: URL of the card. The URLs in the headers of its signatures are not followed, because someone who
-    changes a card would name a key of their own.
+    changes a card would name a key of their own. Raises Undiscovered if no signature is by one of the keys,
+    and ConfigurationError if the keys are no public keys.
     """
     from joserfc import errors, jwk, jws  # only a client with `verify` needs these
 
-    from a2a_lambda.protocol.signed_card import signed_forms
+    from a2a_lambda.protocol.signed_card import signed_forms, strict_card
 
     key_document: Any = dict(keys)
     try:
         key_set = jwk.KeySet.import_key_set(key_document)
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
         raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
-    try:
-        payloads = [encode_base64url(form) for form in signed_forms(dict(card))]
-    except ValueError:
-        payloads = []
+    parts_by_payload: dict[str, dict[str, Json]] = {}
+    with suppress(ValueError):
+        for part in (card, strict_card(card)):
+            for form in signed_forms(part):
+                if len(form) > VERIFIED_CARD_BYTES:
+                    raise Undiscovered(
+                        f"{source}: a card of more than {VERIFIED_CARD_BYTES} bytes is not verified"
+                    )
+                parts_by_payload.setdefault(encode_base64url(form), part)
+    registry = jws.JWSRegistry(algorithms=VERIFIED_ALGORITHMS, strict_check_header=False)
+    # What a header says about its key is ignored, and so are unknown fields (RFC 7515 section 4), unless
+    # `crit` names them: it may name only what is in this registry.
+    registry.header_registry = {}
+    registry.max_header_length = registry.max_payload_length = 2 * VERIFIED_CARD_BYTES
     signatures: Any = card.get("signatures")
     for signature in signatures[:SIGNATURES] if isinstance(signatures, list) else ():
         # Every key is tried, because a `kid` is optional, and need not be unique (RFC 7517 section 4.5).
-        for payload, key in product(payloads, key_set.keys):
+        for payload, key in product(parts_by_payload, key_set.keys):
             try:
                 token = f"{signature['protected']}.{payload}.{signature['signature']}"
-                jws.deserialize_compact(token, key, algorithms=VERIFIED_ALGORITHMS)
-                return
+                jws.deserialize_compact(token, key, registry=registry)
+                return parts_by_payload[payload]
             except (ValueError, TypeError, KeyError, errors.JoseError):
                 continue
     raise Undiscovered(f"{source}: none of the keys in `verify` has signed the card")

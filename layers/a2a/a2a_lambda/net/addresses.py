@@ -68,11 +68,16 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
     return host, port
 
 
+def check_port(host: str, port: int) -> None:
+    """Raises Refused for a number that no port has. The network's own error would be an OverflowError."""
+    if port not in PORTS:
+        raise Refused(f"{host}: there is no port {port}")
+
+
 async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list[str]:
     """Addresses of a host. All are public; with `allow_loopback`, all may be this machine's own. Raises
     Refused, Unresolved."""
-    if port not in PORTS:
-        raise Refused(f"{host}: there is no port {port}")
+    check_port(host, port)
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             entries = await _lookup(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -11,7 +11,7 @@ from functools import cache
 
 import httpx2
 
-from a2a_lambda.net.addresses import Refused, is_loopback, resolve
+from a2a_lambda.net.addresses import Refused, check_port, is_loopback, resolve
 
 CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
@@ -39,6 +39,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raises Refused, Unresolved, and what httpx raises. The request's body must be bytes."""
         url = request.url
+        check_port(url.host, url.port or 443)
         if self._allows_private:
             return await self._inner.handle_async_request(request)
         host = url.raw_host.decode("ascii")  # as it is sent: there a name has one spelling

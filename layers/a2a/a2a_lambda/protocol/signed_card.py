@@ -1,8 +1,36 @@
 """What the signatures of a card are over (A2A 1.0 section 8.4). Signing and verification are elsewhere."""
 
+from collections.abc import Collection
+
 import rfc8785
 
 from a2a_lambda.protocol.model import Json
+from a2a_lambda.strictjson import object_in, objects_in
+
+CARD_FIELDS = frozenset(
+    [
+        *("name", "description", "version", "provider", "documentationUrl", "iconUrl", "capabilities"),
+        *("supportedInterfaces", "securitySchemes", "securityRequirements", "defaultInputModes"),
+        *("defaultOutputModes", "skills", "signatures"),
+    ]
+)
+"""Fields of a card of 1.0 (section 4.4.1)."""
+
+CAPABILITY_FIELDS = frozenset({"streaming", "pushNotifications", "extensions", "extendedAgentCard"})
+
+SKILL_FIELDS = frozenset(
+    [
+        *("id", "name", "description", "tags", "examples", "inputModes", "outputModes"),
+        "securityRequirements",
+    ]
+)
+
+SCHEME_FIELDS = frozenset(
+    [
+        *("apiKeySecurityScheme", "httpAuthSecurityScheme", "oauth2SecurityScheme"),
+        *("openIdConnectSecurityScheme", "mtlsSecurityScheme"),
+    ]
+)
 
 
 def signed_forms(card: dict[str, Json]) -> list[bytes]:
@@ -13,6 +41,25 @@ def signed_forms(card: dict[str, Json]) -> list[bytes]:
     """
     fields = {name: value for name, value in card.items() if name != "signatures"}
     return list(dict.fromkeys(rfc8785.dumps(form) for form in (fields, _without_empty(fields))))
+
+
+def strict_card(card: dict[str, Json]) -> dict[str, Json]:
+    """The card with the fields of 1.0 alone. A server of a2a-sdk adds those of 0.3 after it has signed."""
+    fields = _select(card, CARD_FIELDS)
+    if "capabilities" in fields:
+        fields["capabilities"] = _select(object_in(fields, "capabilities"), CAPABILITY_FIELDS)
+    if "skills" in fields:
+        fields["skills"] = [_select(skill, SKILL_FIELDS) for skill in objects_in(fields, "skills")]
+    if "securitySchemes" in fields:
+        schemes = object_in(fields, "securitySchemes")
+        fields["securitySchemes"] = {
+            name: _select(object_in(schemes, name), SCHEME_FIELDS) for name in schemes
+        }
+    return fields
+
+
+def _select(fields: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def _without_empty(value: Json) -> Json:

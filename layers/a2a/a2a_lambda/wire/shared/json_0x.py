@@ -182,13 +182,11 @@ def decode_event(value: Json) -> Event:
         case "message":
             return Event(message=decode_message(source, "result", is_answer=True))
         case "status-update":
-            update = fields.optional(
-                fields.without(source, ("kind", "final")), "result", objects=("metadata",)
-            )
+            update = _decode_update(fields.without(source, ("kind", "final")))
             update["status"] = decode_status(source.get("status"), "result.status")
             return cast(Event, {"statusUpdate": update})
         case "artifact-update":
-            update = fields.optional(fields.without(source, ("kind",)), "result", objects=("metadata",))
+            update = _decode_update(fields.without(source, ("kind",)))
             artifact = fields.mapping(source.get("artifact"), "result.artifact")
             update["artifact"] = decode_artifact(artifact, "result.artifact")
             for flag in ("append", "lastChunk"):
@@ -197,6 +195,12 @@ def decode_event(value: Json) -> Event:
     raise InvalidParams(
         "result.kind must be task, message, status-update or artifact-update", path="result.kind"
     )
+
+
+def _decode_update(source: Object) -> Object:
+    ids = ("taskId", "contextId")
+    update = fields.optional(source, "result", ids=ids, objects=("metadata",))
+    return {**dict.fromkeys(ids, ""), **update}
 
 
 def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:

@@ -1,0 +1,82 @@
+"""What a client makes of a call that fails, and what it says about that."""
+
+import asyncio
+
+import httpx2
+import pytest
+
+from a2a_lambda.client import AgentError, Client, Refused
+from a2a_lambda.protocol.model import Event, Json
+from tests.client.served import Answering, collect
+from tests.conftest import BASE_URL
+
+STREAMING_CARD: Json = {
+    "name": "Other",
+    "capabilities": {"streaming": True},
+    "supportedInterfaces": [{"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+}
+
+
+def stream_of(response: httpx2.Response) -> list[Event]:
+    """Events of a stream that another agent answers so."""
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json=STREAMING_CARD) if request.method == "GET" else response
+
+    async def go() -> list[Event]:
+        async with Client(BASE_URL, transport=Answering(respond)) as agent:
+            return await collect(agent.stream("hi"))
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("body", [b"", b'data: {"error":{"code":-32603,"message":"no"}}\n\n'])
+def test_a_refusal_may_be_a_stream(body: bytes) -> None:
+    headers = {"Content-Type": "text/event-stream"}
+    with pytest.raises(AgentError) as error:
+        stream_of(httpx2.Response(503, headers=headers, content=body))
+    assert (error.value.status, error.value.is_temporary) == (503, True)
+
+
+def test_an_answer_may_come_instead_of_a_stream() -> None:
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+    [event] = stream_of(httpx2.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": {"task": task}}))
+    assert event["task"] == task
+
+
+def test_an_error_without_a_message_names_its_code() -> None:
+    with pytest.raises(AgentError, match="answered with error -32602, and no message"):
+        stream_of(httpx2.Response(400, json={"error": {"code": -32602}}))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:hush@127.0.0.1:1/?code=hush", "http://127.0.0.1:1/card.json?hush#hush"]
+)
+def test_an_error_names_no_secret_of_the_url(url: str) -> None:
+    async def go() -> None:
+        async with Client(url, private=True) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError, match=r"http://127\.0\.0\.1:1/") as error:
+        asyncio.run(go())
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["agents.example.com", "ftp://agents.example.com"])
+def test_a_url_that_is_wrong_stays_wrong(url: str) -> None:
+    async def go() -> None:
+        async with Client(url, private=True) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(AgentError) as error:
+        asyncio.run(go())
+    assert not error.value.is_temporary
+
+
+def test_a_port_that_there_is_not_is_refused() -> None:
+    async def go() -> None:
+        async with Client("http://127.0.0.1:99999", private=True) as agent:
+            await agent.send("hi")
+
+    with pytest.raises(Refused, match="there is no port 99999"):
+        asyncio.run(go())
