@@ -114,6 +114,8 @@ async def excuse_for(cause: KitError, other: Client, task_id: str | None) -> str
     except KitError as error:
         if isinstance(error, AgentError) and error.code == TASK_NOT_FOUND:
             return ENDED
+    if isinstance(cause, AgentError) and cause.code is not None:  # it has answered
+        raise SkillError("The other agent could not finish.") from cause
     raise SkillError("The other agent cannot be reached.") from cause
 
 

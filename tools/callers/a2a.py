@@ -7,7 +7,7 @@ The playground and `make chat` show what these records say.
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
@@ -21,7 +21,6 @@ from a2a_lambda.client.keys import card_headers
 from a2a_lambda.net.addresses import Refused
 from a2a_lambda.protocol.model import Json, plain_media_type
 from a2a_lambda.protocol.requests import STREAMED, Operation
-from a2a_lambda.strictjson import objects_in
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import check_card
@@ -45,6 +44,11 @@ class Version:
     is_rest: bool = False
     stream_suffix: str = ""
     key_header: str = ""
+
+    def agent_of_card(self, card: Json, url: str, key: str) -> discovery.DiscoveredAgent:
+        """The agent that a card describes. url: URL of the card. Raises Undiscovered, Refused."""
+        binding = "HTTP+JSON" if self.is_rest else discovery.JSONRPC
+        return discovery.agent_of_card(card, url, key or None, wires=(self.card_wire,), binding=binding)
 
 
 CARD, OLD_CARD = "{agent}/.well-known/agent-card.json", "{agent}/.well-known/agent.json"
@@ -140,9 +144,11 @@ class A2aCaller(RecordingClient):
             raise AgentError(error_text(content, answer.status_code), status=answer.status_code)
         card = strictjson.loads(content)
         try:
-            self.agent = discovery.agent_of_card(card, url, self._key or None, wires=(version.card_wire,))
+            self.agent = version.agent_of_card(card, url, self._key)
         except Refused as error:
             raise Refused(f"{error}. To trust it, write that host into the URL") from None
+        except discovery.Undiscovered as error:
+            raise discovery.Undiscovered(f"{error}{_other_version(card, url)}") from None
         findings = [list(finding) for finding in check_card(version.name, card)]
         yield {"kind": "result", "result": card, "findings": findings}
 
@@ -196,7 +202,7 @@ class A2aCaller(RecordingClient):
             params = wire.requests[operation].encode(request)
             if agent.tenant:
                 params = {**params, "tenant": agent.tenant}
-            return self._encode_rest(_rest_url(agent), operation, params, headers)
+            return self._encode_rest(agent.url.rstrip("/"), operation, params, headers)
         suffix = version.stream_suffix if streams else ""
         url = agent.url.rstrip("/") + suffix if suffix else agent.url
         content = rpc_body(wire, operation, request, agent.tenant)
@@ -222,9 +228,12 @@ class A2aCaller(RecordingClient):
             async for frame in frames:
                 yield {"kind": "frame", "text": frame.text.decode(errors="replace")}
                 if frame.data:
-                    event = self._version.wire.decode_event(self._result(frame.data, 200))
+                    result = self._result(frame.data, answer.status_code)
+                    event = self._version.wire.decode_event(result)
                     identity = frame.identity.decode(errors="replace")
                     yield {"kind": "event", "event": event, "id": identity}
+        if answer.status_code >= 400:
+            raise AgentError(error_text(b"", answer.status_code), status=answer.status_code)
 
     def _result(self, content: bytes, status: int) -> Json:
         """Result of an answer. Raises AgentError if it is an error."""
@@ -247,14 +256,10 @@ class A2aCaller(RecordingClient):
         return dict(of_card if of_card is not None else card_headers(self._key))
 
 
-def _rest_url(agent: discovery.DiscoveredAgent) -> str:
-    """URL of the HTTP+JSON interface of a 1.0 card. Raises AgentError."""
-    for interface in objects_in(agent.card, "supportedInterfaces"):
-        if not isinstance(interface.get("url"), str):
-            continue
-        if (interface.get("protocolBinding"), interface.get("protocolVersion")) == ("HTTP+JSON", "1.0"):
-            url, home = httpx2.URL(interface["url"]), httpx2.URL(agent.url)
-            if not discovery.is_same_origin(url, home):
-                raise AgentError(f"the card sends its callers to another origin, {interface['url']}")
-            return str(interface["url"]).rstrip("/")
-    raise AgentError("the card has no HTTP+JSON interface of A2A 1.0")
+def _other_version(card: Json, url: str) -> str:
+    """Which version to choose for a card instead; "" if none fits."""
+    for version in VERSIONS.values():
+        with suppress(discovery.Undiscovered, Refused):
+            version.agent_of_card(card, url, "")
+            return f". Choose {version.title} (VERSION={version.name})"
+    return ""

@@ -1,6 +1,8 @@
 """Files on their way from this machine to an agent, and back."""
 
+import asyncio
 import base64
+import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +13,6 @@ from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
-from tools.command import is_loopback
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -51,7 +52,7 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
-    if is_loopback(part["url"]) and not caller.is_local:
+    if not caller.is_local and await _leads_here(part["url"]):
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:
@@ -59,3 +60,14 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
         with path.open("wb") as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)
+
+
+async def _leads_here(url: str) -> bool:
+    """Whether a URL is of this machine, however its host is written."""
+    try:
+        entries = await asyncio.get_running_loop().getaddrinfo(httpx2.URL(url).host, None)
+    except (OSError, UnicodeError):  # it leads nowhere, as the request will say
+        return False
+    ips = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
+    plain_ips = [getattr(ip, "ipv4_mapped", None) or ip for ip in ips]
+    return any(ip.is_loopback or ip.is_unspecified for ip in plain_ips)

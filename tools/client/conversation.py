@@ -22,6 +22,7 @@ from a2a_lambda.protocol.model import (
     Task,
     TaskState,
     TaskStatus,
+    ends_task,
 )
 from a2a_lambda.strictjson import object_in, objects_in, text_in
 from tools.callers.names import AnyCaller
@@ -206,7 +207,7 @@ class Chat:
                     if self._task_id and self._state is not None and self._state not in STOPPED:
                         self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
-                if self._has_asked(record):
+                if self._is_over(record):
                     break
         # A server that does not stream may have answered before the task's end.
         for _ in range(0 if self._streams() else POLLS):
@@ -226,10 +227,12 @@ class Chat:
             self._open.note_unknown(may_wait=not self._streams())
             self._view.note(f"The task continues later. {self._how_to_continue()}")
 
-    def _has_asked(self, record: Json) -> bool:
-        """Whether a record asks a question, after which a server may keep its stream open. A task may come
-        with its old question, so only an update asks. After a sign-in, an agent may go on by itself."""
-        return self._state == TaskState.INPUT_REQUIRED and "statusUpdate" in record.get("event", ())
+    def _is_over(self, record: Json) -> bool:
+        """Whether a record ends the task, or asks a question, after which a server may keep its stream open.
+        A task may come with its old question, so only an update asks. After a sign-in, an agent may continue
+        by itself."""
+        event = record.get("event", {})
+        return ends_task(event) or (self._state == TaskState.INPUT_REQUIRED and "statusUpdate" in event)
 
     def _streams(self) -> bool:
         return object_in(self._card, "capabilities").get("streaming") is True
@@ -278,7 +281,7 @@ class Chat:
                         async for record in records:
                             # Some servers refuse a subscription to a task that has ended.
                             can_subscribe = record["kind"] != "error" and self._take(record)
-                            if self._has_asked(record):
+                            if self._is_over(record):
                                 break
                 if not can_subscribe and not await self._look():
                     return

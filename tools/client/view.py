@@ -19,7 +19,7 @@ from a2a_lambda.strictjson import objects_in, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
 
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+MARKDOWN = MarkdownIt("commonmark", {"html": False, "maxNesting": 100}).enable(["table", "strikethrough"])
 
 STEP_MARKS = {"started": "▷", "ended": "✓", "failed": "✗"}
 

@@ -164,6 +164,41 @@ async def test_the_key_stays_at_its_origin(elsewhere: str) -> None:
     assert "another origin" in error["message"]
 
 
+def answering(card: Json, answer: httpx2.Response) -> httpx2.MockTransport:
+    """An agent with a card, and one answer to all calls."""
+    return httpx2.MockTransport(
+        lambda request: httpx2.Response(200, json=card) if request.url.path.endswith(".json") else answer
+    )
+
+
+async def test_an_agent_may_have_http_json_alone() -> None:
+    rest = {"url": "https://a.example/v1/", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
+    card = {"name": "A", "supportedInterfaces": [rest]}
+    task = {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}
+    async with httpx2.AsyncClient(transport=answering(card, httpx2.Response(200, json=task))) as http:
+        caller = A2aCaller(http, "https://a.example", VERSIONS["1.0-http"])
+        [*_, last] = [record async for record in caller.call("get", {"id": "t"})]
+        assert last["result"]["id"] == "t"
+        assert caller.agent is not None
+        assert caller.agent.url == "https://a.example/v1/"
+        [*_, error] = [
+            record async for record in A2aCaller(http, "https://a.example", VERSIONS["1.0"]).card()
+        ]
+    assert error["message"].endswith("Choose A2A 1.0, HTTP+JSON (VERSION=1.0-http)")
+
+
+async def test_a_stream_that_is_refused_is_an_error() -> None:
+    rpc = {"url": "https://a.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    answer = httpx2.Response(401, headers={"Content-Type": "text/event-stream"})
+    transport = answering({"name": "A", "supportedInterfaces": [rpc]}, answer)
+    async with httpx2.AsyncClient(transport=transport) as http:
+        caller = A2aCaller(http, "https://a.example", VERSIONS["1.0"])
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+        [*_, error] = [record async for record in caller.call("stream", {"message": message})]
+    assert error["kind"] == "error"
+    assert "401" in error["message"]
+
+
 async def test_a_card_may_be_for_those_with_a_token_only() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         if request.headers.get("authorization") != "Bearer token":

@@ -44,11 +44,12 @@ def test_a_file_has_the_type_that_its_name_says(tmp_path: Path, name: str, media
 @pytest.mark.parametrize(
     ("home", "is_refused"), [("https://a.example.com", True), ("http://127.0.0.1:8080", False)]
 )
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"])
 def test_an_agent_elsewhere_names_no_file_of_this_machine(
-    tmp_path: Path, home: str, is_refused: bool
+    tmp_path: Path, home: str, host: str, is_refused: bool
 ) -> None:
     caller = A2aCaller(httpx2.AsyncClient(), home, VERSIONS["1.0"])
-    part = Part(url="http://127.0.0.1:9000/x")
+    part = Part(url=f"http://{host}:9000/x")
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x"))
 
     async def fetch() -> None:

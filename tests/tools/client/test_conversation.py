@@ -334,12 +334,13 @@ def test_a_server_that_refuses_a_subscription_is_asked_for_the_task(
     assert not capsys.readouterr().err
 
 
-def test_a_question_ends_the_wait_although_the_stream_stays_open() -> None:
-    start, question = (operation_record("sleep", "sleep", state) for state in ("started", "ended"))
-    question["event"]["statusUpdate"]["status"]["state"] = "TASK_STATE_INPUT_REQUIRED"
-    answers = [[start], [question, task_record("COMPLETED", "Not read.")]]
-    _, output = converse(*answers, card={"capabilities": {"streaming": True}}, lines=("go", "/wait"))
-    assert output.endswith("input-required\n")
+@pytest.mark.parametrize("word", ["input-required", "failed"])
+def test_a_question_or_an_end_is_the_last_although_the_stream_stays_open(word: str) -> None:
+    start, last = (operation_record("sleep", "sleep", state) for state in ("started", "ended"))
+    last["event"]["statusUpdate"]["status"]["state"] = f"TASK_STATE_{word.replace('-', '_').upper()}"
+    not_read, card = task_record("COMPLETED", "Not read."), {"capabilities": {"streaming": True}}
+    for answers, lines in (([[start], [last, not_read]], ("go", "/wait")), ([[last, not_read]], ("go",))):
+        assert converse(*answers, card=card, lines=lines)[1].endswith(f"{word}\n")
 
 
 def test_a_reply_to_a_wait_that_no_one_got_is_sent_again_to_its_task() -> None:

@@ -18,6 +18,9 @@ from a2a_lambda.wire.negotiation import VERSIONS
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
+JSONRPC = "JSONRPC"
+"""The binding that `Client` calls."""
+
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Name of a header (RFC 9110 section 5.1)."""
 
@@ -67,17 +70,20 @@ def agent_of_card(
     key: str | None,
     hosts: Sequence[str] = (),
     wires: Sequence[Wire] = VERSIONS,
+    *,
+    binding: str = JSONRPC,
 ) -> DiscoveredAgent:
     """The agent that a card describes.
 
     source: URL of the card, which may hold secrets. hosts: other hosts at which the agent may be; the key is
         not sent there.
-    wires: what this client speaks, best first. Raises Undiscovered, Refused.
+    wires: what this client speaks, best first. binding: the one that it calls, as cards name it. Raises
+    Undiscovered, Refused.
     """
     place = place_of(source)
     if not isinstance(card, dict):
         raise Undiscovered(f"{place}: a card must be an object")
-    wire, url, tenant = _interface(card, place, wires)
+    wire, url, tenant = _interface(card, place, wires, binding)
     try:
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
@@ -98,17 +104,19 @@ def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
     return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)
 
 
-def _interface(card: Mapping[str, Json], place: str, wires: Sequence[Wire]) -> tuple[Wire, str, str]:
-    """Wire, URL and tenant to call: JSON-RPC, in the best version that both sides speak."""
+def _interface(
+    card: Mapping[str, Json], place: str, wires: Sequence[Wire], binding: str
+) -> tuple[Wire, str, str]:
+    """Wire, URL and tenant to call, in the best version that both sides speak."""
     interfaces = [
         (text_in(item, "protocolVersion"), text_in(item, "url"), text_in(item, "tenant"))
         for item in objects_in(card, "supportedInterfaces")
-        if item.get("protocolBinding") == "JSONRPC" and text_in(item, "url")
+        if item.get("protocolBinding") == binding and text_in(item, "url")
     ]
     # The first interface of a 0.x card may have another binding.
-    others = [{**card, "transport": card.get("preferredTransport") or "JSONRPC"}]
+    others = [{**card, "transport": card.get("preferredTransport") or JSONRPC}]
     others += objects_in(card, "additionalInterfaces")
-    if url := next((text_in(item, "url") for item in others if item.get("transport") == "JSONRPC"), ""):
+    if url := next((text_in(item, "url") for item in others if item.get("transport") == binding), ""):
         interfaces.append((text_in(card, "protocolVersion") or "0.1", url, ""))
     for wire in wires:
         for version, url, tenant in interfaces:
@@ -117,7 +125,7 @@ def _interface(card: Mapping[str, Json], place: str, wires: Sequence[Wire]) -> t
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
     known_versions = dict.fromkeys(version for wire in wires if wire.methods for version in wire.versions)
     raise Undiscovered(
-        f"{place}: no JSON-RPC interface of A2A {', '.join(known_versions)} (its card has"
+        f"{place}: no {binding} interface of A2A {', '.join(known_versions)} (its card has"
         f" {excerpt(versions)})"
     )
 

@@ -7,7 +7,7 @@ import rfc8785
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import object_in, objects_in
 
-CARD_FIELDS = frozenset(
+STRICT_CARD_FIELDS = frozenset(
     [
         *("name", "description", "version", "provider", "documentationUrl", "iconUrl", "capabilities"),
         *("supportedInterfaces", "securitySchemes", "securityRequirements", "defaultInputModes"),
@@ -16,16 +16,16 @@ CARD_FIELDS = frozenset(
 )
 """Fields of a card of 1.0 (section 4.4.1)."""
 
-CAPABILITY_FIELDS = frozenset({"streaming", "pushNotifications", "extensions", "extendedAgentCard"})
+STRICT_CAPABILITY_FIELDS = frozenset({"streaming", "pushNotifications", "extensions", "extendedAgentCard"})
 
-SKILL_FIELDS = frozenset(
+STRICT_SKILL_FIELDS = frozenset(
     [
         *("id", "name", "description", "tags", "examples", "inputModes", "outputModes"),
         "securityRequirements",
     ]
 )
 
-SCHEME_FIELDS = frozenset(
+STRICT_SCHEME_FIELDS = frozenset(
     [
         *("apiKeySecurityScheme", "httpAuthSecurityScheme", "oauth2SecurityScheme"),
         *("openIdConnectSecurityScheme", "mtlsSecurityScheme"),
@@ -45,15 +45,15 @@ def signed_forms(card: dict[str, Json]) -> list[bytes]:
 
 def strict_card(card: dict[str, Json]) -> dict[str, Json]:
     """The card with the fields of 1.0 alone. A server of a2a-sdk adds those of 0.3 after it has signed."""
-    fields = _select(card, CARD_FIELDS)
+    fields = _select(card, STRICT_CARD_FIELDS)
     if "capabilities" in fields:
-        fields["capabilities"] = _select(object_in(fields, "capabilities"), CAPABILITY_FIELDS)
+        fields["capabilities"] = _select(object_in(fields, "capabilities"), STRICT_CAPABILITY_FIELDS)
     if "skills" in fields:
-        fields["skills"] = [_select(skill, SKILL_FIELDS) for skill in objects_in(fields, "skills")]
+        fields["skills"] = [_select(skill, STRICT_SKILL_FIELDS) for skill in objects_in(fields, "skills")]
     if "securitySchemes" in fields:
         schemes = object_in(fields, "securitySchemes")
         fields["securitySchemes"] = {
-            name: _select(object_in(schemes, name), SCHEME_FIELDS) for name in schemes
+            name: _select(object_in(schemes, name), STRICT_SCHEME_FIELDS) for name in schemes
         }
     return fields
 

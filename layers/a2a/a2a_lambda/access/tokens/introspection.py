@@ -36,6 +36,10 @@ UNIX_TIME_FORM = re.compile("[0-9]{1,12}")
 PRINTABLE = re.compile(r"[\x21-\x7e]+")
 """A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
+FAILING_STATUSES = frozenset({429, *range(501, 600)})
+"""Statuses with which an issuer would answer about any token. With 500, it may have failed because of the one
+that it was asked about."""
+
 BEARER_TYPES = ("", "bearer", "access_token")
 """Values of `token_type` that stand for a bearer token. DPoP's needs a proof."""
 
@@ -81,7 +85,7 @@ async def ask_issuer(
             raise documents.problem(text, fails=status == 401)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
             text = f"its answer about a token ({status}) has no `active`"
-            raise documents.problem(text, fails=_fails(status))
+            raise documents.problem(text, fails=status in FAILING_STATUSES)
     if not claims["active"]:
         return None
     # Some issuers write null, or an empty audience, for what they do not say.
@@ -108,7 +112,7 @@ async def ask_google(
             return None
         if status != 200 or not isinstance(claims, dict):
             text = f"its answer about a token ({status}) is not a JSON object"
-            raise documents.problem(text, fails=_fails(status))
+            raise documents.problem(text, fails=status in FAILING_STATUSES)
     if claims.get("active", True) is not True:
         return None
     if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):
@@ -120,12 +124,6 @@ async def ask_google(
         name: int(claims[name]) for name in TIME_CLAIMS if UNIX_TIME_FORM.fullmatch(text_in(claims, name))
     }
     return {**claims, **times}
-
-
-def _fails(status: int) -> bool:
-    """Whether an issuer that answers with this status would answer so about any token. With 500, it may have
-    failed because of this one."""
-    return status == 429 or status > 500
 
 
 class _Bearer(httpx2.Auth):
