@@ -209,6 +209,7 @@ def test_a_url_is_read_with_its_redirects(httpserver: Any) -> None:
         ("https://169.254.169.254/latest", "no public address"),
         ("http://example.com/", "its URL is not https"),
         ("/loop", "redirects more than 5 times"),
+        ("https://[fe80::1%25é]/", "did not answer"),
         ("file:///etc/passwd", "only https"),
     ],
 )

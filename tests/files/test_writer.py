@@ -54,16 +54,20 @@ def turn_on(s3: FakeS3, place: Place = Place.REQUEST, turn_id: str = "turn") -> 
     return turn
 
 
-@pytest.mark.parametrize(("place", "is_same"), [(Place.REQUEST, False), (Place.WORKER, True)])
-def test_a_second_attempt_writes_over_what_it_replaces_alone(s3: FakeS3, place: Place, is_same: bool) -> None:
-    """A request that starts its turn anew keeps the artifacts of its first try, and so their files."""
+@pytest.mark.parametrize("place", list(Place))
+@pytest.mark.parametrize("is_replayed", [False, True])
+def test_a_second_attempt_writes_over_no_file_of_the_first(
+    s3: FakeS3, place: Place, is_replayed: bool
+) -> None:
+    """A run that has lost its task may still write, and a request keeps the artifacts of its first try. Only
+    a replay outputs the same."""
     head, bucket = head_of(place=place), Bucket(lambda: s3, "files")  # type: ignore[arg-type,return-value]
     references = set()
     for attempt in (head, head.with_new_epoch()):
-        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1, is_replayed=False)
+        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1, is_replayed=is_replayed)
         file.add(b"x" * 200_000)
         references.add(file.finish())
-    assert (len(references) == 1) is is_same
+    assert (len(references) == 1) is is_replayed
 
 
 def pieces(total: int, size: int = MB) -> Iterator[bytes]:
@@ -230,6 +234,31 @@ def test_a_replay_writes_nothing_again(s3: FakeS3) -> None:
     assert s3.calls["put_object"] == 2
     output_files.store(turns[2], outputs)
     assert s3.calls["put_object"] == 4, "a plain skill, which a router chose, may output another content"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_replay_runs_the_code_that_makes_a_files_content(s3: FakeS3, is_async: bool) -> None:
+    """The code may have steps, or change what the skill uses later."""
+    made: list[int] = []
+
+    def make() -> Iterator[bytes]:
+        for piece in pieces(3 * MB):
+            made.append(len(piece))
+            yield piece
+
+    async def make_async() -> AsyncIterator[bytes]:
+        for piece in make():
+            yield piece
+
+    references = set()
+    for count in (3, 6):
+        turn = turn_on(s3, Place.EXECUTION)
+        turn.engine = MemoryEngine(KeptResults(), {})
+        content = make_async() if is_async else make()
+        [file] = asyncio.run(output_files.store_async(turn, (File("a.bin", content),)))
+        references.add(file.url)
+        assert len(made) == count
+    assert len(references) == s3.calls["put_object"] == 1
 
 
 def test_files_within_other_outputs(s3: FakeS3) -> None:

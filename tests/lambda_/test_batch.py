@@ -269,3 +269,13 @@ def test_no_other_function_imports_the_sdk(built: Built, function: str) -> None:
         text=True,
     )
     assert result.stdout.split()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    "records", [[], [{"eventSource": "aws:s3"}], [{"EventSource": "aws:sns", "Sns": {}}]]
+)
+def test_notifications_that_no_rule_has_made_a_start_of_are_explained(
+    worker: TurnHandler, records: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match="give the rule an InputTransformer"):
+        worker({"Records": records}, LambdaContext())

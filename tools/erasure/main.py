@@ -54,8 +54,8 @@ def run(
         scopes = [Scope(selection.owner, agent) for agent in agents]
         if not any([erasure.task(scope, selection.task) for scope in scopes]):
             raise ConfigurationError(
-                f"{selection.owner} has no task {selection.task} with {', '.join(agents)};"
-                " AGENT=… names another agent"
+                f"{selection.owner} has no task {selection.task} with {', '.join(agents)}. If it was erased"
+                " before, nothing of it is left; otherwise, AGENT=… names another agent"
             )
         return
     table, total = erasure.table()

@@ -46,10 +46,11 @@ BINARY_TYPE = "application/octet-stream"
 TEXT_TYPE = "text/plain; charset=utf-8"
 
 SHOWN = (
-    r"image/(png|jpeg|gif|webp|avif|bmp)|(audio|video)/(?![\w.+-]*\+xml$)[\w.+-]+|text/plain|application/pdf"
+    r"image/(png|jpeg|gif|webp|avif|bmp)|text/plain|application/pdf"
+    r"|(audio|video)/(?![\w.+-]*\+xml$)[\w.+-]{1,127}"
 )
 """Media types that a browser shows and cannot run; XML could hold a script. Every other type is served as a
-download."""
+download. A subtype has at most 127 characters (RFC 6838 section 4.2)."""
 
 DENIED_CODES = frozenset({"403", "AccessDenied"})
 """Codes of S3 for an object that is not there, because the functions may not list the bucket; and for one
@@ -187,7 +188,7 @@ class Bucket:
         name: the file's name. media_type: "" = unknown.
         """
         plain_type = plain_media_type(media_type)
-        is_shown = re.fullmatch(SHOWN, plain_type) is not None
+        is_shown = re.fullmatch(SHOWN, plain_type, re.ASCII) is not None
         shown_type = TEXT_TYPE if plain_type == "text/plain" else plain_type
         disposition = "inline" if is_shown else "attachment"
         if len(name) > NAME_CHARACTERS:  # its end says what it is

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket, key_of, version_of
 from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
-from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.head import Head
 
 if TYPE_CHECKING:
     from a2a_lambda.files.writer import Writer
@@ -31,14 +31,14 @@ class TurnFiles:
         """What takes the content of a file that the turn outputs. number: counts such files, from 1.
         is_replayed: the skill is durable, so that each of its runs outputs the same.
 
-        A later attempt of the worker writes to the same keys, and its artifacts replace the earlier ones. A
-        replayed skill does not write a file again that is already there. A request that starts its turn anew
-        keeps earlier artifacts, whose files must stay, so its keys have the epoch. Raises FilesUnavailable.
+        A replayed skill does not write a file again that is already there. Any other run of the turn writes
+        something else, perhaps while a run that has lost the task still writes, so its keys have the epoch.
+        Raises FilesUnavailable.
         """
         from a2a_lambda.files.writer import Writer  # few turns output large files
 
         turn = self.head.turn_id
-        if self.head.place is Place.REQUEST:
+        if not is_replayed:
             turn = f"{turn}-{self.head.epoch}"
         reference = output_reference(self.head.task_id, turn, number)
         key = key_of(self.head.scope, reference)

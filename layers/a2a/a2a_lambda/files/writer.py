@@ -23,7 +23,7 @@ class Writer:
     """Writes the content of a file that an agent outputs.
 
     bucket: None = every file stays in its task. key: the key for the content; reference: what the task
-    keeps then. is_stored: an earlier run of the turn has stored the same content, so none is needed.
+    keeps then. is_stored: an earlier run of the turn has stored the same content, so what comes is dropped.
 
     Calls block, and raise FilesUnavailable.
     """
@@ -42,6 +42,8 @@ class Writer:
 
     def add(self, chunk: bytes) -> bool:
         """Take a piece of the content; returns whether it is time to call `flush`. Raises LimitExceeded."""
+        if self.is_stored:
+            return False
         self._buffer += chunk
         self._size += len(chunk)
         if self._size > FILE_BYTES:

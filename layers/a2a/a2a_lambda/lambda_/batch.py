@@ -83,7 +83,8 @@ class TurnHandler:
             case detail if detail == EXECUTION_ENDED:
                 asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
                 return {}
-        if "Records" not in event:
+        records = event.get("Records")
+        if not records or any(record.get("eventSource") != "aws:sqs" for record in records):
             raise ConfigurationError(NO_START)
 
         def work(record: LambdaEvent) -> None:

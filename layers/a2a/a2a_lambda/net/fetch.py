@@ -65,7 +65,7 @@ async def _fetch(url: str, allow_loopback: bool, end: float) -> BinaryIO:
         # address, is not the client's business.
         if isinstance(error, Refused | Unresolved):
             raise NotFetched("its URL is not https, or its host has no public address") from None
-        if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | TimeoutError):
+        if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | TimeoutError | UnicodeError):
             raise NotFetched(f"its server did not answer ({type(error).__name__})") from None
         if isinstance(error, OSError):
             raise NotFetched("there is no room for it on the disk") from error

@@ -84,7 +84,7 @@ def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
 def _store(turn: Turn, file: File) -> File:
     writer = _open_writer(turn)
     try:
-        if not writer.is_stored:
+        if not (writer.is_stored and _is_plain(file.content)):
             for chunk in _chunks(file):
                 if turn.cancelled:
                     raise SkillError("The turn has ended.")
@@ -99,10 +99,9 @@ def _store(turn: Turn, file: File) -> File:
 async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> File:
     writer = await agent_threads.call_in_thread(partial(_open_writer, turn), "file")
     try:
-        if not writer.is_stored:
-            async for chunk in content:
-                if writer.add(_bytes_of(chunk)):
-                    await agent_threads.call_in_thread(writer.flush, "file")
+        async for chunk in content:
+            if writer.add(_bytes_of(chunk)):
+                await agent_threads.call_in_thread(writer.flush, "file")
         return _with_content(file, await agent_threads.call_in_thread(writer.finish, "file"))
     except BaseException:
         agent_threads.CodeThread.run(writer.abort, "file")  # the code may be canceled, and must not wait
@@ -114,6 +113,14 @@ def _open_writer(turn: Turn) -> "FileWriter":
         return NoWriter()
     turn.file_count += 1
     return turn.file_store.writer(turn.file_count, is_replayed=turn.engine is not None)
+
+
+def _is_plain(content: Any) -> bool:
+    """Whether reading a content runs no code of the agent's. Other code may have steps, or change something
+    that the skill uses later, so a replay must run it, too."""
+    from a2a_lambda.agent.files.message_files import ReceivedFile
+
+    return isinstance(content, bytes | bytearray | memoryview | os.PathLike | ReceivedFile)
 
 
 def _chunks(file: File) -> Iterator[bytes]:
