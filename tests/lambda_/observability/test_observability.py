@@ -348,7 +348,7 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
     bench = WorkerBench(settings)
     task = bench.send("echo")
     [ticket] = bench.queue.waiting
-    record = {"messageId": "1", "eventSourceARN": "turns", "body": ticket.encode()}
+    record = {"messageId": "1", "eventSource": "aws:sqs", "eventSourceARN": "turns", "body": ticket.encode()}
 
     class Long(Context):
         def get_remaining_time_in_millis(self) -> int:

@@ -83,8 +83,7 @@ class TurnHandler:
             case detail if detail == EXECUTION_ENDED:
                 asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
                 return {}
-        records = event.get("Records")
-        if not records or any(record.get("eventSource") != "aws:sqs" for record in records):
+        if not any(record.get("eventSource") == "aws:sqs" for record in event.get("Records", ())):
             raise ConfigurationError(NO_START)
 
         def work(record: LambdaEvent) -> None:
