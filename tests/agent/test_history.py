@@ -216,6 +216,15 @@ def test_memory_never_holds_more_than_is_stored(changes: list[tuple[str, str, in
     assert len(json.dumps(values, ensure_ascii=False).encode()) <= MEMORY_BYTES + 100
 
 
+def test_what_is_deleted_from_the_memory_makes_room() -> None:
+    memory = Memory({"a": "x" * (MEMORY_BYTES - 100)})
+    with pytest.raises(MemoryFull):
+        memory.set("b", "x" * 1_000)
+    memory.delete("a")
+    memory.set("b", "x" * (MEMORY_BYTES - 100))
+    assert list(memory) == ["b"]
+
+
 @pytest.mark.parametrize("key", [42, None, ("a", "b")])
 def test_a_key_of_the_memory_is_text(key: Any) -> None:
     """Stored as JSON it would be another key, and a counter would begin again in every turn."""

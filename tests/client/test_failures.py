@@ -5,7 +5,8 @@ import asyncio
 import httpx2
 import pytest
 
-from a2a_lambda.client import AgentError, Client, Refused
+from a2a_lambda.client import AgentError, Client, Refused, sse
+from a2a_lambda.client.answers import read_whole
 from a2a_lambda.protocol.model import Event, Json
 from tests.client.served import Answering, collect
 from tests.conftest import BASE_URL
@@ -80,3 +81,10 @@ def test_a_port_that_there_is_not_is_refused() -> None:
 
     with pytest.raises(Refused, match="there is no port 99999"):
         asyncio.run(go())
+
+
+def test_an_answer_has_a_largest_size() -> None:
+    answer = httpx2.Response(200, content=b"abc")
+    assert asyncio.run(read_whole(answer, limit=3)) == b"abc"
+    with pytest.raises(sse.TooLarge, match="more than 2 bytes"):
+        asyncio.run(read_whole(answer, limit=2))
