@@ -73,6 +73,8 @@ def test_a_token_is_not_asked_about_again_while_parameter_store_is_away(
         (claims(aud=None, token_type="Bearer"), "audience"),
         (claims(aud=None, client_id=AUDIENCE, token_type="Bearer"), ""),
         (claims(aud=None, client_id=AUDIENCE), "kind"),
+        (claims(aud=None, client_id=AUDIENCE, typ="Bearer"), ""),
+        (claims(aud=None, client_id=AUDIENCE, token_use="access_token"), ""),
         (claims(iss="https://other.example.com"), "issuer"),
         (claims(exp=1), "expired"),
         (claims(exp="1"), "form"),

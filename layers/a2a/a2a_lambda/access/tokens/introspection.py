@@ -36,6 +36,10 @@ UNIX_TIME_FORM = re.compile("[0-9]{1,12}")
 PRINTABLE = re.compile(r"[\x21-\x7e]+")
 """A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
+KIND_CLAIMS = frozenset({"aud", "typ", "token_use"})
+"""Claims that a token without a `token_type` has if it is an access token. What they say is checked with the
+others."""
+
 FAILING_STATUSES = frozenset({429, *range(501, 600)})
 """Statuses with which an issuer would answer about any token. With 500, it may have failed because of the one
 that it was asked about."""
@@ -98,7 +102,7 @@ async def ask_issuer(
     if not isinstance(kind, str) or kind.lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
     # Some issuers give an access token a type, and a refresh token neither that nor an audience.
-    if not kind and "aud" not in claims:
+    if not kind and not KIND_CLAIMS & claims.keys():
         raise TokenRefused("kind", "its issuer does not say that it is an access token (token_type or aud)")
     return claims
 
