@@ -19,39 +19,39 @@ class address:  # the name in $defs
 
 
 @skill("test_simple_text", default=True)
-def simple_text(turn: Turn) -> str:
+def simple_text() -> str:
     return "This is a simple text response for testing."
 
 
 @skill("test_image_content")
-def image_content(turn: Turn) -> File:
+def image_content() -> File:
     return File("red.png", PNG, media_type="image/png")
 
 
 @skill("test_audio_content")
-def audio_content(turn: Turn) -> File:
+def audio_content() -> File:
     return File("silence.wav", b"RIFF\x24\0\0\0WAVEfmt ", media_type="audio/wav")
 
 
 @skill("test_embedded_resource")
-def embedded_resource(turn: Turn) -> File:
+def embedded_resource() -> File:
     return File("note.txt", b"This is an embedded resource content.", media_type="text/plain")
 
 
 @skill("test_multiple_content_types")
-def multiple_content_types(turn: Turn) -> Iterator[str | File]:
+def multiple_content_types() -> Iterator[str | File]:
     yield "Multiple content types test:"
     yield File("red.png", PNG, media_type="image/png")
     yield File("data.json", b'{"test":"data","value":123}', media_type="application/json")
 
 
 @skill("test_error_handling")
-def error_handling(turn: Turn) -> str:
+def error_handling() -> str:
     raise SkillError("This tool intentionally returns an error for testing")
 
 
 @skill("test_tool_with_progress")
-async def tool_with_progress(turn: Turn) -> AsyncIterator[str | Progress]:
+async def tool_with_progress() -> AsyncIterator[str | Progress]:
     for done in (0, 50, 100):
         yield Progress(f"{done} of 100")
         await asyncio.sleep(0.05)
@@ -76,9 +76,9 @@ async def slow_compute(turn: Turn, seconds: float = 0, label: str = "") -> str:
 
 
 @skill("failing_job")
-async def failing_job(turn: Turn) -> str:
+async def failing_job(turn: Turn, reason: str = "the job failed") -> str:
     await turn.sleep(seconds=1)
-    raise SkillError("the job failed")
+    raise SkillError(reason)
 
 
 @skill("confirm_delete")
@@ -113,5 +113,5 @@ def streaming_elicitation(name: str) -> str:
 
 
 @skill("test_logging_tool")
-def logging_tool(turn: Turn) -> str:
+def logging_tool() -> str:
     return "nothing is logged to the client"
