@@ -86,9 +86,9 @@ def test_a_key_needs_no_id(algorithm: str, kind: str, curve: str, ids: tuple[str
 CARD: Json = {
     "name": "Other",
     "supportedInterfaces": [{"url": BASE_URL, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-    "capabilities": {"streaming": True},
+    "capabilities": {"streaming": True, "extensions": [{"uri": "urn:x"}]},
     "securitySchemes": {"key": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}}},
-    "skills": [{"id": "a", "name": "A", "description": "", "tags": ["a"]}],
+    "skills": [{"id": "a", "name": "A", "description": "D.", "tags": ["a"]}],
 }
 
 
@@ -120,17 +120,24 @@ def test_what_a_server_adds_to_a_signed_card_is_not_used() -> None:
     key = jwk.generate_key("EC", "P-256")
     signed_card = sign(CARD, key, {"alg": "ES256"})
     scheme = {**CARD["securitySchemes"]["key"], "type": "apiKey", "in": "header", "name": "X-Other"}
-    added = {
+    additions = {
         "url": "https://other.example.com/",
         "protocolVersion": "0.3",
         "preferredTransport": "JSONRPC",
-        "capabilities": {**CARD["capabilities"], "stateTransitionHistory": True},
+        "capabilities": {
+            "streaming": True,
+            "extensions": [{"uri": "urn:x", "required": False}],
+            "stateTransitionHistory": True,
+        },
         "securitySchemes": {"key": scheme},
         "skills": [{**CARD["skills"][0], "security": []}],
     }
-    assert read({**signed_card, **added}, key) == signed_card
+    assert read({**signed_card, **additions}, key) == signed_card
     with pytest.raises(Undiscovered, match="has signed the card"):
-        read({**signed_card, **added, "description": "Something else."}, key)
+        read({**signed_card, **additions, "description": "Something else."}, key)
+    # Nor what the signature says nothing about, because its payload has no empty values.
+    empty_values: Json = {"securityRequirements": [{}], "provider": {"url": ""}, "x": 2**60}
+    assert read({**signed_card, **empty_values}, key) == signed_card
 
 
 def sign(card: Json, key: Any, header: Json) -> Json:

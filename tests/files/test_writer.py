@@ -216,7 +216,7 @@ def test_a_file_has_a_limit(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None
     assert s3.parts == {}
 
 
-def test_another_attempt_writes_to_the_same_keys(s3: FakeS3) -> None:
+def test_the_same_run_writes_to_the_same_keys(s3: FakeS3) -> None:
     for letter in (b"a", b"b"):
         output_files.store(turn_on(s3), (File("a.bin", letter * MB), File("b.bin", letter * MB)))
     assert list(s3.objects.values()) == [b"b" * MB] * 2
@@ -239,11 +239,11 @@ def test_a_replay_writes_nothing_again(s3: FakeS3) -> None:
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_replay_runs_the_code_that_makes_a_files_content(s3: FakeS3, is_async: bool) -> None:
     """The code may have steps, or change what the skill uses later."""
-    made: list[int] = []
+    sizes: list[int] = []
 
     def make() -> Iterator[bytes]:
         for piece in pieces(3 * MB):
-            made.append(len(piece))
+            sizes.append(len(piece))
             yield piece
 
     async def make_async() -> AsyncIterator[bytes]:
@@ -257,7 +257,7 @@ def test_a_replay_runs_the_code_that_makes_a_files_content(s3: FakeS3, is_async:
         content = make_async() if is_async else make()
         [file] = asyncio.run(output_files.store_async(turn, (File("a.bin", content),)))
         references.add(file.url)
-        assert len(made) == count
+        assert len(sizes) == count
     assert len(references) == s3.calls["put_object"] == 1
 
 

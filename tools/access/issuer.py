@@ -60,14 +60,7 @@ def _run(issuers: IssuerRegister, environ: Mapping[str, str]) -> str:
     issuer = _issuer_of(name, environ)
     check_issuer(issuer, is_local=not stack)
     _check_others(issuer, issuers.list())
-    answer = _ask(issuer, environ, is_local=not stack)
-    try:
-        metadata_url = find_metadata(issuer, allow_loopback=not stack)
-        if metadata_url != issuer.openid_url:
-            issuer = replace(issuer, metadata=metadata_url)
-    except KeysUnavailable as error:
-        if issuer.introspection:  # otherwise, its keys were not found by the metadata, either
-            answer += f". Warning: clients cannot sign in by the metadata of ISSUER: {error}"
+    issuer, answer = _ask(issuer, environ, is_local=not stack)
     issuers.add(issuer)
     if not issuer.scopes:
         answer += ". Without SCOPE, anyone with a token for this audience may call"
@@ -114,24 +107,30 @@ def _check_others(issuer: Issuer, others: Iterable[Issuer]) -> None:
             )
 
 
-def _ask(issuer: Issuer, environ: Mapping[str, str], *, is_local: bool) -> str:
-    """Ask an issuer what a deployment will ask it; returns what it said. Raises ConfigurationError if no
-    token of it could be accepted."""
+def _ask(issuer: Issuer, environ: Mapping[str, str], *, is_local: bool) -> tuple[Issuer, str]:
+    """Ask an issuer what a deployment will ask it; returns the issuer with the place of its metadata, and
+    what it said. Raises ConfigurationError if no token of it could be accepted."""
     try:
         if issuer.introspection:
-            return _ask_about_a_token(issuer, environ)
-        return _ask_for_keys(issuer, is_local=is_local)
+            answer = _ask_about_a_token(issuer, environ)
+        else:
+            answer = _ask_for_keys(issuer, is_local=is_local)
     except IssuerUnreachable as error:
         # The functions may be in a network that reaches what this machine does not.
-        return f"warning: {error}. It is saved, but its tokens are refused until it answers"
+        return issuer, f"warning: {error}. It is saved, but its tokens are refused until it answers"
     except ConfigurationUnavailable as error:
         # The functions may read a secret of Secrets Manager that an operator may not.
-        return f"warning: {error}. The issuer is saved, but was not asked"
+        return issuer, f"warning: {error}. The issuer is saved, but was not asked"
     except TokenRefused:  # some issuers refuse the question because of what is asked about
-        return (
+        return issuer, (
             "warning: the introspection endpoint rejected a test request; the issuer is saved. Check that"
             " INTROSPECTION is the URL of its introspection endpoint"
         )
+    try:
+        url = find_metadata(issuer, allow_loopback=is_local)
+    except KeysUnavailable as error:
+        return issuer, f"{answer}. Warning: clients cannot sign in by the metadata of ISSUER: {error}"
+    return (issuer if url == issuer.openid_url else replace(issuer, metadata=url)), answer
 
 
 def _ask_for_keys(issuer: Issuer, *, is_local: bool) -> str:

@@ -148,7 +148,7 @@ class A2aCaller(RecordingClient):
         except Refused as error:
             raise Refused(f"{error}. To trust it, write that host into the URL") from None
         except discovery.Undiscovered as error:
-            raise discovery.Undiscovered(f"{error}{_other_version(card, url)}") from None
+            raise discovery.Undiscovered(f"{error}{_version_advice(card, url)}") from None
         findings = [list(finding) for finding in check_card(version.name, card)]
         yield {"kind": "result", "result": card, "findings": findings}
 
@@ -256,7 +256,7 @@ class A2aCaller(RecordingClient):
         return dict(of_card if of_card is not None else card_headers(self._key))
 
 
-def _other_version(card: Json, url: str) -> str:
+def _version_advice(card: Json, url: str) -> str:
     """Which version to choose for a card instead; "" if none fits."""
     for version in VERSIONS.values():
         with suppress(discovery.Undiscovered, Refused):

@@ -40,10 +40,14 @@ def call_of(message: Message, tools: list[Json]) -> dict[str, Json]:
     if intent is not None:
         tool = next((tool for tool in tools if tool["name"] == intent.skill), None)
     else:
-        # A skill that reads nothing answers any text, as it does over A2A.
-        own_names = {MESSAGE_ARGUMENT, TASK_ARGUMENT}
-        plain_tools = (tool for tool in tools if _properties(tool).keys() <= own_names)
-        tool = next((tool for tool in tools if _text_argument(tool)), next(plain_tools, None))
+        tool = next((tool for tool in tools if _text_argument(tool)), None)
+        # An agent's only skill answers any text, as it does over A2A.
+        if (
+            tool is None
+            and len(tools) == 1
+            and _properties(tools[0]).keys() <= {MESSAGE_ARGUMENT, TASK_ARGUMENT}
+        ):
+            tool = tools[0]
     if tool is None:
         raise AgentError("there is no such tool" if intent else "no tool takes text: choose one by its name")
     properties, text_argument = _properties(tool), _text_argument(tool)

@@ -52,7 +52,7 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
-    if not caller.is_local and await _leads_here(part["url"]):
+    if not caller.is_local and await _leads_to_loopback(part["url"]):
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:
@@ -62,8 +62,8 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
                 file.write(chunk)
 
 
-async def _leads_here(url: str) -> bool:
-    """Whether a URL is of this machine, however its host is written."""
+async def _leads_to_loopback(url: str) -> bool:
+    """Whether a URL leads to this machine's loopback interface, however its host is written."""
     try:
         entries = await asyncio.get_running_loop().getaddrinfo(httpx2.URL(url).host, None)
     except (OSError, UnicodeError):  # it leads nowhere, as the request will say

@@ -249,7 +249,10 @@ class Visit:
                     text += ", although its task had"
                 elif kinds:
                     text += ": its task still runs"
-            verdict = has_start and has_end and (may_stay_open or not is_left)
+            is_stream = kinds != ["task"] or is_left or not has_end
+            if not is_stream:
+                text = "the answer is the whole task, and not a stream"
+            verdict = is_stream and has_start and has_end and (may_stay_open or not is_left)
             if status.get("state") == TaskState.FAILED and verdict:
                 self.report.add_failed_turn("a stream", status, f"{text}; ")
                 return

@@ -86,6 +86,7 @@ def test_a_token_is_not_asked_about_again_while_parameter_store_is_away(
         (claims(token_type="Bearer"), ""),
         (claims(token_use="id"), "kind"),
         (claims(token_use="refresh_token"), "kind"),
+        (claims(token_usage="refresh_token"), "kind"),
         (claims(token_use=["id"]), "form"),
         (claims(typ=["ID"]), "form"),
         (claims(typ="Refresh"), "kind"),

@@ -11,7 +11,7 @@ from moto import mock_aws
 from werkzeug import Request
 
 from a2a_lambda.access.tokens import introspection
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.access.tokens.tokens import Tokens
 from a2a_lambda.aws import clients
@@ -127,7 +127,8 @@ def test_another_token_of_google_does_not(
     open_door: Open, google: Google, answer: tuple[int, Json], reason: str
 ) -> None:
     google.answer = answer
-    assert open_door(google.issuer()).refusal(GOOGLE_TOKEN) == reason
+    for owner_claim in ("", SUBJECT_OR_CLIENT):
+        assert open_door(google.issuer(owner_claim=owner_claim)).refusal(GOOGLE_TOKEN) == reason
 
 
 def test_another_claim_of_googles_token_may_be_the_owner(open_door: Open, google: Google) -> None:

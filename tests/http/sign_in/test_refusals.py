@@ -236,13 +236,19 @@ def test_whether_an_agent_exists_is_as_public_as_the_default_agents_card(
         if not is_public:
             card.write_text(card.read_text() + "public: false\n")
         with TestClient(create_app(Kit(kit.settings)), base_url=BASE_URL) as client:
-            answers, challenges = [], []
-            for name in ("hidden", "nope"):
-                place = f"/a2a/{name}"
-                answer = client.get(f"/.well-known/oauth-protected-resource{place}")
-                answers.append((answer.status_code, answer.text.replace(name, "")))
-                challenge = client.post(f"{place}/message:send", json={}).headers["www-authenticate"]
-                challenges.append(challenge.replace(name, ""))
-            assert (answers[0] == answers[1]) is not is_public
-            assert (challenges[0] == challenges[1]) is not is_public
+            metadata, absent_metadata = (
+                client.get(f"/.well-known/oauth-protected-resource/a2a/{name}") for name in ("hidden", "nope")
+            )
+            is_same = metadata.status_code == absent_metadata.status_code
+            assert is_same is not is_public
+            assert not is_same or metadata.text == absent_metadata.text.replace("nope", "hidden")
+            for prefix in ("a2a", "mcp", "alibaba", "v2/a2a", "v2"):
+                challenge, absent_challenge = (
+                    client.post(f"/{prefix}/{name}", json={}).headers["www-authenticate"]
+                    for name in ("hidden", "nope")
+                )
+                assert (challenge == absent_challenge.replace("nope", "hidden")) is not is_public, prefix
+            tenant_paths = [f"/{name}/tasks" for name in ("hidden", "nope")]
+            tenants = {client.get(path).headers["www-authenticate"] for path in tenant_paths}
+            assert (len(tenants) == 1) is not is_public
             assert client.get("/.well-known/oauth-protected-resource/a2a/v1").status_code == 404

@@ -54,6 +54,14 @@ def test_what_is_no_markdown_is_shown_as_it_is_written() -> None:
     assert "Name: x Age" not in end
 
 
+def test_a_deep_list_is_shown_to_its_last_level() -> None:
+    levels = 15
+    text = "".join(f"{'  ' * level}- level {level}\n" for level in range(levels)) + "\nafter it\n"
+    output = "\n".join(shown(text))
+    assert f"level {levels - 1}" in output
+    assert "after it" in output
+
+
 def test_spaces_and_joined_letters_are_no_control_characters() -> None:
     """Of Chinese, French, Persian and of pictures."""
     text = "你好\u3000世界 1\u202f000\u00a0€ می\u200cخواهم 👨\u200d👧\r\nnext"

@@ -102,6 +102,22 @@ def test_one_whose_streams_stay_open(
         assert text in visit.report.table()
 
 
+def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> None:
+    task: Json = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
+
+    class Whole(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            body = json.loads(request.content) if request.method == "POST" else {}
+            if "method" in body and "X-API-Key" in request.headers:
+                return httpx2.Response(200, json={"jsonrpc": "2.0", "id": body["id"], "result": task})
+            return await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
+
+    visit = doctor.Visit(httpx2.AsyncClient(transport=Whole()), key, "hello")
+    asyncio.run(visit.v0_3(BASE_URL))
+    assert "the answer is the whole task, and not a stream" in visit.report.table()
+    assert visit.report.failed == 1
+
+
 def test_one_that_fails_each_call(
     examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

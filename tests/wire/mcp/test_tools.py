@@ -7,6 +7,7 @@ import pytest
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.card import Extended
+from a2a_lambda.wire.mcp.tool_calls import decode_call
 from a2a_lambda.wire.mcp.tools import PAGE_TOOLS, find_tool, page_of, tools_of
 from tests.wire.mcp.examples import NUMBER, profile_of, skill, tool
 
@@ -25,6 +26,16 @@ def test_a_skill_that_reads_nothing_needs_nothing() -> None:
     schema = tool(reads_text=False).input_schema
     assert "required" not in schema
     assert schema["properties"]["message"]["description"] == "Only to answer a task's question."
+
+
+def test_a_skill_whose_code_has_not_been_read_may_read_text() -> None:
+    """A server calls it while it imports the agent, and says why if that fails."""
+    profile = replace(profile_of(skill()), text_skills=None)
+    unread_tool = find_tool(profile, "add")
+    assert "required" not in unread_tool.input_schema
+    assert unread_tool.input_schema["properties"]["message"]["description"] == "What the user says."
+    assert decode_call(unread_tool, {"message": "hi"}, {})["message"]["parts"] == [{"text": "hi"}]
+    assert decode_call(unread_tool, {}, {})["message"]["parts"] == [{"text": ""}]
 
 
 @pytest.mark.parametrize("reads_text", [False, True])

@@ -152,7 +152,7 @@ class Agents(Mapping[str, Profile]):
         return len(self._profiles)
 
     @property
-    def are_public(self) -> bool:
+    def has_public_names(self) -> bool:
         """Whether anyone may know which agents there are, because the default agent's card is public."""
         default_profile = self.get(self.default)
         return default_profile is not None and default_profile.card.public

@@ -24,7 +24,7 @@ def encode_manifest(profiles: Iterable[Profile]) -> bytes:
                 "input_schemas": dict(profile.input_schemas),
                 "default_skill": profile.default_skill,
                 "output_schemas": dict(profile.output_schemas),
-                "text_skills": sorted(profile.text_skills),
+                "text_skills": sorted(profile.text_skills or ()),
             }
             for profile in profiles
         ]

@@ -40,8 +40,8 @@ class AgentError(KitError):
     def is_temporary(self) -> bool:
         """Whether the same call may succeed a little later."""
         is_cut_off = isinstance(self.__cause__, httpx2.TransportError | Unresolved)
-        is_wrong = isinstance(self.__cause__, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
-        return (is_cut_off and not is_wrong) or self.status in TEMPORARY_STATUSES
+        is_lasting = isinstance(self.__cause__, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
+        return (is_cut_off and not is_lasting) or self.status in TEMPORARY_STATUSES
 
 
 def json_of(body: bytes, status: int) -> Json:
@@ -60,7 +60,8 @@ def result_of(body: bytes, status: int = 200) -> Json:
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         error = value["error"]
         code = error["code"] if isinstance(error.get("code"), int) else None
-        text = text_in(error, "message") or f"the agent answered with error {code}, and no message"
+        words = f"error {code}" if code is not None else "an error"
+        text = text_in(error, "message") or f"the agent answered with {words}, without a text that says why"
         raise AgentError(text, code, status)
     if not isinstance(value, dict) or "result" not in value:
         text = f"the answer, with status {status}, is not a JSON-RPC response{reason_in(body)}"

@@ -193,8 +193,8 @@ class Client:
     ) -> AsyncGenerator[Event, None]:
         """Send a message; yields its events as they come. If the last one does not end the task, it may still
         be running: ask for it with `get`. An agent whose card does not say that it streams gets the
-        message as `ask` sends it, and its answer is the only event, as is one that is not a stream. Raises
-        what `discover` raises."""
+        message as `ask` sends it, and its answer is the only event, as is the answer of an agent that sends
+        JSON instead of a stream. Raises what `discover` raises."""
         agent = await self.discover()
         if object_in(agent.card, "capabilities").get("streaming") is not True:
             outcome = await self._send_and_wait(message, configuration, fields)
@@ -208,7 +208,10 @@ class Client:
                 span.set_status(answer.status_code)
                 status = answer.status_code
                 if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
-                    yield agent.wire.decode_event(result_of(await read_whole(answer), status))
+                    response: Any = agent.wire.results["send"].decode(
+                        result_of(await read_whole(answer), status)
+                    )
+                    yield response
                     return
                 async with aclosing(sse.data(answer.aiter_bytes(), CLIENT_ANSWER_BYTES)) as stream:
                     async for data in stream:
@@ -301,7 +304,11 @@ class Client:
             if isinstance(error, httpx2.RequestError):
                 with suppress(RuntimeError):  # it has no request
                     url = str(error.request.url)  # which may have been a sign-in's
-            raise AgentError(f"{discovery.place_of(url)}: {type(error).__name__}: {error}") from error
+            place, text = f"{discovery.place_of(url)}: ", f": {error}"
+            if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+                # Without a valid form, it is not known which part of the URL is a secret.
+                place, text = "", ": write a URL that begins with https://"
+            raise AgentError(f"{place}{type(error).__name__}{text}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""

@@ -49,7 +49,7 @@ class DiscoveredAgent:
 
 
 def place_of(url: str) -> str:
-    """A URL as an error names it: without a user, a password and a query, which may be secrets."""
+    """A URL as an error names it: without its user, password, query and fragment, which may be secrets."""
     return re.sub(r"^([^/]*//)?[^/]*@", r"\1", re.split("[?#]", url, maxsplit=1)[0])
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any
 
+from a2a_lambda import strictjson
 from a2a_lambda.client.discovery import Undiscovered
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json, encode_base64url
@@ -23,7 +24,8 @@ Jwks = Mapping[str, Json]
 
 
 def signed_part(card: dict[str, Json], keys: Jwks, source: str) -> dict[str, Json]:
-    """What one of the keys has signed of a card: all of it, or its fields of 1.0.
+    """What one of the keys has signed of a card, with its signatures: all of it, or its fields of 1.0, and
+    perhaps without its empty values.
 
     source: URL of the card. The URLs in the headers of its signatures are not followed, because someone who
     changes a card would name a key of their own. Raises Undiscovered if no signature is by one of the keys,
@@ -38,15 +40,15 @@ def signed_part(card: dict[str, Json], keys: Jwks, source: str) -> dict[str, Jso
         key_set = jwk.KeySet.import_key_set(key_document)
     except (ValueError, TypeError, KeyError, errors.JoseError) as error:
         raise ConfigurationError(f"verify is not a set of public keys: {error!r}") from None
-    parts_by_payload: dict[str, dict[str, Json]] = {}
-    with suppress(ValueError):
-        for part in (card, strict_card(card)):
+    forms_by_payload: dict[str, bytes] = {}
+    for part in (card, strict_card(card)):
+        with suppress(ValueError):
             for form in signed_forms(part):
                 if len(form) > VERIFIED_CARD_BYTES:
                     raise Undiscovered(
                         f"{source}: a card of more than {VERIFIED_CARD_BYTES} bytes is not verified"
                     )
-                parts_by_payload.setdefault(encode_base64url(form), part)
+                forms_by_payload[encode_base64url(form)] = form
     registry = jws.JWSRegistry(algorithms=VERIFIED_ALGORITHMS, strict_check_header=False)
     # What a header says about its key is ignored, and so are unknown fields (RFC 7515 section 4), unless
     # `crit` names them: it may name only what is in this registry.
@@ -55,11 +57,11 @@ def signed_part(card: dict[str, Json], keys: Jwks, source: str) -> dict[str, Jso
     signatures: Any = card.get("signatures")
     for signature in signatures[:SIGNATURES] if isinstance(signatures, list) else ():
         # Every key is tried, because a `kid` is optional, and need not be unique (RFC 7517 section 4.5).
-        for payload, key in product(parts_by_payload, key_set.keys):
+        for payload, key in product(forms_by_payload, key_set.keys):
             try:
                 token = f"{signature['protected']}.{payload}.{signature['signature']}"
                 jws.deserialize_compact(token, key, registry=registry)
-                return parts_by_payload[payload]
+                return {**strictjson.loads(forms_by_payload[payload]), "signatures": signatures}
             except (ValueError, TypeError, KeyError, errors.JoseError):
                 continue
     raise Undiscovered(f"{source}: none of the keys in `verify` has signed the card")

@@ -112,7 +112,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
         audit.log_refused("token", error.reason, issuer=error.issuer, client=error.client)
         if error.scopes:
             # The agent that the request names, or the default one, may need more scopes.
-            agent = kit.agents.get(_agent_of(request))
+            agent = kit.agents.get(_agent_of(request)) if kit.agents.has_public_names else None
             scopes = dict.fromkeys([*error.scopes, *(agent.card.scopes if agent is not None else ())])
             raise InsufficientScope("this call", scopes) from None
         raise Unauthenticated(f"the token is not valid: {error}", is_token=True) from None
@@ -156,9 +156,11 @@ def _resource_path(request: Request) -> str:
     agents, match = request.app.state.kit.agents, AGENT_PATH.match(path)
     if match is None:
         return ""
-    # If callers without a key must not know which agents there are, any name may be one's.
-    is_hidden = not agents.are_public and match[1] is not None and is_agent_name(match[2])
-    if match[2] not in agents and not is_hidden:
+    # If callers without a key must not know which agents there are, any name after a prefix may be one's. A
+    # path without a prefix may be the deployment's own.
+    has_prefix = "/" in match[0][1:]
+    is_agent = match[2] in agents if agents.has_public_names else has_prefix and is_agent_name(match[2])
+    if not is_agent:
         return ""
     return f"/{match[1] or 'a2a'}/{match[2]}"
 

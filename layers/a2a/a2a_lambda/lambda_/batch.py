@@ -83,7 +83,8 @@ class TurnHandler:
             case detail if detail == EXECUTION_ENDED:
                 asyncio.run(self._sweep.end_execution(event["detail"]["durableExecutionArn"]))
                 return {}
-        if not any(record.get("eventSource") == "aws:sqs" for record in event.get("Records", ())):
+        records = event.get("Records")
+        if not records or records[0].get("eventSource") != "aws:sqs":
             raise ConfigurationError(NO_START)
 
         def work(record: LambdaEvent) -> None:

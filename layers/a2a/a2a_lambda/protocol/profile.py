@@ -17,7 +17,8 @@ class Profile:
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
     output_schemas: JSON Schema of what a skill returns, by skill id, if its annotation gives one.
-    text_skills: ids of the skills that get the turn, and with it the message's text.
+    text_skills: ids of the skills that get the turn, and with it the message's text; None = the agent's code
+        has not been read yet.
     """
 
     name: str
@@ -26,7 +27,7 @@ class Profile:
     modified: float
     default_skill: str = ""
     output_schemas: Mapping[str, dict[str, Json]] = field(default_factory=dict)
-    text_skills: frozenset[str] = frozenset()
+    text_skills: frozenset[str] | None = None
 
     @cached_property
     def extension_uris(self) -> frozenset[str]:

@@ -47,7 +47,15 @@ def strict_card(card: dict[str, Json]) -> dict[str, Json]:
     """The card with the fields of 1.0 alone. A server of a2a-sdk adds those of 0.3 after it has signed."""
     fields = _select(card, STRICT_CARD_FIELDS)
     if "capabilities" in fields:
-        fields["capabilities"] = _select(object_in(fields, "capabilities"), STRICT_CAPABILITY_FIELDS)
+        capabilities = _select(object_in(fields, "capabilities"), STRICT_CAPABILITY_FIELDS)
+        if (
+            "extensions" in capabilities
+        ):  # `required` is false by default, and then not a part of what is signed
+            capabilities["extensions"] = [
+                {name: value for name, value in extension.items() if (name, value) != ("required", False)}
+                for extension in objects_in(capabilities, "extensions")
+            ]
+        fields["capabilities"] = capabilities
     if "skills" in fields:
         fields["skills"] = [_select(skill, STRICT_SKILL_FIELDS) for skill in objects_in(fields, "skills")]
     if "securitySchemes" in fields:

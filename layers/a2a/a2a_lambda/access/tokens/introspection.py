@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 import httpx2
 
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
@@ -36,7 +36,7 @@ UNIX_TIME_FORM = re.compile("[0-9]{1,12}")
 PRINTABLE = re.compile(r"[\x21-\x7e]+")
 """A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
-KIND_CLAIMS = frozenset({"aud", "typ", "token_use"})
+KIND_CLAIMS = frozenset({"aud", "typ", "token_use", "token_usage"})
 """Claims that a token without a `token_type` has if it is an access token. What they say is checked with the
 others."""
 
@@ -103,7 +103,10 @@ async def ask_issuer(
         raise TokenRefused("kind", "it is not a bearer token")
     # Some issuers give an access token a type, and a refresh token neither that nor an audience.
     if not kind and not KIND_CLAIMS & claims.keys():
-        raise TokenRefused("kind", "its issuer does not say that it is an access token (token_type or aud)")
+        names = ", ".join(sorted(KIND_CLAIMS))
+        raise TokenRefused(
+            "kind", f"its issuer does not say that it is an access token (token_type, {names})"
+        )
     return claims
 
 
@@ -121,7 +124,7 @@ async def ask_google(
         return None
     if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):
         raise TokenRefused("kind", "it is not an access token")
-    if not issuer.owner_claim and not text_in(claims, "sub"):
+    if issuer.owner_claim in ("", SUBJECT_OR_CLIENT) and not text_in(claims, "sub"):
         raise TokenRefused("owner", "it does not say whose it is: ask for the scope openid")
     # Google writes times as texts.
     times = {

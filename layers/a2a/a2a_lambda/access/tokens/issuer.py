@@ -49,7 +49,7 @@ CLIENT_OWNER = "client"
 
 SUBJECT_OR_CLIENT = "sub,client"
 """The owner_claim with which the application owns the tasks of its tokens that have no subject. Many issuers
-give a program's own token none (RFC 7662 section 2.2), but some give people's tokens none, either."""
+give a program's own token none (RFC 7662 section 2.2), but some give people's tokens none either."""
 
 LISTS = ("audiences", "scopes", "agents", "claims")
 """Fields of an issuer that are lists."""
@@ -148,8 +148,8 @@ class Issuer:
         # writes it with a suffix.
         is_program = bool(client) and subject in (client, f"{client}@clients")
         if claim == SUBJECT_OR_CLIENT:
-            names_person = bool(PERSON_CLAIMS & {name.lower() for name in claims})
-            is_program = is_program or ("sub" not in claims and not names_person)
+            has_person_claim = bool(PERSON_CLAIMS & {name.lower() for name in claims})
+            is_program = is_program or ("sub" not in claims and not has_person_claim)
             claim = ""
         if claim == CLIENT_OWNER or (not claim and is_program):
             claim, value = CLIENT_OWNER, client

@@ -249,15 +249,16 @@ class IssuerKeys:
         return keyring
 
     def _renew(self, issuer: Issuer, fetch: Fetch) -> None:
-        """Ask the issuer, and share what it says. If it does not answer, the old copy stays. If the table
-        does not, the caller's next read says so."""
-        with suppress(StoreError):
+        """Ask the issuer, and share what it says. If it or the table does not answer, the old copy stays."""
+        try:
             try:
                 self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
             except (KeysUnavailable, WriteRefused) as error:
                 telemetry.measure({"KeyFailures": 1})
                 logger.warning("%s; its keys that were read before still work", error)
                 self._copies.end_fetch(issuer, fetch, "failed")
+        except StoreError as error:
+            logger.warning("keys of issuer %s could not be stored: %s", issuer.name, error)
 
 
 def _has_signed(keys: "list[PublicKey]", token: str, algorithm: str) -> bool:

@@ -34,7 +34,8 @@ ID_TOKEN_CLAIMS = ("nonce", "at_hash", "c_hash", "s_hash")
 """Claims that only ID tokens have (OpenID Connect Core sections 2, 3.1.3.6 and 3.3.2.11)."""
 
 USES = ("", "access", "access_token")
-"""Values of `token_use` of an access token: Amazon Cognito's, and Ory Hydra's."""
+"""Values of `token_use` of an access token: Amazon Cognito's, and Ory Hydra's. OpenIddict calls it
+`token_usage`."""
 
 SKEW_SECONDS = 60.0
 """Seconds by which the issuer's clock may differ."""
@@ -207,7 +208,7 @@ class Tokens:
 
         Raises TokenRefused.
         """
-        use: Any = claims.get("token_use", "")
+        use: Any = claims.get("token_use", claims.get("token_usage", ""))
         kind: Any = claims.get("typ", "")
         if not isinstance(use, str) or not isinstance(kind, str):
             raise TokenRefused("form", "its token_use or typ is not a string")

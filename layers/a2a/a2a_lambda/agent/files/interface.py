@@ -4,7 +4,8 @@ from typing import BinaryIO, Protocol
 
 
 class FileWriter(Protocol):
-    """Takes the content of one file. is_stored: an earlier run of the turn has stored it, so none is needed.
+    """Takes the content of one file. is_stored: an earlier run of the turn has stored it, so what comes is
+    dropped.
     Calls block."""
 
     @property

@@ -131,8 +131,8 @@ async def protected_resource(request: Request) -> Response:
     """
     kit: Kit = request.app.state.kit
     name = str(request.path_params.get("agent") or kit.agents.default)
-    may_be_told = kit.agents.are_public or name == kit.agents.default or not is_agent_name(name)
-    if may_be_told:  # otherwise, any name may be an agent's
+    is_known = kit.agents.has_public_names or name == kit.agents.default or not is_agent_name(name)
+    if is_known:  # otherwise, any name may be an agent's
         kit.agents.find(name)
     try:
         issuers = [issuer for issuer in await find_issuers(kit) if issuer.allows(name)]

@@ -70,7 +70,7 @@ class Tool:
         # Any skill may ask a question whose answer fills no parameter, or send the user to a sign-in.
         text = "What the user says." if self.takes_message else ANSWER_ONLY
         properties[self.message_argument] = {"type": "string", "description": text}
-        if self.takes_message and not self.parameters:
+        if self.takes_message and self.profile.text_skills is not None and not self.parameters:
             required.append(self.message_argument)
         text = "Only to answer a task's question, or to see a task's progress: the task's id."
         properties[self.task_argument] = {"type": "string", "description": text}
@@ -80,8 +80,8 @@ class Tool:
 
     @property
     def takes_message(self) -> bool:
-        """Whether the skill gets a message's text."""
-        return self.name in self.profile.text_skills
+        """Whether the skill gets a message's text, as far as is known."""
+        return self.profile.text_skills is None or self.name in self.profile.text_skills
 
     @property
     def output_schema(self) -> dict[str, Json] | None:

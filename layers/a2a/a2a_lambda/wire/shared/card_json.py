@@ -49,8 +49,11 @@ JSON_MODE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """An issuer whose tokens are accepted. metadata_url: URL of the issuer's metadata. scopes: scopes that a
-    token needs."""
+    """An issuer whose tokens are accepted. scopes: scopes that a token needs.
+
+    metadata_url: URL of the issuer's metadata: OpenID Connect's, or that of RFC 8414, which has the same
+    fields, because a card of 0.3 has no other place for it.
+    """
 
     name: str
     metadata_url: str
