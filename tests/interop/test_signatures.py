@@ -10,11 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.aws.signing import Signer
+from a2a_lambda.client import Undiscovered
+from a2a_lambda.client.signatures import signed_part
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL, ROOT
+from tests.interop.provider import run_client
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -53,3 +56,18 @@ def test_a_signed_card_is_verified(settings: Settings, tmp_path: Path, spec: str
         card = client.get(path).json()
         assert verifies(tmp_path, program, card, keys)
         assert not verifies(tmp_path, program, {**card, "description": "Something else."}, keys)
+
+
+def test_a_card_that_a2a_sdk_has_signed_is_verified() -> None:
+    """Its server adds fields of 0.3 afterwards, which are not used."""
+    python = str(ROOT / ".venvs" / "a2a-1" / "bin" / "python")
+    answer = run_client(python, str(ROOT / "tests/interop/client_sign.py"), BASE_URL)
+    card, keys = answer["card"], answer["keys"]
+    assert card["preferredTransport"] == "JSONRPC"
+    signed_card = signed_part(card, keys, BASE_URL)
+    assert "preferredTransport" not in signed_card
+    assert signed_card["securitySchemes"] == {
+        "key": {"apiKeySecurityScheme": {"location": "header", "name": "X-Key"}}
+    }
+    with pytest.raises(Undiscovered):
+        signed_part({**card, "description": "Something else."}, keys, BASE_URL)
