@@ -205,8 +205,8 @@ class Client:
         with self._span(agent, is_current=False) as span:
             headers = {**self._headers(agent), **span.headers(), "Accept": EVENT_STREAM}
             async with self._open("POST", agent.url, headers, body) as answer:
-                span.set_status(answer.status_code)
                 status = answer.status_code
+                span.set_status(status)
                 if plain_media_type(answer.headers.get("content-type")) != EVENT_STREAM:
                     response: Any = agent.wire.results["send"].decode(
                         result_of(await read_whole(answer), status)

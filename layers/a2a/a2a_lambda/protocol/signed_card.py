@@ -48,9 +48,8 @@ def strict_card(card: dict[str, Json]) -> dict[str, Json]:
     fields = _select(card, STRICT_CARD_FIELDS)
     if "capabilities" in fields:
         capabilities = _select(object_in(fields, "capabilities"), STRICT_CAPABILITY_FIELDS)
-        if (
-            "extensions" in capabilities
-        ):  # `required` is false by default, and then not a part of what is signed
+        if "extensions" in capabilities:
+            # `required` is false by default, and what is signed has no default value.
             capabilities["extensions"] = [
                 {name: value for name, value in extension.items() if (name, value) != ("required", False)}
                 for extension in objects_in(capabilities, "extensions")

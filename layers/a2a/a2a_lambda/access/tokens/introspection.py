@@ -37,8 +37,8 @@ PRINTABLE = re.compile(r"[\x21-\x7e]+")
 """A token's characters (RFC 6750 section 2.1 allows fewer)."""
 
 KIND_CLAIMS = frozenset({"aud", "typ", "token_use", "token_usage"})
-"""Claims that a token without a `token_type` has if it is an access token. What they say is checked with the
-others."""
+"""Claims one of which an answer without `token_type` must have, because some issuers say nothing of the kind
+about a refresh token. What they say is checked with the others."""
 
 FAILING_STATUSES = frozenset({429, *range(501, 600)})
 """Statuses with which an issuer would answer about any token. With 500, it may have failed because of the one
@@ -101,7 +101,6 @@ async def ask_issuer(
     kind: Json = claims.get("token_type", "")
     if not isinstance(kind, str) or kind.lower() not in BEARER_TYPES:
         raise TokenRefused("kind", "it is not a bearer token")
-    # Some issuers give an access token a type, and a refresh token neither that nor an audience.
     if not kind and not KIND_CLAIMS & claims.keys():
         names = ", ".join(sorted(KIND_CLAIMS))
         raise TokenRefused(

@@ -251,11 +251,11 @@ class IssuerKeys:
     def _renew(self, issuer: Issuer, fetch: Fetch) -> None:
         """Ask the issuer, and share what it says. If it or the table does not answer, the old copy stays."""
         try:
-            try:
-                self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
-            except (KeysUnavailable, WriteRefused) as error:
-                telemetry.measure({"KeyFailures": 1})
-                logger.warning("%s; its keys that were read before still work", error)
+            self._copies.finish_fetch(issuer, fetch, self._fetch(issuer))
+        except (KeysUnavailable, WriteRefused) as error:
+            telemetry.measure({"KeyFailures": 1})
+            logger.warning("%s; its keys that were read before still work", error)
+            with suppress(StoreError):  # the fetch ends by itself when its cooldown does
                 self._copies.end_fetch(issuer, fetch, "failed")
         except StoreError as error:
             logger.warning("keys of issuer %s could not be stored: %s", issuer.name, error)
