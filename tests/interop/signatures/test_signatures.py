@@ -34,7 +34,7 @@ def verifies(folder: Path, program: str, card: Any, keys: Any) -> bool:
         command = [str(shutil.which("node"))]
         if not (folder / "node_modules").exists():
             (folder / "node_modules").symlink_to(ROOT / ".venvs/js/node_modules")
-    shutil.copy(ROOT / "tests" / "interop" / program, folder)
+    shutil.copy(ROOT / "tests" / "interop" / "signatures" / program, folder)
     result = subprocess.run(
         [*command, program, *files], cwd=folder, env={}, capture_output=True, text=True, check=False
     )
@@ -61,7 +61,7 @@ def test_a_signed_card_is_verified(settings: Settings, tmp_path: Path, spec: str
 def test_a_card_that_a2a_sdk_has_signed_is_verified() -> None:
     """Its server adds fields of 0.3 afterwards, which are not used."""
     python = str(ROOT / ".venvs" / "a2a-1" / "bin" / "python")
-    answer = run_client(python, str(ROOT / "tests/interop/client_sign.py"), BASE_URL)
+    answer = run_client(python, str(ROOT / "tests/interop/signatures/client_sign.py"), BASE_URL)
     card, keys = answer["card"], answer["keys"]
     assert card["preferredTransport"] == "JSONRPC"
     signed_card = signed_part(card, keys, BASE_URL)
