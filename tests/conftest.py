@@ -71,18 +71,24 @@ and their modules. On a busy machine, a healthy one may exceed them."""
 NEW_KEYS: list[tuple[KeyRegister, str]] = []
 """Keys that a test has made: register and name."""
 
-os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
-# A package of the agents may be a plugin of pydantic, as logfire is, and import much when a model is made.
-os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
-# For the processes that tests start, which do not inherit pytest's own path.
-os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / place) for place in ("layers/a2a", "functions", "."))
-os.environ.pop("AWS_REGION", None)
-
 # How long an example takes says how busy the machine is, and nothing else.
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Set the tests' environment. The proof on AWS imports this module, too, and has an environment of its
+    own."""
+    os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+    os.environ.pop("AWS_REGION", None)
+    # A package of the agents may be a plugin of pydantic, as logfire is, and import much with each model.
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
+    # For the processes that tests start, which do not inherit pytest's own path.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        str(ROOT / place) for place in ("layers/a2a", "functions", ".")
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

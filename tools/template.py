@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def _read(template: Path, *names: str) -> dict[str, Any]:
         node: dict[str, Any] = yaml.load(template.read_text("utf-8"), _TemplateLoader)  # noqa: S506
         for name in names:
             node = node[name]
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+    except yaml.YAMLError as error:
+        raise ConfigurationError(yaml_mistake(template, error)) from None
+    except (OSError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{template}: no {'.'.join(names)}: {error!r}") from None
     return node
 

@@ -310,7 +310,10 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     """AWS=delete deletes what a proof has left."""
     name = environ.get("STACK") or "a2a-proof"
     if not NAMES.fullmatch(name):
-        raise ConfigurationError(f"STACK={name}: name one that ends with -proof, because it is deleted")
+        raise ConfigurationError(
+            f"STACK={name}: write a name of a-z, 0-9 and - that ends with -proof, because the stack is"
+            " deleted"
+        )
     if environ.get("AWS") == "delete":
         return _report(LAST, Proof(Stack(Path(), name=name)).delete)
     role = (f"ROLE={environ['ROLE']}",) if environ.get("ROLE") else ()

@@ -1,6 +1,9 @@
 """The checks that `tests.e2e.proof` makes of a stack on AWS, made here of `make run`."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +21,17 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     server.until(lambda: "Serving" in server.output.read_text() and server.rpc().post({}).status_code < 500)
     yield Live(server.url, "local-key", is_private=True)
     server.interrupt()
+
+
+def test_the_proof_works_in_the_region_that_its_operator_has_chosen() -> None:
+    program = (
+        "import os, tests.e2e.proof; print(os.environ['AWS_REGION'], os.environ.get('AWS_DEFAULT_REGION'))"
+    )
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    output = subprocess.check_output(
+        [sys.executable, "-c", program], env={**variables, "AWS_REGION": "eu-central-1"}, text=True
+    )
+    assert output.split() == ["eu-central-1", "None"]
 
 
 def test_a_stream(live: Live) -> None:

@@ -14,12 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from cfnlint.api import ManualArgs, lint
 from samtranslator.model.exceptions import InvalidDocumentException
 from samtranslator.public.translator import ManagedPolicyLoader
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 from tools.deployment.account import REGIONS
 
@@ -63,7 +65,10 @@ def translate(
 
     artifact: S3 key of code and layers, which sam deploy inserts.
     """
-    template = yaml_parse(source)
+    try:
+        template = yaml_parse(source)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(yaml_mistake(TEMPLATE, error)) from None
     template.pop("Metadata", None)
     code = f"s3://bucket/{artifact}"
     template["Globals"]["Function"]["CodeUri"] = code
@@ -78,7 +83,7 @@ def translate(
     try:
         return transform(template, dict(parameters), _NoPolicies())
     except InvalidDocumentException as error:
-        raise ConfigurationError(f"SAM refuses the template: {error.message}") from None
+        raise ConfigurationError(f"{TEMPLATE.name}: SAM refuses the template: {error.message}") from None
     finally:
         logging.getLogger("samtranslator").setLevel(level)
 
@@ -108,7 +113,7 @@ def main() -> int:
             translation = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
             lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
     except ConfigurationError as error:
-        lines.append(f"{TEMPLATE.name}: {error}")
+        lines.append(str(error))
     for path in PLAIN_TEMPLATES:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):

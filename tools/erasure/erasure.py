@@ -100,6 +100,8 @@ class Erasure:
         self._bucket = bucket
         self.counts = Counts()
         self._deleted_keys: set[str] = set()  # of files that a conversation and one of its tasks name
+        self.running_tasks: list[tuple[str, str]] = []
+        """Agents and ids of erased tasks whose runs may write again."""
 
     def table(self) -> tuple[str, int]:
         """Identity of the table; and its items, about: DynamoDB counts them every six hours."""
@@ -134,6 +136,17 @@ class Erasure:
 
     def task(self, scope: Scope, task_id: str) -> bool:
         """Erase a task with its files. Returns whether there was one."""
+        rows = self._delete_task(scope, task_id)
+        for head in [row for row in rows if row["sk"]["S"] == "head" and row["holder"]["S"]]:
+            self.running_tasks.append((scope.agent, task_id))
+            # The run may have written more before it saw that its head was gone.
+            time.sleep(LEASE_LOOK_SECONDS + 1)
+            self._forget(scope, head["context"]["S"], task_id)
+            self._delete_task(scope, task_id)
+        return bool(rows)
+
+    def _delete_task(self, scope: Scope, task_id: str) -> Sequence[Item]:
+        """Delete what there is of a task; returns its items."""
         partition = items.head_key(scope, task_id)["pk"]
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._table,
@@ -151,11 +164,7 @@ class Erasure:
             self._forget(scope, head["context"]["S"], task_id)
         self._delete([item for item in rows if item not in heads])
         self._delete(heads)
-        # A run may have stored the conversation before it saw that its head was gone.
-        for head in [head for head in heads if head["holder"]["S"]]:
-            time.sleep(LEASE_LOOK_SECONDS + 1)
-            self._forget(scope, head["context"]["S"], task_id)
-        return bool(rows)
+        return rows
 
     def files(self, selection: Selection) -> None:
         """Erase all files of an owner, or of an owner with an agent."""

@@ -41,6 +41,10 @@ CURSOR_SECONDS = 86_400
 """Seconds for which an interrupted erasure continues where it stopped. Later, much may have been written
 before the cursor, so it begins again."""
 
+FIRST_STATE: Mapping[str, Any] = {"cursor": None, "reads": 0, "counts": asdict(Counts()), "tasks": []}
+"""State of an erasure that begins. tasks: agents and ids of erased tasks that were running, which are erased
+again."""
+
 
 def run(
     erasure: Erasure, selection: Selection, agents: Sequence[str], report: Callable[[int, int], None]
@@ -60,18 +64,22 @@ def run(
         return
     table, total = erasure.table()
     path = cursor_path(selection, table)
-    state = _read_cursor(path)
-    erasure.counts = Counts(**state["counts"]) if state else erasure.counts
-    reads = state["reads"] if state else 0
-    for count, cursor in erasure.pages(selection, state["cursor"] if state else None):
+    state = _read_state(path)
+    erasure.counts = Counts(**state["counts"])
+    # Without its head, nothing says of which conversation a task was whose run has written more since then.
+    for agent, task_id in state["tasks"]:
+        erasure.task(Scope(selection.owner, agent), task_id)
+    reads = state["reads"]
+    for count, cursor in erasure.pages(selection, state["cursor"]):
         reads += count
         report(reads, total)
-        progress = {"cursor": cursor, "reads": reads, "counts": asdict(erasure.counts)}
-        new_path = path.with_suffix(f".{os.getpid()}")
-        new_path.write_text(json.dumps(progress))
-        new_path.replace(path)  # all of it or nothing, whenever it is interrupted
+        counts, tasks = asdict(erasure.counts), erasure.running_tasks
+        _write_state(path, {"cursor": cursor, "reads": reads, "counts": counts, "tasks": tasks})
     if not selection.context:
         erasure.files(selection)
+    elif erasure.running_tasks:
+        _write_state(path, {**FIRST_STATE, "tasks": erasure.running_tasks})
+        return
     path.unlink(missing_ok=True)
 
 
@@ -81,14 +89,20 @@ def cursor_path(selection: Selection, table: str) -> Path:
     return Path(f".erase-{hashlib.sha256(work.encode()).hexdigest()[:12]}.json")
 
 
-def _read_cursor(path: Path) -> dict[str, Any] | None:
-    """Where an erasure stopped. None = it begins, also if the file is damaged."""
+def _read_state(path: Path) -> Mapping[str, Any]:
+    """Where an erasure stopped; FIRST_STATE if it begins, also if the file is damaged."""
     try:
         is_recent = time.time() - path.stat().st_mtime <= CURSOR_SECONDS
-        state: dict[str, Any] = json.loads(path.read_text())
-        return state if is_recent and state["cursor"] else None
+        state: dict[str, Any] = {name: json.loads(path.read_text())[name] for name in FIRST_STATE}
+        return state if is_recent and (state["cursor"] or state["tasks"]) else FIRST_STATE
     except (OSError, ValueError, TypeError, KeyError):
-        return None
+        return FIRST_STATE
+
+
+def _write_state(path: Path, state: Mapping[str, Any]) -> None:
+    new_path = path.with_suffix(f".{os.getpid()}")
+    new_path.write_text(json.dumps(state))
+    new_path.replace(path)  # all of it or nothing, whenever it is interrupted
 
 
 def erasure_of(environ: Mapping[str, str]) -> Erasure:

@@ -4,8 +4,6 @@ import io
 import json
 import os
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +13,6 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.files.bucket import owner_prefix
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.settings import Settings
@@ -23,74 +20,11 @@ from a2a_lambda.store.documents import unpack
 from a2a_lambda.tasks.event_log import ENTRY_BYTES
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
-from tests.conftest import new_key
-from tests.files.objects import objects_of
-from tests.files.uploading import inline, upload
-from tests.helpers.rest import Rest
+from tests.tools.erasure.owner import Owner, run
 from tools.erasure import main as erase
-from tools.erasure.erasure import OF_MESSAGES, Counts, Erasure, Selection
+from tools.erasure.erasure import OF_MESSAGES, Erasure, Selection
 
 Json = Any
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the cursor of an interrupted erasure is."""
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def erasure(settings: Settings) -> Erasure:
-    return Erasure(
-        clients.dynamodb(settings), settings.table, clients.s3(settings), settings.files_bucket, None
-    )
-
-
-class Owner:
-    """An owner with tasks, conversations and files."""
-
-    def __init__(self, client: TestClient, kit: Kit, settings: Settings) -> None:
-        self.name = f"owner-{uuid.uuid4()}"
-        self.rest = Rest(client, new_key(kit, owner=self.name))
-        self._settings = settings
-
-    def talk(self, **fields: Json) -> Json:
-        """A task with files of every kind: sent, uploaded and put out."""
-        reference = upload(self.rest, b"u" * 200_000)
-        parts = [{"text": "hi"}, inline(b"m" * 200_000), {"url": reference}]
-        return self.rest.send("draw", parts=parts, **fields)
-
-    def rows(self) -> list[Json]:
-        pages = (
-            clients.dynamodb(self._settings).get_paginator("scan").paginate(TableName=self._settings.table)
-        )
-        return [
-            item for page in pages for item in page["Items"] if item["pk"]["S"].startswith(f"{self.name}#")
-        ]
-
-    def objects(self) -> set[str]:
-        prefix = owner_prefix(self.name)
-        return {key for key in objects_of(self._settings) if key.startswith(prefix)}
-
-
-@pytest.fixture
-def alice(client: TestClient, kit: Kit, settings: Settings) -> Owner:
-    return Owner(client, kit, settings)
-
-
-@pytest.fixture
-def bob(client: TestClient, kit: Kit, settings: Settings) -> Iterator[Owner]:
-    """Someone whose data stays."""
-    owner = Owner(client, kit, settings)
-    owner.talk(contextId="shared-name")
-    before = owner.rows(), owner.objects()
-    yield owner
-    assert (owner.rows(), owner.objects()) == before
-
-
-def run(erasure: Erasure, selection: Selection) -> Counts:
-    erase.run(erasure, selection, ["assistant", "probe"], lambda reads, total: None)
-    return erasure.counts
 
 
 def test_an_owner_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
