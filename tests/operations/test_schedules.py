@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -101,3 +102,19 @@ def test_a_time_on_the_edge_counts_once() -> None:
     noon = datetime(2026, 3, 2, 12, 0, tzinfo=ZoneInfo("UTC")).timestamp()
     assert cron.times_between("* * * * *", "UTC", noon, noon + 60) == [noon + 60]
     assert cron.times_between("* * * * *", "UTC", noon - 1, noon) == [noon]
+
+
+@pytest.mark.parametrize("expression", ["*/10 3 * * *", "* 3 * * *", "* * * * *"])
+def test_times_are_in_order_where_clocks_change_at_another_minute_than_0(expression: str) -> None:
+    """In Pacific/Chatham, they go back from 03:45 to 02:45."""
+    start = datetime(2026, 4, 5, 2, 30, tzinfo=ZoneInfo("Pacific/Chatham")).timestamp()
+    for minute in range(0, 180, 5):
+        after = start + 60 * minute
+        times = list(islice(cron.times_after(expression, "Pacific/Chatham", after), 100))
+        assert times == sorted(set(times))
+        assert times[0] > after
+
+
+def test_a_time_that_never_comes_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="no date has this day of the month and this weekday"):
+        cron.check("0 0 */31 * 1#2")

@@ -35,7 +35,7 @@ def _run(keys: KeyRegister, environ: Mapping[str, str]) -> str:
         )
     if environ.get("REVOKE"):
         keys.revoke(name)
-        return f"revoked {name}. It may still be accepted for up to a minute"
+        return f"revoked {name}. It may still be accepted for up to a minute, or five if few calls come"
     try:
         days = float(environ["DAYS"]) if environ.get("DAYS") else None
     except ValueError:

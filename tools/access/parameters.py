@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_lambda.aws import clients
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
 from tools.command import agent_folder, split_names
 from tools.deployment.stack import table_of
@@ -37,5 +38,7 @@ def check_command(environ: Mapping[str, str], agents: Sequence[str]) -> str:
 
 def named_agents(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The agents of AGENTS=a,b. Raises ConfigurationError if there is no such agent."""
-    agents = Settings().agents
-    return tuple(agent_folder(name, agents).name for name in split_names(environ.get("AGENTS", "")))
+    agents, names = Settings().agents, split_names(environ.get("AGENTS", ""))
+    if environ.get("AGENTS") and not names:
+        raise ConfigurationError("AGENTS names no agent: leave it out if all agents may be called")
+    return tuple(agent_folder(name, agents).name for name in names)
