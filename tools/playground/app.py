@@ -27,7 +27,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -68,6 +68,15 @@ HEADERS = {
 }
 
 
+DATA_PATHS = frozenset(
+    f"/playground/{name}" for name in ("config", "log", "schedules", "upload", "file", "call")
+)
+"""Paths that need the token. The page and its files have nothing secret."""
+
+TOKEN_HEADER = "X-Playground-Token"  # noqa: S105
+"""Header with the token. What a browser requests by itself has it in the query: the log, and a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the playground calls.
@@ -105,9 +114,7 @@ class Playground:
     """An ASGI application: the playground, and `app` for all other requests.
 
     transport: what calls go through instead of the network.
-    token: without it, or the cookie that the page with the token sets, all requests are refused; "" = no
-        token.
-    cookie: its name. Each playground of a machine has its own, because cookies know no ports.
+    token: without it, all requests but those for the page itself are refused; "" = no token.
     hosts: names at which `app` is reached, besides this machine's. Without a token, the playground is refused
         there.
     """
@@ -119,14 +126,11 @@ class Playground:
         transport: httpx2.AsyncBaseTransport | None = None,
         token: str = "",
         hosts: Sequence[str] = (),
-        *,
-        cookie: str = "a2a-playground",
     ) -> None:
         self._target = target
         self._app = app
         self._transport = transport
         self._token = token
-        self._cookie = cookie
         self._has_hosts = not set(hosts) <= set(HOSTS)
         self._id = uuid.uuid4().hex  # a page reads the card again when the server has another one
         self._known: dict[tuple[str, str, str], DiscoveredAgent] = {}
@@ -157,7 +161,7 @@ class Playground:
             # Anyone with the tunnel's URL would get the log, and the key that the page fills in.
             await Response("The playground is for this machine only.\n", 403)(scope, receive, send)
             return
-        if not self._is_admitted(request):
+        if request.url.path in DATA_PATHS and not self._is_admitted(request):
             refusal = Response("Open the URL that make playground printed, with its token.\n", 403)
             await refusal(scope, receive, send)
             return
@@ -176,16 +180,12 @@ class Playground:
         return request.headers.get("host", "").split(":")[0] in HOSTS and not is_forwarded
 
     def _is_admitted(self, request: Request) -> bool:
-        token = request.query_params.get("token") or request.cookies.get(self._cookie, "")
+        # No cookie: a browser sends it to every port of this machine, where others may listen.
+        token = request.headers.get(TOKEN_HEADER) or request.query_params.get("token", "")
         return not self._token or hmac.compare_digest(token.encode(), self._token.encode())
 
     async def _index(self, request: Request) -> Response:
-        if not request.query_params.get("token"):
-            return FileResponse(PAGE / "index.html")
-        # The token leaves the address bar and the history.
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-        return answer
+        return FileResponse(PAGE / "index.html")
 
     async def _config(self, request: Request) -> Response:
         target = self._target

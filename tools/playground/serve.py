@@ -117,7 +117,7 @@ def main() -> int:
     place = f"STACK={stack}" if stack else f"URL={shlex.quote(url)}"
     with listen(number, f"make playground {place}") as listener:
         print(f"Playground of {stack or url}: http://{HOST}:{number}/?token={token}", flush=True)
-        playground = Playground(target, token=token, cookie=f"a2a-playground-{number}")
+        playground = Playground(target, token=token)
         config = uvicorn.Config(playground, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)
         with suppress(KeyboardInterrupt):
             Server(config, stopping).run(sockets=[listener])

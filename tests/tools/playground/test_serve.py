@@ -1,13 +1,11 @@
 """make playground STACK=…, as far as it needs no stack."""
 
 import asyncio
-from contextlib import nullcontext
 from typing import Any
 
 import httpx2
 import pytest
 import uvicorn
-from starlette.testclient import TestClient
 
 from a2a_lambda.protocol.card import Card, CardSkill
 from tools.client import logs
@@ -98,33 +96,3 @@ def test_a_page_that_follows_the_log_does_not_keep_the_server(monkeypatch: pytes
                 await work
 
     asyncio.run(serve_and_stop())
-
-
-def test_two_playgrounds_have_their_own_cookies(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A browser sends the cookies of a host to each of its ports."""
-    apps: list[Any] = []
-
-    class Stopped:
-        def __init__(self, config: uvicorn.Config, _: asyncio.Event) -> None:
-            apps.append(config.app)
-
-        def run(self, **_: Any) -> None:
-            """It ends at once."""
-
-    monkeypatch.setattr(serve, "Server", Stopped)
-    monkeypatch.setattr(serve, "listen", lambda *_: nullcontext())
-    monkeypatch.setenv("URL", "https://agents.example.com")
-    monkeypatch.delenv("STACK", raising=False)
-    browser: dict[str, str] = {}
-    for port in ("8081", "8082"):
-        monkeypatch.setenv("PORT", port)
-        assert serve.main() == 0
-        path = capsys.readouterr().out.strip().rpartition("/")[2]
-        page = TestClient(apps[-1], base_url=f"http://127.0.0.1:{port}", cookies=browser)
-        page.get(f"/{path}", headers={"Accept": "text/html"})
-        browser = dict(page.cookies)
-    for app in apps:
-        page = TestClient(app, base_url="http://127.0.0.1:8081", cookies=browser)
-        assert page.get("/playground/config").status_code == 200

@@ -6,7 +6,7 @@ import { makeButton } from "./elements.js";
 import { History, readContext } from "./history.js";
 import { formSlots, readSlots, schemasOf, showParameters } from "./parameters.js";
 import { objectsIn, STOPPED, textOf, textOfValue, WAITING } from "./protocol.js";
-import { askSchedules, followLog, readConfig, run, upload } from "./server.js";
+import { askSchedules, followLog, readConfig, Refused, run, upload } from "./server.js";
 import { endsInView, markLines, obey, showFilesOf, showHint, showLine, showMessages, showRecord, showTask } from "./views.js";
 import { preferredLanguage, translate, words } from "./words.js";
 
@@ -67,8 +67,8 @@ async function readAgain() {
     fillVersions();
     // A key belongs to one target: the next one may be served at the same port.
     if (first) $("key").value = sessionStorage.getItem(`key:${config.url}`) ?? config.key;
-  } catch {
-    report(words("noAnswer"));
+  } catch (error) {
+    report(error instanceof Refused ? error.message : words("noAnswer"));
     return;
   }
   if (!running) await openAgent();

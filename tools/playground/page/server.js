@@ -2,16 +2,43 @@
 
 import { words } from "./words.js";
 
-/** What can be called; throws if the server does not answer. */
+/** The server refuses the page, which has no token, or an old one. */
+export class Refused extends Error {}
+
+const token = takeToken();
+
+/** The token in the URL that make playground prints. It leaves the address bar and the history, and stays with this
+ * origin: a cookie would go to every port of this machine. */
+function takeToken() {
+  const query = new URLSearchParams(location.search);
+  if (query.has("token")) {
+    localStorage.setItem("token", query.get("token"));
+    history.replaceState(null, "", location.pathname + location.hash);
+  }
+  return localStorage.getItem("token") ?? "";
+}
+
+/** Request of the local server. */
+function ask(path, options = {}) {
+  return fetch(`/playground/${path}`, { ...options, headers: { ...options.headers, "X-Playground-Token": token } });
+}
+
+/** URL that the browser requests by itself, such as a picture's. */
+export function localUrl(path, query = {}) {
+  return `/playground/${path}?${new URLSearchParams(token ? { ...query, token } : query)}`;
+}
+
+/** What can be called; throws if the server does not answer, or refuses. */
 export async function readConfig() {
-  const answer = await fetch("/playground/config");
+  const answer = await ask("config");
+  if (answer.status === 403) throw new Refused((await answer.text()).trim());
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   return answer.json();
 }
 
 /** Ask about the agents' schedules: all of them for {}, or start one. */
 export async function askSchedules(wanted) {
-  const answer = await fetch("/playground/schedules", {
+  const answer = await ask("schedules", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(wanted),
@@ -22,7 +49,7 @@ export async function askSchedules(wanted) {
 /** Upload a file that is too large for a message; returns the part that names it. Throws with a sentence. */
 export async function upload(call, file) {
   const query = new URLSearchParams({ agent: call.agent, version: call.version, name: file.name, type: file.type });
-  const answer = await fetch(`/playground/upload?${query}`, {
+  const answer = await ask(`upload?${query}`, {
     method: "POST",
     headers: { "Content-Type": "application/octet-stream", "X-API-Key": call.key },
     body: file,
@@ -36,7 +63,7 @@ export async function upload(call, file) {
 
 /** Run an operation; yields its records. call: see /playground/call. */
 export async function* run(call, signal) {
-  const answer = await fetch("/playground/call", {
+  const answer = await ask("call", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(call),
@@ -74,7 +101,7 @@ export function followLog(take, started) {
     }
     if (source) return;
     let known = latest;
-    source = new EventSource("/playground/log");
+    source = new EventSource(localUrl("log"));
     source.addEventListener("server", ({ data }) => {
       known = latest; // the browser has connected again by itself
       if (server !== null && server !== data) started();

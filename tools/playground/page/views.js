@@ -4,6 +4,7 @@ import { commandsOf } from "./conversation.js";
 import { make, makeCopyButton, showElements } from "./elements.js";
 import { render } from "./markdown.js";
 import { objectsIn, textOfValue, WAITING } from "./protocol.js";
+import { localUrl } from "./server.js";
 import { showTimeline } from "./timeline.js";
 import { words } from "./words.js";
 
@@ -195,7 +196,7 @@ function showPart(part, isSource) {
     // Pictures, sounds and films of the deployment's own bucket are shown. Nothing is read from elsewhere unasked.
     if (safe && bucketUrl && part.url.startsWith(bucketUrl)) {
       const type = part.mediaType ?? "";
-      const source = `/playground/file?url=${encodeURIComponent(part.url)}`;
+      const source = localUrl("file", { url: part.url });
       if (!media.has(part)) media.set(part, type === "application/pdf" ? null : showMedia(type, source, name));
       return make("div", { className: "file" }, media.get(part), link);
     }
