@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.template import broken_rule
+from a2a_lambda.errors import ConfigurationError
+from tools.build import lint
+from tools.template import broken_rule, parameters
 
 
 @pytest.mark.parametrize(
@@ -91,3 +93,12 @@ def test_a_rule_without_a_description_is_named(tmp_path: Path) -> None:
         assertion = f"Assert: !Equals [!Ref Name, b]{description}"
         path.write_text(f"Rules:\n  Ours: {{ Assertions: [{{ {assertion} }}] }}\n")
         assert "the rule Ours" in broken_rule(path, {"Name": "a"})
+
+
+def test_a_template_that_is_no_yaml_is_explained_by_its_line(tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text("Parameters:\n  Name: { Default: a }\n  MODEL_ID us.anthropic\n")
+    with pytest.raises(ConfigurationError, match=r"template\.yaml:3: not valid YAML"):
+        parameters(template)
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        lint.translate(template.read_text())

@@ -13,7 +13,8 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError
 from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import intents
-from a2a_lambda.protocol.model import Event, Json, Message, Part, Role, Task, TaskState, text_of
+from a2a_lambda.protocol.model import CHOICES, Event, Json, Message, Part, Role, Task, TaskState, text_of
+from a2a_lambda.strictjson import object_in
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY
 from a2a_lambda.wire.mcp.tools import ANSWER_ONLY, ARGUMENT_PREFIX, MESSAGE_ARGUMENT, TASK_ARGUMENT
 from tools.agents.card_checks import Finding
@@ -103,6 +104,17 @@ def questions_in(result: Mapping[str, Any]) -> Iterator[str]:
         yield request["params"]["message"]
 
 
+def choices_in(result: Mapping[str, Any]) -> list[str]:
+    """What a result's only question offers as answers."""
+    forms = [
+        object_in(object_in(request["params"], "requestedSchema"), "properties")
+        for request in result.get("inputRequests", {}).values()
+    ]
+    fields = [object_in(form, name) for form in forms for name in form]
+    choices = fields[0].get("enum") if len(fields) == 1 else None
+    return [choice for choice in choices if isinstance(choice, str)] if isinstance(choices, list) else []
+
+
 def updates_in(record: Record, context_id: str) -> Iterator[Event]:
     """Events of a frame: its notification of progress."""
     message = record.get("message", {})
@@ -125,7 +137,10 @@ def task_of(result: Json, params: Mapping[str, Json], context_id: str, task_id: 
         resuming = {key: result[key] for key in ("inputRequests", "requestState") if key in result}
         resumption = {**params, **resuming}
         parts = [text_part(text) for text in questions_in(result)]
-        return new_task(QUESTION + json.dumps(resumption), context_id, TaskState.INPUT_REQUIRED, parts)
+        task = new_task(QUESTION + json.dumps(resumption), context_id, TaskState.INPUT_REQUIRED, parts)
+        if "message" in task["status"] and (choices := choices_in(result)):
+            task["status"]["message"]["metadata"] = {CHOICES: choices}
+        return task
     parts = [_part(block) for block in result["content"]]
     if "structuredContent" in result:
         data = result["structuredContent"]

@@ -72,6 +72,22 @@ async def test_a_question_is_answered(caller: McpCaller) -> None:
     assert result["artifacts"][0]["parts"] == [{"data": 3}]
 
 
+@pytest.mark.parametrize(
+    ("fields", "choices"),
+    [
+        ({"answer": {"enum": ["red", "blue"]}}, ["red", "blue"]),
+        ({"answer": {"type": "string"}}, None),
+        ({"a": {"enum": ["x"]}, "b": {"enum": ["y"]}}, None),
+        ({"answer": {"enum": 5}}, None),
+    ],
+)
+def test_a_question_offers_the_answers_of_its_form(fields: Json, choices: Json) -> None:
+    params = {"message": "Which?", "requestedSchema": {"properties": fields}}
+    result = {"resultType": "input_required", "inputRequests": {"a": {"params": params}}}
+    message = task_of(result, {}, "c")["status"]["message"]
+    assert message.get("metadata", {}).get("choices") == choices
+
+
 async def test_a_failure_is_shown(caller: McpCaller) -> None:
     assert (await send(caller, "", "boom"))["status"]["state"] == TaskState.FAILED
     assert (await send(caller, "hello", "none"))["message"] == "there is no such tool"

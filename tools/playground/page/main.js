@@ -367,7 +367,12 @@ async function call(turn, operation, request, after = "") {
         own.saveSoon();
         if (pauses(turn)) speak(turn);
       }
-      if (record.kind === "result") own.takeResult(turn, record.result);
+      if (record.kind === "result") {
+        // Pieces of a stream that still runs follow what it has brought so far, and not the task as it is now.
+        const { id: taskId, contextId, status } = record.result;
+        if (operation === "cancel" && running) own.takeEvent(turn, { statusUpdate: { taskId, contextId, status } });
+        else own.takeResult(turn, record.result);
+      }
       if (record.kind === "error") {
         turn.error = record.message;
         refusal = record;
@@ -502,7 +507,7 @@ function paint() {
   if (unspoken && unspoken === turn) readAloud($("messages").lastElementChild.innerText);
   unspoken = null;
   $("cancel").hidden = !isOpen;
-  $("drop").hidden = !isFollowing || !turn?.taskId;
+  $("drop").hidden = !isFollowing;
   $("resume").hidden = isFollowing || !isOpen;
   showChoices(running || composing ? [] : choicesOf(turn));
   $("text").placeholder = words(turn?.state === "input-required" ? "answerQuestion" : "writeMessage");

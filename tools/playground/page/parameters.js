@@ -24,7 +24,7 @@ export function showParameters(fieldset, schema, slots = []) {
   for (const field of fieldset.querySelectorAll(".field")) field.remove();
   const properties = Object.entries(schema?.properties ?? {}).filter(([, property]) => isObject(property));
   fieldset.hidden = !properties.length;
-  for (const [name, plain] of properties) {
+  for (const [index, [name, plain]] of properties.entries()) {
     const property = resolveReference(plain, schema);
     const required = Array.isArray(schema.required) && schema.required.includes(name);
     const input = inputFor(property);
@@ -34,7 +34,7 @@ export function showParameters(fieldset, schema, slots = []) {
     const title = make("span", { textContent: name + (required ? ` (${words("required")})` : "") });
     const field = make("div", { className: "field" }, make("label", {}, title, input));
     if (property.description) {
-      const help = make("small", { id: `about-${name}`, textContent: property.description });
+      const help = make("small", { id: `about-${index}`, textContent: textOfValue(property.description) });
       input.setAttribute("aria-describedby", help.id);
       field.append(help);
     }

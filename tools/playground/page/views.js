@@ -179,7 +179,7 @@ function sizeText(bytes) {
 function showPart(part, isSource) {
   if (part.text !== undefined) return showText(part.text, isSource);
   if (part.data !== undefined) return make("pre", { textContent: JSON.stringify(part.data, null, 2) });
-  const name = (part.filename ?? part.url ?? "file").replace(BIDI_CONTROLS, "");
+  const name = (part.filename || part.url || "file").replace(BIDI_CONTROLS, "");
   if (part.raw !== undefined) {
     const type = part.mediaType ?? "application/octet-stream";
     const { url, size } = urlOf(part, type);

@@ -1,5 +1,6 @@
 """The playground in a real browser: every version, and what outlives a dropped stream, a reload, an edit."""
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.slow(seconds=40)
 
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -114,3 +115,38 @@ def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
     output = server.output.read_text()
     assert f"new agent: newcomer. Its card: {server.url}/a2a/newcomer/" in output
     assert "ERROR" not in output.partition("new agent")[2], "the page's open stream does not delay a restart"
+
+
+def test_a_cancellation_leaves_no_hole_in_a_stream_that_goes_further(page: "Page") -> None:
+    """Its result has the task as it is in the table, which may be behind the stream."""
+    open_agent(page, "probe")
+
+    def answer(route: "Route") -> None:
+        body = route.request.post_data_json or {}
+        if body.get("operation") != "cancel":
+            route.continue_()
+            return
+        artifact = {"artifactId": "artifact-1", "parts": [{"text": "0 "}]}
+        status = {"state": "TASK_STATE_WORKING"}
+        task = {"id": body["request"]["id"], "contextId": "", "status": status, "artifacts": [artifact]}
+        route.fulfill(body=json.dumps({"kind": "result", "result": task}) + "\n")
+
+    page.route("**/playground/call", answer)
+    choose(page, "pieces", count="40", every="0.1")
+    reply = send(page)
+    expect(reply).to_contain_text("0 1 2 3 ")
+    page.locator("#cancel").click()
+    expect(reply).to_contain_text(re.compile(r"\b20 "))
+    numbers = [int(word) for word in reply.inner_text().split() if word.isdigit()]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_call_that_names_no_task_can_be_dropped(page: "Page") -> None:
+    """As one of MCP, whose server cancels it then."""
+    open_agent(page, "probe")
+    page.select_option("#version", "mcp")
+    choose(page, "pieces", count="100", every="0.2")
+    send(page)
+    expect(page.locator("#cancel")).to_be_hidden()
+    page.locator("#drop").click()
+    expect(page.locator("#drop")).to_be_hidden()
