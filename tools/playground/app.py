@@ -161,7 +161,7 @@ class Playground:
             # Anyone with the tunnel's URL would get the log, and the key that the page fills in.
             await Response("The playground is for this machine only.\n", 403)(scope, receive, send)
             return
-        if request.url.path in DATA_PATHS and not self._is_admitted(request):
+        if scope["path"] in DATA_PATHS and not self._is_admitted(request):
             refusal = Response("Open the URL that make playground printed, with its token.\n", 403)
             await refusal(scope, receive, send)
             return
