@@ -304,11 +304,11 @@ class Client:
             if isinstance(error, httpx2.RequestError):
                 with suppress(RuntimeError):  # it has no request
                     url = str(error.request.url)  # which may have been a sign-in's
-            place, text = f"{discovery.place_of(url)}: ", f": {error}"
+            name = type(error).__name__
             if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
                 # Without a valid form, it is not known which part of the URL is a secret.
-                place, text = "", ": write a URL that begins with https://"
-            raise AgentError(f"{place}{type(error).__name__}{text}") from error
+                raise AgentError(f"{name}: write a URL that begins with https://") from error
+            raise AgentError(f"{discovery.place_of(url)}: {name}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""

@@ -118,7 +118,7 @@ def test_an_edit_is_seen(page: "Page", server: DevServer, folder: Path) -> None:
 
 
 def test_a_cancellation_leaves_no_hole_in_a_stream_that_goes_further(page: "Page") -> None:
-    """Its result has the task as it is in the table, which may be behind the stream."""
+    """Its result has the task as it is in the table, which may be older than what the stream has brought."""
     open_agent(page, "probe")
 
     def answer(route: "Route") -> None:

@@ -72,7 +72,7 @@ class Issuer:
     private: its servers may have private addresses.
     introspection: URL that says what its tokens allow, which then are not verified here; "" = they are JWTs
     that its keys verify. client, secret: id of the client that may ask there, and the name of its secret.
-    metadata: URL of its metadata; "" = `openid_url`.
+    metadata: where its metadata was found; "" = at `openid_url`.
     """
 
     name: str
@@ -92,6 +92,11 @@ class Issuer:
     def openid_url(self) -> str:
         """Where OpenID Connect Discovery 1.0 (section 4) has an issuer's metadata."""
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+    @property
+    def metadata_url(self) -> str:
+        """URL of its metadata."""
+        return self.metadata or self.openid_url
 
     @classmethod
     def of_parameter(cls, name: str, text: str) -> "Issuer":

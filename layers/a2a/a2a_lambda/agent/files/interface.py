@@ -5,8 +5,7 @@ from typing import BinaryIO, Protocol
 
 class FileWriter(Protocol):
     """Takes the content of one file. is_stored: an earlier run of the turn has stored it, so what comes is
-    dropped.
-    Calls block."""
+    dropped. Calls block."""
 
     @property
     def is_stored(self) -> bool: ...

@@ -232,9 +232,7 @@ async def describe(
     sign_ins: list[card_json.SignIn] | None = None
     with suppress(KeysUnavailable):
         sign_ins = [
-            card_json.SignIn(
-                issuer.name, issuer.metadata or issuer.openid_url, [*issuer.scopes, *card.scopes]
-            )
+            card_json.SignIn(issuer.name, issuer.metadata_url, [*issuer.scopes, *card.scopes])
             for issuer in await find_issuers(request.app.state.kit)
             if issuer.allows(agent.name)
         ]
