@@ -15,7 +15,7 @@ from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.errors import AgentMistake, FileAbsent
 from a2a_lambda.net import fetch
 from a2a_lambda.protocol.model import Message, Part, Role
-from tests.agent.folders import run
+from tests.agent.folders import run, write
 from tests.conftest import AGENTS
 
 PNG, PDF = b"\x89PNG", b"%PDF"
@@ -259,3 +259,36 @@ def test_a_url_may_take_so_long(httpserver: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fetch, "FILE_SECONDS", 0.0)
     with pytest.raises(fetch.NotFetched, match="TimeoutError"):
         fetch.fetch(httpserver.url_for("/a"), allow_loopback=True)
+
+
+@pytest.mark.parametrize("sizes", [[300_000], [90_000, 90_000, 90_000], [10, 100_001]])
+@pytest.mark.parametrize(
+    "output", ["Message('done', *files)", "*files, 'done'", "Artifact('result', *files)"]
+)
+def test_a_test_gets_the_content_of_every_file(tmp_path: Path, output: str, sizes: list[int]) -> None:
+    """As a client gets them from a deployment, where large ones are in the bucket."""
+    code = f"""
+    @skill
+    def hello():
+        files = [File(f'{{size}}.bin', b'x' * size) for size in {sizes}]
+        return {output}
+    """
+    answer = run(tmp_path, code)
+    assert answer.state == "completed"
+    assert [len(file.content or b"") for file in answer.files] == sizes
+
+
+@pytest.mark.parametrize(("size", "seen"), [(100_000, 0), (100_001, 1)])
+def test_the_next_turn_reads_a_large_file_of_the_history(tmp_path: Path, size: int, seen: int) -> None:
+    code = f"""
+    @skill
+    def hello(turn: Turn):
+        if not turn.history:
+            return File("a.bin", b"x" * {size})
+        files = turn.files_in(turn.history[1].parts)
+        return {{"sizes": [len(file.read()) for file in files], "urls": [file.url[:5] for file in files]}}
+    """
+    agent = Agent.load(write(tmp_path, code))
+    first = asyncio.run(agent.run("make one"))
+    second = asyncio.run(agent.run("read it", after=first))
+    assert second.data == [{"sizes": [size] * seen, "urls": ["data:"] * seen}]

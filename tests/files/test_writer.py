@@ -272,6 +272,22 @@ def test_files_within_other_outputs(s3: FakeS3) -> None:
     assert s3.calls["put_object"] == 1
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_files_of_a_message_share_the_room_of_one(s3: FakeS3, is_async: bool) -> None:
+    """They are in the head of its task, which is one item of the table."""
+    turn = turn_on(s3)
+    small, large = File("a", b"x" * 30_000), File("b", b"y" * 60_000)
+    piecewise = File("c", pieces(40_000, 10_000))
+    outputs = (FinalMessage("here", small, large, piecewise), large)
+    if is_async:
+        stored = asyncio.run(output_files.store_async(turn, outputs))
+    else:
+        stored = output_files.store(turn, outputs)
+    message, _ = stored
+    assert [file.content for file in message.contents[1:]] == [b"x" * 30_000, None, None]
+    assert sorted(map(len, s3.objects.values())) == [40_000, 60_000]
+
+
 def closed_file() -> io.BytesIO:
     file = io.BytesIO(b"content")
     file.close()

@@ -13,6 +13,7 @@ from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.agent.event_builder import EventBuilder, part_of
 from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.agent.files.output_files import read
+from a2a_lambda.agent.files.trial_files import TrialFiles
 from a2a_lambda.agent.outputs import Ask, Batch, File
 from a2a_lambda.agent.skills.skill import Skill
 from a2a_lambda.agent.turn import Turn
@@ -35,6 +36,7 @@ from a2a_lambda.protocol.model import (
     state_word,
     text_of,
 )
+from a2a_lambda.protocol.stored_file import change_parts
 from a2a_lambda.tasks.context import Context, TurnRecord
 from a2a_lambda.tasks.event_log import apply, without_mark
 from a2a_lambda.tasks.head import Pending
@@ -58,13 +60,14 @@ class Performer(Protocol):
 class Continuation:
     """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far.
 
-    caller: who sends the replies.
+    caller: who sends the replies. file_contents: see `TrialFiles`.
     """
 
     make_turn: Callable[[], Turn]
     record: KeptResults
     replies: dict[str, Any]
     caller: Caller
+    file_contents: dict[str, bytes]
 
     def check_replies(self, *, is_suspended: bool) -> None:
         """Raises ValueError for a reply that no wait of the turn takes. Another wait may still take it if the
@@ -94,7 +97,8 @@ class Answer:
 
     events: the events as a client gets them. context: the context as it would be stored.
     steps: names of the steps, pauses and waits of a durable skill, those of branches last. continuation: how
-    to continue, if the skill waits. skill: id of the skill that has answered.
+    to continue, if the skill waits. skill: id of the skill that has answered. file_contents: of the
+    conversation's large files, for the next turn.
     """
 
     task: Task
@@ -104,6 +108,7 @@ class Answer:
     steps: list[str] = field(default_factory=list)
     continuation: Continuation | None = None
     skill: str = ""
+    file_contents: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def state(self) -> str:
@@ -240,7 +245,9 @@ async def run(
                 f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
                 f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
             )
-        next_run = Continuation(continuation.make_turn, record, replies, caller)
+        next_run = Continuation(
+            continuation.make_turn, record, replies, caller, dict(continuation.file_contents)
+        )
         return await _run_until_suspended(agent, next_run)
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
@@ -255,7 +262,9 @@ async def run(
         caller=caller,
         configuration=configuration,
     )
-    return await _run_until_suspended(agent, Continuation(make_turn, KeptResults(), dict(replies), caller))
+    contents = dict(after.file_contents) if after is not None else {}
+    start = Continuation(make_turn, KeptResults(), dict(replies), caller, contents)
+    return await _run_until_suspended(agent, start)
 
 
 async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
@@ -265,6 +274,7 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
     while True:
         turn = start.make_turn()
         engine = turn.engine = MemoryEngine(record, start.replies, caller=start.caller)
+        files = turn.file_store = TrialFiles(turn.task_id, turn.id, start.file_contents)
         builder = EventBuilder(turn.task_id, turn.context_id)
         events: list[Event] = []
         replay = replay.next()
@@ -302,11 +312,12 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
             changes=turn.memory.changes,
         )
         return Answer(
-            task=task,
-            events=events,
+            task=change_parts(task, files.with_content),
+            events=[change_parts(event, files.with_content) for event in events],
             context=turn.context if is_suspended else turn.context.after(record_of_turn),
             pending=agent.pending_after(turn, builder.question) if builder.question else None,
             steps=record.names,
             continuation=start if is_suspended else None,
             skill=turn.skill,
+            file_contents=start.file_contents,
         )

@@ -23,13 +23,10 @@ class TurnFiles:
     bucket: Bucket | None
     allow_loopback: bool = field(kw_only=True)
 
-    def is_inline(self, size: int) -> bool:
-        """Whether a file of `size` bytes stays in its task."""
-        return self.bucket is None or size <= INLINE_BYTES
-
-    def writer(self, number: int, *, is_replayed: bool) -> "Writer":
+    def writer(self, number: int, *, is_replayed: bool, inline_bytes: int = INLINE_BYTES) -> "Writer":
         """What takes the content of a file that the turn outputs. number: counts such files, from 1.
-        is_replayed: the skill is durable, so that each of its runs outputs the same.
+        is_replayed: the skill is durable, so that each of its runs outputs the same. inline_bytes: what a
+        file may have that stays in its task.
 
         A replayed skill does not write a file again that is already there. Any other run of the turn writes
         something else, perhaps while a run that has lost the task still writes, so its keys have the epoch.
@@ -43,7 +40,7 @@ class TurnFiles:
         reference = output_reference(self.head.task_id, turn, number)
         key = key_of(self.head.scope, reference)
         is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
-        return Writer(self.bucket, key, reference, is_stored=is_stored)
+        return Writer(self.bucket, key, reference, inline_bytes, is_stored=is_stored)
 
     def open(self, url: str) -> BinaryIO:
         """The content at a reference, or at a URL outside the deployment, which is hostile until proved

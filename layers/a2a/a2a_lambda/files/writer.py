@@ -23,15 +23,25 @@ class Writer:
     """Writes the content of a file that an agent outputs.
 
     bucket: None = every file stays in its task. key: the key for the content; reference: what the task
-    keeps then. is_stored: an earlier run of the turn has stored the same content, so what comes is dropped.
+    keeps then. inline_bytes: what a file may have that stays in its task. is_stored: an earlier run of the
+    turn has stored the same content, so what comes is dropped.
 
     Calls block, and raise FilesUnavailable.
     """
 
-    def __init__(self, bucket: Bucket | None, key: str, reference: str, *, is_stored: bool = False) -> None:
+    def __init__(
+        self,
+        bucket: Bucket | None,
+        key: str,
+        reference: str,
+        inline_bytes: int = INLINE_BYTES,
+        *,
+        is_stored: bool = False,
+    ) -> None:
         self._bucket = bucket
         self._key = key
         self._reference = reference
+        self._inline_bytes = inline_bytes
         self._buffer = bytearray()
         self._size = 0
         self._upload_id = ""
@@ -62,7 +72,7 @@ class Writer:
         """The content, if it stays in the task; else its reference, when all of it is in the bucket."""
         if self.is_stored:
             return self._reference
-        if self._bucket is None or self._size <= INLINE_BYTES:
+        if self._bucket is None or self._size <= self._inline_bytes:
             return bytes(self._buffer)
         with self._lock:
             self.flush()

@@ -1,4 +1,4 @@
-"""What a turn needs for its files. `files/turn_files` has it in a deployment; tests of agents do without."""
+"""What a turn needs for its files: `files/turn_files` in a deployment, `trial_files` in tests of agents."""
 
 from typing import BinaryIO, Protocol
 
@@ -22,9 +22,6 @@ class FileWriter(Protocol):
 class FileStore(Protocol):
     """Calls block."""
 
-    def is_inline(self, size: int, /) -> bool:
-        """Whether a file of `size` bytes stays in its task."""
-
-    def writer(self, number: int, /, *, is_replayed: bool) -> FileWriter: ...
+    def writer(self, number: int, /, *, is_replayed: bool, inline_bytes: int) -> FileWriter: ...
     def open(self, url: str, /) -> BinaryIO: ...
     def link(self, reference: str, name: str, media_type: str, /) -> str: ...

@@ -14,28 +14,10 @@ from a2a_lambda import agent_threads, mistakes
 from a2a_lambda.agent.outputs import File, FinalMessage, NamedArtifact
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.errors import AgentMistake, SkillError
-from a2a_lambda.protocol.stored_file import CHUNK_BYTES
+from a2a_lambda.protocol.stored_file import CHUNK_BYTES, INLINE_BYTES
 
 if TYPE_CHECKING:
     from a2a_lambda.agent.files.interface import FileWriter
-
-
-class NoWriter:
-    """Keeps the content, for a turn without a deployment."""
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self.is_stored = False
-
-    def add(self, chunk: bytes) -> bool:
-        self._chunks.append(chunk)
-        return False
-
-    def flush(self) -> None: ...
-    def finish(self) -> bytes:
-        return b"".join(self._chunks)
-
-    def abort(self) -> None: ...
 
 
 def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -44,8 +26,8 @@ def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     Raises AgentMistake for a content that no file can have, OSError, and what the content and the store
     raise.
     """
-    files = {id(file): file for file in _contents(turn, outputs)}
-    stored_files = {key: _store(turn, file) for key, file in files.items()}
+    files = _files_to_store(outputs, INLINE_BYTES)
+    stored_files = {key: _store(turn, file, inline_bytes) for key, (file, inline_bytes) in files.items()}
     return _replace(outputs, stored_files) if stored_files else outputs
 
 
@@ -53,11 +35,12 @@ async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Outputs of asynchronous code, with what is stored in place of each file's content. For the agent
     loop."""
     stored_files = {}
-    for key, file in {id(file): file for file in _contents(turn, outputs)}.items():
+    for key, (file, inline_bytes) in _files_to_store(outputs, INLINE_BYTES).items():
         if isinstance(file.content, AsyncIterable):
-            stored_files[key] = await _store_stream(turn, file, file.content)
+            stored_files[key] = await _store_stream(turn, file, file.content, inline_bytes)
         else:
-            stored_files[key] = await agent_threads.call_in_thread(partial(_store, turn, file), "file")
+            store_file = partial(_store, turn, file, inline_bytes)
+            stored_files[key] = await agent_threads.call_in_thread(store_file, "file")
     return _replace(outputs, stored_files) if stored_files else outputs
 
 
@@ -66,23 +49,26 @@ def read(file: File) -> File:
     return file if file.content is None else _with_content(file, b"".join(_chunks(file)))
 
 
-def _contents(turn: Turn, outputs: Sequence[Any]) -> Iterator[File]:
-    """Files whose content is to be stored, or is not bytes yet."""
+def _files_to_store(outputs: Sequence[Any], inline_bytes: int) -> dict[int, tuple[File, int]]:
+    """The files whose content is to be stored, or is not bytes yet, each with the bytes up to which it stays
+    in its task. Keys are the ids of their objects, because one file may be output twice."""
+    files: dict[int, tuple[File, int]] = {}
     for output in outputs:
-        if isinstance(output, NamedArtifact | FinalMessage):
-            yield from _contents(turn, output.contents)
+        if isinstance(output, NamedArtifact):
+            files |= _files_to_store(output.contents, inline_bytes)
+        elif isinstance(output, FinalMessage):
+            # All of a message is in its task's head, which has room for what one file may have.
+            count = sum(isinstance(content, File) for content in output.contents)
+            files |= _files_to_store(output.contents, inline_bytes // max(count, 1))
         elif isinstance(output, File) and output.content is not None and output.url is None:
             content: Any = output.content
-            file_store = turn.file_store
-            is_inline = isinstance(content, bytes) and (
-                file_store is None or file_store.is_inline(len(content))
-            )
-            if not is_inline:
-                yield output
+            if not isinstance(content, bytes) or len(content) > inline_bytes:
+                files[id(output)] = output, inline_bytes
+    return files
 
 
-def _store(turn: Turn, file: File) -> File:
-    writer = _open_writer(turn)
+def _store(turn: Turn, file: File, inline_bytes: int) -> File:
+    writer = _open_writer(turn, inline_bytes)
     try:
         if not (writer.is_stored and _is_plain(file.content)):
             for chunk in _chunks(file):
@@ -96,8 +82,8 @@ def _store(turn: Turn, file: File) -> File:
         raise
 
 
-async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> File:
-    writer = await agent_threads.call_in_thread(partial(_open_writer, turn), "file")
+async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any], inline_bytes: int) -> File:
+    writer = await agent_threads.call_in_thread(partial(_open_writer, turn, inline_bytes), "file")
     try:
         async for chunk in content:
             if writer.add(_bytes_of(chunk)):
@@ -108,11 +94,11 @@ async def _store_stream(turn: Turn, file: File, content: AsyncIterable[Any]) -> 
         raise
 
 
-def _open_writer(turn: Turn) -> "FileWriter":
-    if turn.file_store is None:
-        return NoWriter()
+def _open_writer(turn: Turn, inline_bytes: int) -> "FileWriter":
+    assert turn.file_store is not None  # every turn that runs has one
     turn.file_count += 1
-    return turn.file_store.writer(turn.file_count, is_replayed=turn.engine is not None)
+    is_replayed = turn.engine is not None
+    return turn.file_store.writer(turn.file_count, is_replayed=is_replayed, inline_bytes=inline_bytes)
 
 
 def _is_plain(content: Any) -> bool:
