@@ -81,9 +81,7 @@ class Proof:
     def check_absent(self) -> None:
         """Raises ConfigurationError if there are no credentials, or an earlier proof was cut off before it
         deleted its stack."""
-        with aws_errors("make e2e AWS=1"):
-            left = list(self.left())
-        if left:
+        if left := self.find_left("make e2e AWS=1"):
             raise ConfigurationError(
                 f"{left[0]} is there. Delete what an earlier proof left: make e2e AWS=delete"
             )
@@ -224,6 +222,12 @@ class Proof:
         for key, version in objects:
             self.stack.client("s3").delete_object(Bucket=bucket, Key=key, VersionId=version)
 
+    def find_left(self, command: str) -> list[str]:
+        """Names of what is still there of the stack. Raises ConfigurationError with the command that needs
+        AWS, if it does not answer."""
+        with aws_errors(command):
+            return list(self.left())
+
     def left(self) -> Iterator[str]:
         """Names of what is still there of the stack."""
         functions = self.stack.client("lambda").get_paginator("list_functions").paginate()
@@ -315,7 +319,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             " deleted"
         )
     if environ.get("AWS") == "delete":
-        return _report(LAST, Proof(Stack(Path(), name=name)).delete)
+        proof = Proof(Stack(Path(), name=name))
+        proof.find_left("make e2e AWS=delete")  # without credentials, it says so
+        return _report(LAST, proof.delete)
     role = (f"ROLE={environ['ROLE']}",) if environ.get("ROLE") else ()
     boundary = {"PermissionsBoundaryArn": environ["BOUNDARY"]} if environ.get("BOUNDARY") else {}
     with tempfile.TemporaryDirectory() as folder:

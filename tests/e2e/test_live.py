@@ -34,6 +34,17 @@ def test_the_proof_works_in_the_region_that_its_operator_has_chosen() -> None:
     assert output.split() == ["eu-central-1", "None"]
 
 
+@pytest.mark.parametrize("aws", ["1", "delete"])
+def test_the_proof_says_which_credentials_are_missing(aws: str) -> None:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    variables |= {"AWS": aws, "AWS_EC2_METADATA_DISABLED": "true", "AWS_DEFAULT_REGION": "eu-central-1"}
+    variables |= dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull)
+    command = [sys.executable, "-m", "tests.e2e.proof"]
+    outcome = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert outcome.stderr.startswith(f"error: make e2e AWS={aws}: no AWS credentials; set AWS_PROFILE")
+    assert outcome.returncode == 1
+
+
 def test_a_stream(live: Live) -> None:
     assert "4 events" in asyncio.run(live.check_stream(4))
 
