@@ -64,7 +64,9 @@ def test_a_second_attempt_writes_over_no_file_of_the_first(
     head, bucket = head_of(place=place), Bucket(lambda: s3, "files")  # type: ignore[arg-type,return-value]
     references = set()
     for attempt in (head, head.with_new_epoch()):
-        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(1, is_replayed=is_replayed)
+        file = TurnFiles(attempt, bucket, allow_loopback=False).writer(
+            1, is_replayed=is_replayed, inline_bytes=100_000
+        )
         file.add(b"x" * 200_000)
         references.add(file.finish())
     assert (len(references) == 1) is is_replayed
@@ -181,7 +183,7 @@ def test_a_file_that_is_aborted_while_a_part_is_on_its_way_leaves_nothing(s3: Fa
         return create(**options)
 
     s3.create_multipart_upload = create_slowly  # type: ignore[method-assign]
-    file = Writer(Bucket(lambda: s3, "files"), "key", "reference")  # type: ignore[arg-type,return-value]
+    file = Writer(Bucket(lambda: s3, "files"), "key", "reference", 0)  # type: ignore[arg-type,return-value]
     file.add(b"x" * PART_BYTES)
     flush = threading.Thread(target=file.flush)
     flush.start()
@@ -197,7 +199,7 @@ def test_a_file_that_is_aborted_while_a_part_is_on_its_way_leaves_nothing(s3: Fa
 
 
 def test_a_file_that_is_aborted_is_not_finished(s3: FakeS3) -> None:
-    file = Writer(Bucket(lambda: s3, "files"), "key", "reference")  # type: ignore[arg-type,return-value]
+    file = Writer(Bucket(lambda: s3, "files"), "key", "reference", 0)  # type: ignore[arg-type,return-value]
     file.add(b"x" * MB)
     file.abort()
     file.finish()

@@ -33,7 +33,7 @@ def write_more(head: Head, kit: Kit, settings: Settings) -> None:
     update = {"taskId": head.task_id, "contextId": "c", "status": make_status(TaskState.WORKING, 0)}
     kit.store.append(head, [Event(statusUpdate=update)], after=head.sequence)  # type: ignore[typeddict-item]
     bucket = Bucket(lambda: clients.s3(settings), settings.files_bucket)
-    writer = TurnFiles(head, bucket, allow_loopback=False).writer(1, is_replayed=False)
+    writer = TurnFiles(head, bucket, allow_loopback=False).writer(1, is_replayed=False, inline_bytes=0)
     writer.add(b"x" * 200_000)
     writer.finish()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.files.bucket import Bucket, key_of, version_of
-from a2a_lambda.protocol.stored_file import INLINE_BYTES, SCHEME, output_reference
+from a2a_lambda.protocol.stored_file import SCHEME, output_reference
 from a2a_lambda.tasks.head import Head
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class TurnFiles:
     bucket: Bucket | None
     allow_loopback: bool = field(kw_only=True)
 
-    def writer(self, number: int, *, is_replayed: bool, inline_bytes: int = INLINE_BYTES) -> "Writer":
+    def writer(self, number: int, *, is_replayed: bool, inline_bytes: int) -> "Writer":
         """What takes the content of a file that the turn outputs. number: counts such files, from 1.
         is_replayed: the skill is durable, so that each of its runs outputs the same. inline_bytes: what a
         file may have that stays in its task.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda.errors import FilesUnavailable, LimitExceeded
 from a2a_lambda.files.bucket import Bucket
-from a2a_lambda.protocol.stored_file import FILE_BYTES, INLINE_BYTES
+from a2a_lambda.protocol.stored_file import FILE_BYTES
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
@@ -34,7 +34,7 @@ class Writer:
         bucket: Bucket | None,
         key: str,
         reference: str,
-        inline_bytes: int = INLINE_BYTES,
+        inline_bytes: int,
         *,
         is_stored: bool = False,
     ) -> None:
