@@ -46,7 +46,7 @@ BUILD = {**LAMBDA, "BUILD_DIR": Default(".aws-sam/build")}
 
 EVERY_DAY = {
     "run": MakeCommand(
-        "serve on http://127.0.0.1:8080",
+        "serve your agents on http://127.0.0.1:8080",
         ["tools.dev.server"],
         {
             "PORT": Default("8080"),
@@ -108,12 +108,12 @@ EVERY_DAY = {
         {"PACKAGE": "openai", "AGENT": "weather", **LAMBDA},
     ),
     "secret": MakeCommand(
-        "set or list your agents' secrets",
+        "set, list or remove your agents' secrets",
         ["tools.deployment.secret secret"],
         {"NAME": "openai", "STACK": "…", "REMOVE": "1", "VALUE": ""},
     ),
     "setting": MakeCommand(
-        "set or list your agents' settings",
+        "set, list or remove your agents' settings",
         ["tools.deployment.secret setting"],
         {"NAME": "model", "VALUE": "…", "STACK": "…", "REMOVE": "1"},
     ),
@@ -136,7 +136,7 @@ EVERY_DAY = {
         builds=True,
     ),
     "issuer": MakeCommand(
-        "accept the tokens of an identity provider",
+        "accept an identity provider's tokens, list or remove issuers",
         ["tools.access.issuer"],
         {
             "NAME": "entra",

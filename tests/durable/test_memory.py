@@ -149,7 +149,7 @@ async def run(turn, count: int):
         ("Retry(pause_seconds='5')", TypeError, "Retry(pause_seconds=…) must be a number, not a str"),
         ("await turn.step('a', turn.sleep, seconds=1)", StepFailed, "inside step 'a'"),
         ("await turn.step('a', turn.memory.set, 'x', 1)", StepFailed, "changes turn.memory"),
-        ("await turn.step('a', lambda: 'x' * 250_000)", StepFailed, "may have 250,000"),
+        ("await turn.step('a', lambda: 'x' * 250_000)", StepFailed, "at most 250,000 are allowed"),
         ("await turn.step('a', object)", StepFailed, "serialize"),
         ("await turn.sleep(days=367)", ValueError, "0 to 31,622,400 seconds"),
         ("await turn.wait_for('a', timeout=-1)", ValueError, "0 to 31,622,400 seconds"),

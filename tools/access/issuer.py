@@ -102,8 +102,8 @@ def _check_others(issuer: Issuer, others: Iterable[Issuer]) -> None:
             )
         if issuer.introspection and other.introspection and other.name != issuer.name:
             raise ConfigurationError(
-                f"{other.name} is asked about opaque tokens already. A second issuer would be asked about the"
-                " tokens of the first: leave out INTROSPECTION, or remove that one"
+                f"{other.name} has INTROSPECTION already, and only one issuer can, because an opaque token"
+                f" does not name its issuer: leave out INTROSPECTION, or remove {other.name}"
             )
 
 

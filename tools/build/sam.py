@@ -199,7 +199,7 @@ def build_image(folder: Path, architecture: str) -> int:
 
 
 def _export_requirements() -> int:
-    """The kit's layers are built from uv.lock."""
+    """Write the requirements of the kit's layers again if uv.lock has others. Returns the exit status."""
     path = environments.BUILDS / "requirements.txt"
     environments.BUILDS.mkdir(exist_ok=True)
     for layer in (environments.DEPENDENCIES, environments.TRACING):

@@ -167,7 +167,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 0
     print(f"erased: {erasure.counts}")
     if erasure.counts.running:
-        print(f"still running: {erasure.counts.running}; they may write again, so repeat this in 15 minutes")
+        print(f"still running: {erasure.counts.running}. They may write more: run this again in 15 minutes")
         return 1
     return 0
 

@@ -98,8 +98,8 @@ def _check_stages(samconfig: str, name: str) -> None:
     for stack in names:
         if (excess := len(stack) - STACK_CHARACTERS) > 0:
             raise ConfigurationError(
-                f"the name {stack} has {len(stack)} characters, and that of a stack may have"
-                f" {STACK_CHARACTERS}: use a NAME of at most {len(name) - excess} characters"
+                f"the stack name {stack} has {len(stack)} characters, and at most {STACK_CHARACTERS} are"
+                f" allowed: use a NAME of at most {len(name) - excess} characters"
             )
         if other := next((other for other in names if other.startswith(f"{stack}-")), None):
             raise ConfigurationError(

@@ -270,8 +270,8 @@ class Playground:
         return await upload(http, url, file, part, size=size, headers=caller.agent.headers)
 
     async def _file(self, request: Request) -> Response:
-        """A file of the bucket. Only of the bucket: what an agent writes must not make this server call
-        anything else, and no file may run in the page's origin."""
+        """A file from the bucket. Other URLs are refused, because what an agent writes must not make this
+        server call anything else, and no file may run in the page's origin."""
         try:
             url = str(httpx2.URL(request.query_params.get("url", "")))  # without `..`
         except httpx2.InvalidURL:

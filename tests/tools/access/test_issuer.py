@@ -158,7 +158,7 @@ def test_an_issuer_of_opaque_tokens_is_asked_at_once(
     assert (status, "it answers questions about tokens" in output) == (0, True)
     assert f"introspection {url}  client kit  secret idp" in run()[1]
     second = {**variables, "ISSUER": "https://b.example.com"}
-    assert "idp is asked about opaque tokens already" in run(NAME="b", **second)[1]
+    assert "idp has INTROSPECTION already, and only one issuer can" in run(NAME="b", **second)[1]
     for words in ("check CLIENT and SECRET", "has no `active`"):
         answers.pop(0)
         assert words in run(NAME="idp", **variables)[1]

@@ -107,7 +107,7 @@ class Memory:
             if total > MEMORY_BYTES and size > self._bytes.get(change.key, 0):
                 raise MemoryFull(
                     f"The conversation's memory is full: with {change.key!r} it would have {total:,} bytes of"
-                    f" JSON, and it may have {MEMORY_BYTES:,}."
+                    f" JSON, and at most {MEMORY_BYTES:,} are allowed."
                 )
             self._bytes[change.key] = size
         else:

@@ -159,7 +159,9 @@ class AwsSignature(httpx2.Auth):
 
         credentials, region = await asyncio.to_thread(find_credentials)
         if credentials is None or not region:
-            raise SignInFailed("there are no AWS credentials, or no region, to sign with")
+            raise SignInFailed(
+                "no AWS credentials, or no region, to sign the call with: set AWS_PROFILE and AWS_REGION"
+            )
         aws_request = AWSRequest(request.method, str(request.url), data=await request.aread())
         for name in ("content-type", "accept"):
             if name in request.headers:

@@ -144,7 +144,7 @@ class Client:
                 if status not in CARD_ABSENT_STATUSES:
                     raise refusal or error
                 refusal = refusal or error
-        raise refusal or discovery.Undiscovered(f"{discovery.place_of(self._url)}: it has no agent card")
+        raise refusal or discovery.Undiscovered(f"{discovery.place_of(self._url)}: there is no agent card")
 
     async def card(self) -> Mapping[str, Json]:
         """The agent's card. Raises what `discover` raises."""

@@ -24,8 +24,8 @@ Jwks = Mapping[str, Json]
 
 
 def signed_part(card: dict[str, Json], keys: Jwks, source: str) -> dict[str, Json]:
-    """What one of the keys has signed of a card, with its signatures: all of it, or its fields of 1.0, and
-    perhaps without its empty values.
+    """The part of a card that one of the keys has signed, with the signatures: the whole card, or only its
+    fields of 1.0, and perhaps without empty values.
 
     source: URL of the card. The URLs in the headers of its signatures are not followed, because someone who
     changes a card would name a key of their own. Raises Undiscovered if no signature is by one of the keys,

@@ -161,7 +161,7 @@ class MemoryEngine:
         return f"https://callbacks.invalid/{key}"
 
     def observe(self, observer: Callable[[OperationNotice], None]) -> None:
-        """A test reads `Answer.steps` instead."""
+        """Does nothing, because a test reads `Answer.steps`."""
 
     @contextmanager
     def _note_cancellation(self) -> Iterator[None]:

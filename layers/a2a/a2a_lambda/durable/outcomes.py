@@ -100,8 +100,8 @@ class StepOutcome:
         body = b'{"value":%b}' % encode_result(result, f"step {name!r}")
         if len(body) > RESULT_BYTES:
             raise NotKept(
-                f"the result of step {name!r} has {len(body):,} bytes of JSON, and may have {RESULT_BYTES:,}:"
-                " keep it in S3 or a table, and return its key"
+                f"the result of step {name!r} has {len(body):,} bytes of JSON, and at most {RESULT_BYTES:,}"
+                " are allowed: keep it in S3 or a table, and return its key"
             )
         try:
             restored_result = StepOutcome.read(body, hint)

@@ -24,9 +24,9 @@ class TurnFiles:
     allow_loopback: bool = field(kw_only=True)
 
     def writer(self, number: int, *, is_replayed: bool, inline_bytes: int) -> "Writer":
-        """What takes the content of a file that the turn outputs. number: counts such files, from 1.
-        is_replayed: the skill is durable, so that each of its runs outputs the same. inline_bytes: what a
-        file may have that stays in its task.
+        """A writer for a file that the turn outputs. number: counts such files, from 1. is_replayed: the
+        skill is durable, so that each of its runs outputs the same. inline_bytes: size of the largest file
+        that stays in its task.
 
         A replayed skill does not write a file again that is already there. Any other run of the turn writes
         something else, perhaps while a run that has lost the task still writes, so its keys have the epoch.

@@ -23,8 +23,8 @@ class Writer:
     """Writes the content of a file that an agent outputs.
 
     bucket: None = every file stays in its task. key: the key for the content; reference: what the task
-    keeps then. inline_bytes: what a file may have that stays in its task. is_stored: an earlier run of the
-    turn has stored the same content, so what comes is dropped.
+    keeps then. inline_bytes: size of the largest file that stays in its task. is_stored: an earlier run of
+    the turn has stored the same content, so what comes is dropped.
 
     Calls block, and raise FilesUnavailable.
     """

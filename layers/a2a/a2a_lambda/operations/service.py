@@ -95,7 +95,7 @@ class Service:
             with suppress(StoreError):  # an execution ends by itself when it continues
                 await self._dispatcher.stop(head)
             return await self._read(new_head)
-        raise StoreError("the task changes faster than it can be canceled")
+        raise StoreError("the task changes faster than it can be canceled: try again")
 
     async def subscribe(
         self,

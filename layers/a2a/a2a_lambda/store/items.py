@@ -101,7 +101,8 @@ def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any
 
 
 def count_key(owner: str, window: int, counter: int) -> dict[str, Any]:
-    """template.yaml allows the cards' function to write only keys that end as these do."""
+    """Key of the item that counts an owner's requests in a window. template.yaml allows the cards' function
+    to write only keys that end as these do."""
     return _key(f"{owner}#{counter}#requests" if counter else f"{owner}#requests", f"window#{window}")
 
 

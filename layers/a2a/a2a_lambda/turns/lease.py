@@ -83,7 +83,7 @@ class Lease:
                     self.head = conflict.head
 
     async def update_after(self, store_first: Callable[[], None], change: Callable[[Head], Head]) -> None:
-        """Store something, which blocks, and then a changed head, both in one thread. Raises what
+        """Call `store_first`, which blocks, and then store a changed head, both in one thread. Raises what
         `store_first` and `update` raise."""
 
         def store_both(head: Head) -> Head:

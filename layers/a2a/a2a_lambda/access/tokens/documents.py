@@ -81,7 +81,7 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator
         ):
             yield Documents(issuer, http, allow_http=allow_loopback)
     except TimeoutError:
-        raise IssuerUnreachable(f"issuer {issuer.name}: it does not answer") from None
+        raise IssuerUnreachable(f"issuer {issuer.name} does not answer") from None
     except NotPublic as error:
         raise IssuerUnreachable(
             f"issuer {issuer.name}: it cannot be called: {error}. If its servers have private addresses, add"

@@ -131,7 +131,7 @@ class Skill:
 
     def read_message(self, turn: Turn, asked_name: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
-        and the text, if it is an answer of the user's. asked_name: the parameter that was asked for."""
+        and the text, if it is the user's answer. asked_name: the parameter that was asked for."""
         objects = [value for value in turn.data if isinstance(value, dict)]
         text = turn.text.strip()
         is_object = bool(self.parameters) and text.startswith("{")
