@@ -168,6 +168,14 @@ def test_an_owner_has_a_maximum_length() -> None:
             {"introspection": "https://oauth2.googleapis.com/tokeninfo", "client": "c", "secret": "N"},
             "Google",
         ),
+        *(
+            ({"introspection": f"https://{other_url}"}, f"INTROSPECTION=.*: write {GOOGLE}")
+            for other_url in (
+                "oauth2.googleapis.com/tokeninfo/",
+                "www.googleapis.com/oauth2/v3/tokeninfo",
+                "accounts.google.com/o/oauth2/tokeninfo",
+            )
+        ),
         ({"audiences": ()}, "AUDIENCE"),
         ({"scopes": ("agents.call", "读取")}, "SCOPE=读取: no token can have this scope"),
         ({"scopes": ('a"b',)}, "no token can have this scope"),
@@ -186,6 +194,11 @@ def test_a_valid_issuer_is_accepted() -> None:
     check_issuer(FULL, is_local=False)
     check_issuer(issuer(introspection=URL), is_local=False)
     check_issuer(issuer(introspection=GOOGLE), is_local=False)
+    for other_url in (
+        "https://idp.example/googleapis.com/introspect",
+        "https://sts.googleapis.com/v1/introspect",
+    ):
+        check_issuer(issuer(introspection=other_url, client="c", secret="N"), is_local=False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])

@@ -10,7 +10,7 @@ import requests
 from moto import mock_aws
 from werkzeug import Request
 
-from a2a_lambda.access.tokens import introspection
+from a2a_lambda.access.tokens import issuer
 from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.access.tokens.tokens import Tokens
@@ -84,7 +84,7 @@ class Google:
         self.answer: tuple[int, Json] = (200, GOOGLE_CLAIMS)
         self._provider = provider
         self._url = provider.introspect(self._respond, "tokeninfo")
-        monkeypatch.setattr(introspection, "GOOGLE", self._url)
+        monkeypatch.setattr(issuer, "TOKENINFO", self._url)
 
     def _respond(self, request: Request) -> tuple[int, Json]:
         self.requests.append(request)

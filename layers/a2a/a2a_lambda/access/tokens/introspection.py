@@ -1,12 +1,10 @@
 """Asks an issuer what a token allows that only the issuer can check.
 
-    POST <url>, token=…                           RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
-    POST <GOOGLE>, Authorization: Bearer <token>  the same without `active`; 400 for an unknown token
+    POST <url>, token=…                     RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
+    POST <TOKENINFO>, Authorization: Bearer …  the same without `active`; 400 for an unknown token
 
 A userinfo endpoint (OpenID Connect Core section 5.3) would not do. It does not say which application a token
 was made for, so every application that people sign in to could call the agents in their names.
-
-Source of tokeninfo: getTokenInfo of https://github.com/googleapis/google-auth-library-nodejs
 """
 
 import asyncio
@@ -22,9 +20,6 @@ from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
-
-GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
-"""Google's endpoint, which follows no standard."""
 
 ID_TOKEN_FIELDS = ("iss", "alg", "kid")
 """What Google would say of an ID token, and not of an access token."""
@@ -68,8 +63,12 @@ def introspect(
         login = (issuer.client, find_secret(issuer.secret)) if issuer.client else None
     except (ConfigurationError, ConfigurationUnavailable) as error:
         raise IssuerFails(f"issuer {issuer.name}: {error}") from None
-    ask = ask_google if issuer.introspection == GOOGLE else ask_issuer
-    return asyncio.run(ask(issuer, token, login, allow_loopback=allow_loopback))
+    answer = (
+        ask_google(issuer, token, allow_loopback=allow_loopback)
+        if issuer.is_google
+        else ask_issuer(issuer, token, login, allow_loopback=allow_loopback)
+    )
+    return asyncio.run(answer)
 
 
 async def ask_issuer(
@@ -109,9 +108,8 @@ async def ask_issuer(
     return claims
 
 
-async def ask_google(
-    issuer: Issuer, token: str, _: tuple[str, str] | None, *, allow_loopback: bool
-) -> dict[str, Json] | None:
+async def ask_google(issuer: Issuer, token: str, *, allow_loopback: bool) -> dict[str, Json] | None:
+    """Ask Google's tokeninfo endpoint."""
     async with documents_of(issuer, allow_loopback=allow_loopback) as documents:
         status, claims = await documents.post(issuer.introspection, {}, _Bearer(token))
         if status in (400, 401):

@@ -58,6 +58,15 @@ OWNER_BYTES = 512
 """Maximum length of an owner. A subject has 255 ASCII characters at most (OpenID Connect Core section 2), and
 the keys of the table, which an owner is part of, 2,048 bytes."""
 
+TOKENINFO = "https://oauth2.googleapis.com/tokeninfo"
+"""Google's endpoint in place of introspection.
+
+Source: getTokenInfo of https://github.com/googleapis/google-auth-library-nodejs
+"""
+
+TOKENINFO_FORM = re.compile(r"https://(?:[a-z0-9]+\.)?(?:googleapis|google)\.com/(?:.*/)?tokeninfo/?")
+"""URLs of the same endpoint, some of them older."""
+
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
@@ -92,6 +101,11 @@ class Issuer:
     def openid_url(self) -> str:
         """Where OpenID Connect Discovery 1.0 (section 4) has an issuer's metadata."""
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+    @property
+    def is_google(self) -> bool:
+        """Whether Google is asked about the tokens, which follows no standard."""
+        return self.introspection == TOKENINFO
 
     @property
     def metadata_url(self) -> str:
@@ -188,14 +202,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError(
             f"ISSUER={issuer.url}: Entra's tokens name their tenant, so write its id instead of {match[1]}"
         )
-    if issuer.introspection:
-        check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
-    elif issuer.client or issuer.secret:
-        raise ConfigurationError("CLIENT and SECRET are for INTROSPECTION: add INTROSPECTION=https://…")
-    if issuer.client and "googleapis.com" in issuer.introspection:
-        raise ConfigurationError("Google is asked without a client: leave out CLIENT and SECRET")
-    if bool(issuer.client) != bool(issuer.secret):
-        raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
+    _check_introspection(issuer, is_local=is_local)
     if wrong_scope := next((scope for scope in issuer.scopes if not re.match(SCOPE_PATTERN, scope)), None):
         raise ConfigurationError(
             f"SCOPE={wrong_scope}: no token can have this scope. Write it in ASCII letters, digits and"
@@ -218,6 +225,19 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
             f"OWNER={issuer.owner_claim} is the same for many callers: choose sub, oid or uid; or client, if"
             " everyone who uses an application may see its tasks"
         )
+
+
+def _check_introspection(issuer: Issuer, *, is_local: bool) -> None:
+    if issuer.introspection:
+        check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
+    elif issuer.client or issuer.secret:
+        raise ConfigurationError("CLIENT and SECRET are for INTROSPECTION: add INTROSPECTION=https://…")
+    if TOKENINFO_FORM.fullmatch(issuer.introspection) and not issuer.is_google:
+        raise ConfigurationError(f"INTROSPECTION={issuer.introspection}: write {TOKENINFO}")
+    if issuer.client and issuer.is_google:
+        raise ConfigurationError("Google is asked without a client: leave out CLIENT and SECRET")
+    if bool(issuer.client) != bool(issuer.secret):
+        raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")
 
 
 def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
