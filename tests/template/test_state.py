@@ -70,6 +70,7 @@ def test_the_bucket_is_private_and_encrypted(translated: Json) -> None:
     assert default["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
     assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     [policy] = of_type(translated, "AWS::S3::BucketPolicy").values()
+    assert (policy["DeletionPolicy"], policy["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     [statement] = policy["Properties"]["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Principal"]) == ("Deny", "*")
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}

@@ -92,7 +92,8 @@ def faults(template: str, regions: Sequence[str] = REGIONS) -> Iterator[str]:
     """What cfn-lint reports for a template, in any of these regions."""
     for match in lint(template, config=ManualArgs(regions=list(regions))):
         text = f"{match.rule.id} {match.message}"
-        place = ".".join(map(str, match.path)) if match.path else f"line {match.linenumber}"
+        path = getattr(match, "path", ())  # YAML that cannot be parsed has none
+        place = ".".join(map(str, path)) or f"line {match.linenumber}"
         is_of_group = ONLY_WITH_IT in text and "DeploymentGroup.Properties.ServiceRoleArn" in place
         if not text.startswith(USED_BY_SAM) and not is_of_group:
             yield f"{place}: {text}"

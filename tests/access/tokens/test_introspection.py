@@ -2,6 +2,8 @@
 
 import base64
 import json
+import socket
+import threading
 from typing import Any
 
 import pytest
@@ -322,3 +324,25 @@ def test_an_answer_has_a_largest_size(
         return
     with pytest.raises(KeysUnavailable, match="more than"):
         door.tokens.check(TOKEN)
+
+
+@pytest.mark.parametrize("first_lines", ["HTTP/1.1 200 OK\r\nX-Form %s", "%s", "HTTP/1.1 20%s OK"])
+def test_an_error_quotes_no_answer_that_has_the_token(
+    open_door: Open, provider: IdentityProvider, first_lines: str
+) -> None:
+    """As a broken proxy sends it. A log has the text of this error."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(f"{first_lines % TOKEN}\r\n\r\n".encode())
+
+        thread = threading.Thread(target=respond)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        door = open_door(provider.issuer(introspection=url))
+        with pytest.raises(KeysUnavailable, match=r"^issuer idp: it cannot be called: RemoteProtocolError$"):
+            door.tokens.check(TOKEN)
+        thread.join()

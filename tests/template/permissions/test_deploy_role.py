@@ -226,7 +226,10 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
 
 def contexts_of(statement: Json) -> list[dict[str, str]]:
     """What a request may have for each of a statement's conditions, in every combination."""
-    pairs = [pair for tests in statement.get("Condition", {}).values() for pair in tests.items()]
+    conditions = {
+        operator: tests for operator, tests in statement.get("Condition", {}).items() if operator != "Null"
+    }
+    pairs = [pair for tests in conditions.values() for pair in tests.items()]
     choices = [value if isinstance(value, list) else [value] for _, value in pairs]
     keys = [key for key, _ in pairs]
     return [

@@ -54,3 +54,8 @@ def test_the_filter_hides_no_fault_of_its_kind() -> None:
     output = "Outputs: { Role: { Value: !GetAtt RolloutRole.Arn } }\n"
     wrong = TEMPLATE.replace("Resources:\n", f"Resources:\n{role}") + output
     assert any("RolloutRole" in fault for fault in lint.faults(json.dumps(lint.translate(wrong))))
+
+
+def test_a_template_that_is_no_yaml_is_a_fault() -> None:
+    [fault] = lint.faults("Resources:\n  Queue:\n    Type: AWS::SQS::Queue\n    Metadata: two: values\n")
+    assert fault == "line 4: E0000 mapping values are not allowed in this context"

@@ -10,6 +10,9 @@ from functools import lru_cache
 CALLERS = 10_000
 """Callers that a container remembers."""
 
+FIELD_CHARACTERS = 512
+"""Characters of a field, as many as an owner may have."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -26,5 +29,7 @@ def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -
 
 
 def _log(outcome: str, what: str, **fields: str) -> None:
-    extra = {"sign_in": outcome, **{name: value for name, value in fields.items() if value}}
+    # An issuer may call a client anything.
+    known = {name: value[:FIELD_CHARACTERS] for name, value in fields.items() if value}
+    extra = {"sign_in": outcome, **known}
     logger.info("sign-in %s (%s)", outcome, what, extra=extra)

@@ -283,10 +283,6 @@ class Steps:
             raise ConfigurationError(
                 "only a durable skill has steps and waits: write `durable: true` in card.yaml"
             )
-        if step := running_step.get():
-            raise ConfigurationError(
-                f"{name!r} is inside step {step!r}: a step cannot contain steps, pauses or waits"
-            )
         if not isinstance(name, str):
             raise TypeError(
                 f"the first argument must be a name, not {type(name).__name__}: write turn.step("
@@ -295,6 +291,10 @@ class Steps:
         if not STEP_NAME.fullmatch(name):
             raise ValueError(
                 f"{name!r} cannot name a step: use 1 to {STEP_NAME_CHARACTERS} letters, digits, . _ and -"
+            )
+        if step := running_step.get():
+            raise ConfigurationError(
+                f"{name!r} is inside step {step!r}: a step cannot contain steps, pauses or waits"
             )
         return engine
 

@@ -20,7 +20,7 @@ from a2a_lambda.client import discovery, signatures, sse
 from a2a_lambda.client.answers import CLIENT_ANSWER_BYTES, AgentError, read_whole, reason_in, result_of
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ParseError, ProtocolError
-from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
+from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved, place_of
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import (
     STOPPED,
@@ -120,7 +120,7 @@ class Client:
         for url in discovery.card_urls(self._url):
             # All of these URLs are of the host that the caller named, so they may get the key.
             headers = {**credentials, **version_header, **tracing.headers()}
-            place = discovery.place_of(url)
+            place = place_of(url)
             async with self._open("GET", url, headers) as answer:
                 content, status = await read_whole(answer), answer.status_code
             if status == 200:
@@ -144,7 +144,7 @@ class Client:
                 if status not in CARD_ABSENT_STATUSES:
                     raise refusal or error
                 refusal = refusal or error
-        raise refusal or discovery.Undiscovered(f"{discovery.place_of(self._url)}: there is no agent card")
+        raise refusal or discovery.Undiscovered(f"{place_of(self._url)}: there is no agent card")
 
     async def card(self) -> Mapping[str, Json]:
         """The agent's card. Raises what `discover` raises."""
@@ -294,7 +294,7 @@ class Client:
                 encodings = answer.headers.get_list("content-encoding", split_commas=True)
                 if compressions := COMPRESSIONS.intersection(map(str.lower, encodings)):
                     names = ", ".join(compressions)
-                    place = discovery.place_of(url)
+                    place = place_of(url)
                     text = f"{place}: the answer is compressed ({names}), which the request does not allow"
                     raise AgentError(text, status=answer.status_code)
                 yield answer
@@ -308,7 +308,7 @@ class Client:
             if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
                 # Without a valid form, it is not known which part of the URL is a secret.
                 raise AgentError(f"{name}: write a URL that begins with https://") from error
-            raise AgentError(f"{discovery.place_of(url)}: {name}: {error}") from error
+            raise AgentError(f"{place_of(url)}: {name}: {error}") from error
 
     def _headers(self, agent: discovery.DiscoveredAgent) -> dict[str, str]:
         """Headers of every call."""

@@ -10,7 +10,7 @@ import httpx2
 from a2a_lambda.client.answers import AgentError
 from a2a_lambda.client.keys import BearerToken, bearer_header
 from a2a_lambda.errors import excerpt
-from a2a_lambda.net.addresses import Refused
+from a2a_lambda.net.addresses import Refused, place_of
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import object_in, objects_in, text_in
 from a2a_lambda.wire.interface import Wire
@@ -46,11 +46,6 @@ class DiscoveredAgent:
     url: str
     headers: Mapping[str, str]
     tenant: str = ""
-
-
-def place_of(url: str) -> str:
-    """A URL as an error names it: without its user, password, query and fragment, which may be secrets."""
-    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", re.split("[?#]", url, maxsplit=1)[0])
 
 
 def card_url(url: str, path: str) -> str:

@@ -31,6 +31,16 @@ DURABLE_SDK = "aws_durable_execution_sdk_python"
 LOGGED_EXCEPTIONS = 50
 """Exceptions of a chain, and of the groups in it, that are logged."""
 
+LOGGED_FRAMES = 30
+"""Frames of an exception that are logged, from each end of its stack."""
+
+MESSAGE_CHARACTERS = 40_000
+"""Characters of a message, or of an exception, that are logged. Lambda cuts a line of
+more than 256 KB, which then is no JSON, and a character may take six bytes.
+
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
+"""
+
 logger = logging.getLogger(__name__)
 
 
@@ -55,12 +65,15 @@ class JsonFormatter(LambdaPowertoolsFormatter):
             elif record.name.startswith(DURABLE_SDK) and (error := record.__dict__.get("Error")):
                 # AWS's message may quote what a step returned.
                 record.__dict__["Error"] = {"Code": error.get("Code")}
+        if isinstance(record.msg, str) and len(message := record.getMessage()) > MESSAGE_CHARACTERS:
+            record.msg, record.args = f"{message[:MESSAGE_CHARACTERS]}…", ()
         return super().format(record)
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name
         if self._shows_errors or ei[1] is None:
             return super().formatException(ei)
-        return "\n".join(_lines(ei[1], set()))
+        # What was raised last stands at the end.
+        return "\n".join(_lines(ei[1], set()))[-MESSAGE_CHARACTERS:]
 
 
 def install(service: str, level: str, *, debug: bool) -> None:
@@ -96,8 +109,12 @@ def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:
         yield from _lines(cause, ids)
-    yield from (line.rstrip() for line in traceback.format_tb(error.__traceback__))
-    yield f"{type(error).__name__}: {error}" if is_safe_to_log(error) else type(error).__name__
+    frames = [line.rstrip() for line in traceback.format_tb(error.__traceback__)]
+    if (more := len(frames) - 2 * LOGGED_FRAMES) > 0:
+        frames[LOGGED_FRAMES:-LOGGED_FRAMES] = [f"  … {more} frames"]
+    yield from frames
+    text = f": {error}"[:MESSAGE_CHARACTERS] if is_safe_to_log(error) else ""
+    yield type(error).__name__ + text
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _lines(inner, ids)

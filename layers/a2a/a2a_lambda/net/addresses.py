@@ -41,6 +41,11 @@ class Unresolved(KitError):
     """A name that has no address at the moment."""
 
 
+def place_of(url: str) -> str:
+    """A URL as an error names it: without its user, password, query and fragment, which may be secrets."""
+    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", re.split("[?#]", url, maxsplit=1)[0])
+
+
 def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
     """Host and port of a webhook, as far as the URL alone can tell. allow_loopback: this machine's own
     addresses are allowed, even over http. Raises Refused."""

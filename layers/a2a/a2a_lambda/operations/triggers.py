@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from a2a_lambda import strictjson, telemetry, threads
+from a2a_lambda import mistakes, strictjson, telemetry, threads
 from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import (
     ConfigurationError,
@@ -27,6 +27,7 @@ from a2a_lambda.errors import (
     RouteNotFound,
     StoreError,
     Unavailable,
+    excerpt,
     safe_text,
 )
 from a2a_lambda.operations.messages import Messages
@@ -181,12 +182,12 @@ class Triggers:
         try:
             event = StartEvent.model_validate(fields)
         except ValidationError as error:
-            mistakes = "; ".join(
-                f"{'.'.join(map(str, detail['loc'])) or 'the input'}: {detail['msg']}"
+            problems = "; ".join(
+                f"{excerpt('.'.join(map(str, detail['loc']))) or 'the input'}: {detail['msg']}"
                 for detail in error.errors()
             )
             raise ConfigurationError(
-                f"the event's `start` is wrong: {mistakes}. docs/background-work.md shows its fields"
+                f"the event's `start` is wrong: {problems}. docs/background-work.md shows its fields"
             ) from None
         try:
             profile = self._agents.find(event.agent)
@@ -195,7 +196,8 @@ class Triggers:
         agent, skill_ids = profile.name, {skill.id for skill in profile.card.all_skills}
         if event.skill is not None and event.skill not in skill_ids:
             raise ConfigurationError(
-                f"agent {agent} has no skill {event.skill!r}: write one of {sorted(skill_ids)}"
+                f"agent {agent} has no skill {mistakes.quoted_name(event.skill)}: write one of"
+                f" {sorted(skill_ids)}"
             )
         await self._check_arguments(agent, event)
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.access.tokens.documents import Documents, documents_of
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import IssuerFails
+from a2a_lambda.errors import IssuerFails, excerpt
+from a2a_lambda.net.addresses import place_of
 from a2a_lambda.protocol.model import Json
 
 URL_CHARACTERS = 1_000
@@ -34,7 +35,7 @@ def fetch_keys(issuer: Issuer, *, allow_loopback: bool = False) -> list[Json]:
             content = await documents.get(jwks_uri)
             keys: Any = content.get("keys") if isinstance(content, dict) else None
             if not isinstance(keys, list):
-                raise documents.problem(f"{jwks_uri} has no JSON Web Key Set")
+                raise documents.problem(f"{excerpt(place_of(jwks_uri))} has no JSON Web Key Set")
             return keys
 
     return asyncio.run(fetch())

@@ -10,8 +10,8 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError
-from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved
+from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError, excerpt
+from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved, place_of
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
 
@@ -38,7 +38,7 @@ class Documents:
         nothing about the URL (429, 5xx)."""
         status, content = await self._read("GET", url)
         if status == 429 or status >= 500:
-            raise self.problem(f"{url} has the status {status}", fails=True)
+            raise self.problem(f"{excerpt(place_of(url))} has the status {status}", fails=True)
         return content if status == 200 else None
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
@@ -57,7 +57,9 @@ class Documents:
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > ISSUER_DOCUMENT_BYTES:
-                    raise self.problem(f"{url} has more than {ISSUER_DOCUMENT_BYTES} bytes")
+                    raise self.problem(
+                        f"{excerpt(place_of(url))} has more than {ISSUER_DOCUMENT_BYTES} bytes"
+                    )
         try:
             return answer.status_code, strictjson.loads(body)
         except ParseError:
@@ -88,6 +90,8 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator
             " PRIVATE=1"
         ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
-        # Some errors of the network have no text.
-        reason = str(error) or type(error).__name__
+        # The others' texts may quote the answer, which may have the token, or a URL of the metadata. Some
+        # errors have none.
+        is_own = isinstance(error, httpx2.ConnectError | Refused | Unresolved)
+        reason = excerpt(str(error) if is_own else "") or type(error).__name__
         raise IssuerUnreachable(f"issuer {issuer.name}: it cannot be called: {reason}") from None

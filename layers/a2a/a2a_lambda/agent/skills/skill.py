@@ -230,7 +230,7 @@ class Skill:
             if name not in own_names:
                 hint = mistakes.did_you_mean(name, own_names)
                 has = ", ".join(own_names) or "none"
-                return f"skill {self.id} has no parameter {name!r}{hint} It has: {has}"
+                return f"skill {self.id} has no parameter {mistakes.quoted_name(name)}{hint} It has: {has}"
         return ""
 
     def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
