@@ -1,6 +1,7 @@
 """A client's mistake gets a JSON-RPC error that says what and where, and changes nothing."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -220,6 +221,16 @@ def test_wrong_content_type(client: TestClient, key: str, media_type: str) -> No
     assert response.json()["error"]["code"] == -32005
     answer = Rpc(client, key).post(SEND, **{"Content-Type": media_type, "A2A-Version": "1.0"})
     assert answer.json()["error"]["data"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br, gzip", "GZIP"])
+def test_a_compressed_body_is_named(client: TestClient, key: str, coding: str) -> None:
+    rpc = Rpc(client, key)
+    answer = rpc.post(gzip.compress(json.dumps(SEND).encode()), **{"Content-Encoding": coding})
+    assert answer.status_code == 400
+    words = f"Content-Encoding is {coding.lower()}: send the body uncompressed"
+    assert words in answer.json()["error"]["message"] + str(answer.json()["error"].get("data"))
+    assert "error" not in rpc.post(json.dumps(SEND).encode(), **{"Content-Encoding": "identity"}).json()
 
 
 def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: str) -> None:

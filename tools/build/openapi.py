@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Header, Query
 from fastapi.sse import EventSourceResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, with_config
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from a2a_lambda.http import discovery
+from a2a_lambda.http.request import MAX_IDEMPOTENCY_KEY_CHARACTERS
 from a2a_lambda.protocol.model import Role, TaskState
 from a2a_lambda.protocol.stored_file import FILE_BYTES
 from a2a_lambda.wire.shared.fields import Object
@@ -30,6 +31,7 @@ ERROR = "#/components/schemas/Error"
 AnyFields = Annotated[Object, Field(description="Any fields.")]
 
 
+@with_config(ConfigDict(json_schema_extra={"minProperties": 1}))
 class Part(TypedDict, total=False):
     """A piece of content: one of text, raw, url and data."""
 
@@ -45,7 +47,7 @@ class Part(TypedDict, total=False):
 class Message(TypedDict):
     """One message of a conversation."""
 
-    messageId: Annotated[str, Field(description="The sender chooses it, such as a UUID.")]
+    messageId: Annotated[str, Field(min_length=1, description="The sender chooses it, such as a UUID.")]
     role: Role
     parts: Annotated[list[Part], Field(min_length=1)]
     contextId: Annotated[
@@ -194,6 +196,11 @@ class Error(TypedDict):
 
 Text = str | SkipJsonSchema[None]
 
+IdempotencyKey = Annotated[
+    Annotated[str, Field(min_length=1, max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS)] | SkipJsonSchema[None],
+    Header(alias="Idempotency-Key", description="Requests with the same key get the same task."),
+]
+
 Count = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]
 
 PageSize = (
@@ -230,7 +237,7 @@ def api() -> FastAPI:
     configs = "/tasks/{taskId}/pushNotificationConfigs"
 
     @app.post("/message:send", operation_id="sendMessage", summary="Send a message, and get its task")
-    def send(request: SendMessageRequest) -> SendMessageResponse:
+    def send(request: SendMessageRequest, idempotency_key: IdempotencyKey = None) -> SendMessageResponse:
         raise NotImplementedError
 
     @app.post(
@@ -239,7 +246,9 @@ def api() -> FastAPI:
         summary="Send a message, and follow its task",
         response_class=EventSourceResponse,
     )
-    def stream(request: SendMessageRequest) -> Iterable[StreamResponse]:
+    def stream(
+        request: SendMessageRequest, idempotency_key: IdempotencyKey = None
+    ) -> Iterable[StreamResponse]:
         yield StreamResponse()
 
     @app.get("/tasks", operation_id="listTasks", summary="List your tasks, the newest first")
@@ -252,7 +261,9 @@ def api() -> FastAPI:
         historyLength: Annotated[
             Count, Query(description="Maximum number of messages in each task's history.")
         ] = None,
-        statusTimestampAfter: Annotated[Text, Query(description="Only changed since then: ISO 8601.")] = None,
+        statusTimestampAfter: Annotated[
+            Text, Query(description="Only changed since then: RFC 3339, with an offset.")
+        ] = None,
         includeArtifacts: Annotated[bool, Query(description="With each task's artifacts.")] = False,
     ) -> ListTasksResponse:
         raise NotImplementedError

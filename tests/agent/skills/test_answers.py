@@ -68,3 +68,22 @@ def test_more_lists_than_memory_holds_fail_the_turn(hint: Any, monkeypatch: pyte
     for value in (lists, None):
         with pytest.raises(LimitExceeded, match="An argument may have at most 2 lists and objects"):
             parameter.read([json.dumps(lists)], value)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (19.999, "Decimal input should have no more than 2 decimal places"),
+        (123456, "Decimal input should have no more than 5 digits in total"),
+        (1234, "Decimal input should have no more than 3 digits before the decimal point"),
+    ],
+)
+def test_a_refusal_says_how_many_digits_a_decimal_may_have(tmp_path: Path, value: Any, words: str) -> None:
+    code = (
+        "from decimal import Decimal\nfrom typing import Annotated\nfrom pydantic import Field\n@skill\n"
+        "def hello(turn, x: Annotated[Decimal, Field(max_digits=5, decimal_places=2)]): return str(x)"
+    )
+    agent = Agent.load(write(tmp_path, code))
+    assert asyncio.run(agent.run(parts=[{"data": {"x": 19.99}}])).text == "19.99"
+    refusal = asyncio.run(agent.run(parts=[{"data": {"x": value}}])).text
+    assert refusal == f"“{value}” cannot be used ({words}). Please tell me: x. It must be a number."

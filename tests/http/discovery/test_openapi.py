@@ -166,6 +166,8 @@ def test_a_private_agent_shows_itself_with_a_key_only(settings: Settings, tmp_pa
 def test_a_client_asks_whether_it_has_changed(client: TestClient) -> None:
     etag = client.get("/openapi.json").headers["ETag"]
     assert client.get("/openapi.json", headers={"If-None-Match": etag}).status_code == 304
+    two_lines = [("If-None-Match", '"other"'), ("If-None-Match", etag)]
+    assert client.get("/openapi.json", headers=two_lines).status_code == 304
     assert client.head("/openapi.json").status_code == 200
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended
+from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended, Extension
 from a2a_lambda.wire.shared.card_json import Description, SignIn
 from a2a_lambda.wire.shared.openapi import _sample, encode_agent, encode_deployment
 
@@ -127,6 +127,32 @@ def test_operations_that_take_a_message_describe_the_skills() -> None:
     assert operation(api, "/tasks/{id}")["requestBody"] == API["paths"]["/tasks/{id}"]["post"]["requestBody"]
 
 
+def test_a_message_takes_the_header_that_its_agent_requires() -> None:
+    extensions = [
+        Extension(uri="https://a", required=True),
+        Extension(uri="https://b"),
+        Extension(uri="https://c", required=True),
+    ]
+    send = operation(document(extensions=extensions))
+    [header] = send["parameters"]
+    assert (header["name"], header["in"], header["required"]) == ("A2A-Extensions", "header", True)
+    assert header["example"] == "https://a, https://c"
+    assert "parameters" not in operation(document(extensions=extensions), "/tasks/{id}")
+    assert operation(document())["parameters"] == []
+
+
+def test_an_upload_is_as_large_as_the_deployment_allows() -> None:
+    request: Json = {
+        "properties": {"size": {"type": "integer", "minimum": 1, "maximum": 5}},
+        "required": ["size"],
+    }
+    api = {**API, "components": {"schemas": {"UploadRequest": request}}}
+    document = encode_agent(api, description(upload_bytes=3, defaultInputModes=["image/png"]))
+    size = document["components"]["schemas"]["UploadRequest"]["properties"]["size"]
+    assert size == {"type": "integer", "minimum": 1, "maximum": 3}
+    assert request["properties"]["size"]["maximum"] == 5
+
+
 def test_each_skill_has_an_example() -> None:
     examples = operation(document())["requestBody"]["content"]["application/json"]["examples"]
     buying, greeting = examples["buy"], examples["hello"]
@@ -202,7 +228,7 @@ def test_schemas_are_components_with_names_of_their_own() -> None:
         "$defs": {"line-item": line, "line item": True},
     }
     schemas = document(schemas={"buy": schema})["components"]["schemas"]
-    assert schemas.keys() == {"Task", "BuyArguments", "BuyArguments.LineItem", "BuyArguments.LineItem_"}
+    assert schemas.keys() == {"Task", "BuyArguments", "BuyArguments.LineItem", "BuyArguments.LineItem2"}
     assert schemas["BuyArguments"] == {
         "type": "object",
         "properties": {
@@ -213,7 +239,7 @@ def test_schemas_are_components_with_names_of_their_own() -> None:
         "default": {"title": "kept"},
     }
     assert schemas["BuyArguments.LineItem"] == {"type": "object", "properties": {"title": {"type": "string"}}}
-    assert schemas["BuyArguments.LineItem_"] is True
+    assert schemas["BuyArguments.LineItem2"] is True
 
 
 def test_a_union_names_its_members_where_they_are() -> None:
@@ -298,7 +324,7 @@ def test_an_example_stays_short_whatever_its_schema_wants() -> None:
 
 def test_a_skill_whose_id_has_no_letter_is_numbered() -> None:
     schemas = document(schemas={"购买": {}, "下单": {}, "a-b": {}, "a b": {}})["components"]["schemas"]
-    assert schemas.keys() == {"Task", "Skill1Arguments", "Skill2Arguments", "ABArguments", "ABArguments_"}
+    assert schemas.keys() == {"Task", "Skill1Arguments", "Skill2Arguments", "ABArguments", "ABArguments2"}
 
 
 def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> None:
@@ -314,10 +340,10 @@ def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> 
     assert [tag["name"] for tag in api["tags"]] == ["shop", "a-b", "a_b"]
     assert operation(api)["operationId"] == "sendMessage"
     assert operation(api, "/a2a/a-b/message:send")["operationId"] == "sendMessage_a_b"
-    assert operation(api, "/a2a/a_b/message:send")["operationId"] == "sendMessage_a_b_"
+    assert operation(api, "/a2a/a_b/message:send")["operationId"] == "sendMessage_a_b2"
     assert operation(api, "/a2a/a-b/tasks/{id}")["tags"] == ["a-b"]
     assert "BuyArguments" in api["components"]["schemas"]
-    assert {"ABBuyArguments", "ABBuyArguments_"} <= api["components"]["schemas"].keys()
+    assert {"ABBuyArguments", "ABBuyArguments2"} <= api["components"]["schemas"].keys()
     assert "openIdConnect-idp" in api["components"]["securitySchemes"]
 
 

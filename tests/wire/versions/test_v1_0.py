@@ -38,6 +38,20 @@ def test_every_kind_of_part(rest: Rest) -> None:
     assert report["files"] == [["n", "image/png", None, 7], [None, None, "https://example.com/f", 0]]
 
 
+@pytest.mark.parametrize(
+    ("part", "read"),
+    [
+        ({"text": "hi", "data": None}, {"text": "hi"}),
+        ({"data": None, "url": "https://example.com/f"}, {"url": "https://example.com/f"}),
+        ({"data": None, "text": None}, {"data": None}),
+    ],
+)
+def test_a_null_beside_another_content_is_no_content(rest: Rest, part: Json, read: Json) -> None:
+    """As generated clients write a field that they leave out, and a task that they read."""
+    task = rest.send("look", parts=[part])
+    assert task["history"][0]["parts"] == [read]
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_stream_is_the_task_and_then_its_changes(rest: Rest, rpc: Rpc, streaming: bool) -> None:
     params = {"message": message_1_0(metadata=intent("everything"))}

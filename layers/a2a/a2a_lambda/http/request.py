@@ -92,7 +92,11 @@ def check_media_type(request: Request) -> None:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Raises RequestTooLarge if the body has more bytes than `limit`, InvalidRequest if it breaks off."""
+    """The body of a request, of at most `limit` bytes. Raises RequestTooLarge, UnsupportedMediaType if it is
+    compressed, and InvalidRequest if it breaks off."""
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        raise UnsupportedMediaType(f"Content-Encoding is {excerpt(coding)}: send the body uncompressed")
     chunks: list[bytes] = []
     size = 0
     try:

@@ -55,6 +55,9 @@ JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
 
+DECIMAL_ERRORS = frozenset({"decimal_max_digits", "decimal_max_places", "decimal_whole_digits"})
+"""Errors of limits that no schema has: many validators cannot tell whether 19.99 is a multiple of 0.01."""
+
 TYPE_TEXTS = {
     "integer": "a whole number",
     "number": "a number",
@@ -206,8 +209,8 @@ class Parameter:
         return True
 
     def problem_in(self, text: str) -> str:
-        """Which member of an object, or which entry of a list, does not fit; "" if none is known, as for a
-        union of several types."""
+        """Which member of an object, or which entry of a list, does not fit, or how many digits a number may
+        have; "" if none is known, as for a union of several types."""
         types = [member for member in members_of(self.hint) if member is not NoneType]
         if len(types) > 1 or len(text) > CALL_BYTES:  # no question can be asked about more bytes
             return ""
@@ -216,8 +219,9 @@ class Parameter:
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False, include_context=False):
                 # What a validator of the agent raises may not be for clients.
-                if detail["loc"] and detail["type"] in ERROR_TYPES:
-                    return excerpt(f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
+                place = "".join(f"{step}." for step in detail["loc"])[:-1]
+                if detail["type"] in (ERROR_TYPES if place else DECIMAL_ERRORS):
+                    return excerpt(": ".join(filter(None, (place, detail["msg"]))))
         except JSON_ERRORS:  # its words are not for clients
             pass
         return ""

@@ -263,7 +263,8 @@ def cache_control(agents: Sequence[card_json.Description], *, needs_key: bool) -
 def is_unchanged(request: Request, etag: str) -> bool:
     """Whether the client has this body, by If-None-Match (RFC 9110 section 13.1.2). If-Modified-Since is
     ignored, because issuers and settings change a card without the agent's files."""
-    tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    tag_list = ",".join(request.headers.getlist("if-none-match"))
+    tags = [tag.strip().removeprefix("W/") for tag in tag_list.split(",")]
     return "*" in tags or etag in tags
 
 

@@ -30,6 +30,8 @@ def read_id(value: Json) -> Id:
 def short_id(value: Json) -> Id:
     """A client's text or integer that may be repeated in each event of a stream; None if it is neither, or
     too long for that."""
+    if isinstance(value, float) and value.is_integer():  # 1.0 is an integer, as in JSON Schema
+        value = int(value)
     is_id = isinstance(value, str | int) and not isinstance(value, bool)
     return value if is_id and len(str(value).encode()) <= RPC_ID_BYTES else None
 

@@ -3,6 +3,7 @@
 Source: https://spec.openapis.org/oas/v3.1.0
 """
 
+import itertools
 import math
 import operator
 import re
@@ -97,6 +98,8 @@ def _encode(
         body = _Body(dict(_examples(agent)), "\n".join(_sentences(agent, names)))
         for skill, name in names.items():
             schemas |= _with_definitions(name, agent.input_schemas[skill])
+        if agent.upload_bytes and "UploadRequest" in schemas:
+            schemas["UploadRequest"] = _limit_uploads(schemas["UploadRequest"], agent.upload_bytes)
         for path, operations in api["paths"].items():
             if _offers(agent, path):
                 paths[prefix + path] = {
@@ -117,6 +120,12 @@ def _encode(
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": security_schemes},
     }
+
+
+def _limit_uploads(schema: Object, most_bytes: int) -> Object:
+    """The schema of a request for an upload, with the deployment's own limit."""
+    size = {**schema["properties"]["size"], "maximum": most_bytes}
+    return {**schema, "properties": {**schema["properties"], "size": size}}
 
 
 def _offers(agent: Description, path: str) -> bool:
@@ -145,8 +154,22 @@ def _operation(operation: Object, agent: Description, suffix: str, body: _Body) 
             for media_type, content in operation["requestBody"]["content"].items()
         }
         result["requestBody"] = {**operation["requestBody"], "content": content}
+        result["parameters"] = [*operation.get("parameters", ()), *_extension_parameters(agent)]
         result["description"] = body.description
     return result
+
+
+def _extension_parameters(agent: Description) -> Iterator[Object]:
+    """The header that activates the extensions without which the agent refuses a message."""
+    if uris := ", ".join(agent.card.required_extensions):
+        yield {
+            "name": "A2A-Extensions",
+            "in": "header",
+            "required": True,
+            "description": f"Extensions that the client supports: at least `{uris}`.",
+            "schema": {"type": "string"},
+            "example": uris,
+        }
 
 
 def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
@@ -258,11 +281,12 @@ def _schema_names(
 
 
 def _reserve_name(name: str, taken_names: set[str]) -> str:
-    """The name, or a longer one if it is taken. The returned name is taken from now on."""
-    while name in taken_names:
-        name += "_"
-    taken_names.add(name)
-    return name
+    """The name, with a number if it is taken: generators drop other characters. The returned name is taken
+    from now on."""
+    names = (f"{name}{number if number > 1 else ''}" for number in itertools.count(1))
+    free_name = next(candidate for candidate in names if candidate not in taken_names)
+    taken_names.add(free_name)
+    return free_name
 
 
 def _with_definitions(name: str, schema: Object) -> Iterator[tuple[str, Object]]:

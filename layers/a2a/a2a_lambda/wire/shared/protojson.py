@@ -113,7 +113,9 @@ def decode_parts(parts: list[Json], path: str) -> list[Part]:
 
 def decode_part(value: Json, path: str) -> Part:
     source = canonical_fields(value, path, PART_SPELLINGS)
-    if "data" in value:  # here null is a value
+    # Alone, null is a value. Beside another content, a generated client writes it for a field that it leaves
+    # out.
+    if "data" in value and not source.keys() & set(PART_CONTENT):
         source["data"] = value["data"]
     if len([name for name in PART_CONTENT if name in source]) != 1:
         raise InvalidParams(f"{path} must have one of {', '.join(PART_CONTENT)}", path=path)
