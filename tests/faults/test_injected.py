@@ -158,16 +158,17 @@ def test_every_call_of_every_operation(
         answer = rest.ask(verb, path, body)
         calls = faulty.calls
         faulty.at = 0
-        assert answer.status_code in (200, 400, 404, 409, 500, 503), answer.text
+        assert answer.status_code in (200, 503), answer.text
         if answer.status_code == 200 and name == "stream":
             last = bare_events(answer.text)[-1]
             assert "error" in last or last["statusUpdate"]["status"]["state"] in STOPPED
-        if answer.status_code >= 500:
+        if answer.status_code == 503:
             assert answer.json()["error"]["message"]
             assert "Traceback" not in answer.text
         whole(rest, answer, name)
         again = rest.ask(verb, path, body)  # what a client does
-        assert again.status_code in (200, 400, 404, 409), (at, how, again.text)
+        is_over = name == "cancel" and again.status_code == 400  # the first try has canceled it
+        assert again.status_code == 200 or is_over, (at, how, again.text)
         whole(rest, again, name)
         if calls < at:
             break
