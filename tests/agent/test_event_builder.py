@@ -3,12 +3,15 @@
 import uuid
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2a_lambda import Artifact, File
-from a2a_lambda.agent.event_builder import EventBuilder
-from a2a_lambda.agent.outputs import Batch, Structured
+from a2a_lambda import Artifact, Ask, Command, File
+from a2a_lambda.agent.event_builder import CLOSING_BYTES, EventBuilder
+from a2a_lambda.agent.outputs import Batch, FinalMessage, Structured
+from a2a_lambda.durable.engine import Exchange
+from a2a_lambda.errors import AgentMistake, SkillError
 from tests.helpers.clock import cpu_seconds
 
 CONTENTS = st.sampled_from(["text", "", File("a.bin", b"bytes"), Structured({"key": 1})])
@@ -34,6 +37,39 @@ def test_the_last_chunk_of_each_artifact_says_so_and_the_newest_one_ends_last(
         last_parts[identity] = parts[-1] if parts else {}
     if updates:
         assert updates[-1]["artifact"]["artifactId"] == builder.artifact_ids[-1]
+
+
+TALK = OUTPUTS | st.sampled_from(
+    [Exchange("Which?", [{"text": "that"}]), Exchange("", [{"text": "go on"}]), Command("flash")]
+)
+
+REFUSED = st.sampled_from(
+    [
+        object(),
+        Structured(float("nan")),
+        "\ud800",
+        FinalMessage("x" * CLOSING_BYTES),
+        FinalMessage(object()),
+        Ask("Which?", known={"key": "\ud800"}),
+    ]
+)
+
+
+@given(st.lists(TALK, max_size=4), st.lists(TALK, max_size=3), REFUSED, st.lists(TALK, max_size=4))
+def test_nothing_of_a_batch_that_is_refused_stays(
+    before: list[Any], outputs: list[Any], refused: Any, after: list[Any]
+) -> None:
+    def build(refused_outputs: list[Any]) -> list[Any]:
+        builder = EventBuilder("t", "c", lambda: 0.0)
+        events = builder.build(Batch(before, last=False))
+        if refused_outputs:
+            with pytest.raises((SkillError, AgentMistake)):
+                builder.build(Batch(refused_outputs, last=True))
+        parts, size = builder.parts, builder.total_bytes
+        events += builder.build(Batch(after, last=True))
+        return [events, parts, size, builder.exchanges, builder.artifact_ids, builder.question]
+
+    assert build([*outputs, refused]) == build([])
 
 
 def test_many_chunks_are_composed_in_linear_time() -> None:

@@ -119,8 +119,9 @@ class EventBuilder:
         batch is dropped.
         """
         # Lengths, not copies: n chunks must cost n, not n squared.
-        commands, command_count = self._commands, len(self._commands)
-        artifact_count, part_count = len(self._artifacts), len(self._reply_parts)
+        commands, reply_parts = self._commands, self._reply_parts
+        command_count, part_count = len(commands), len(reply_parts)
+        artifact_count, exchange_count = len(self._artifacts), len(self.exchanges)
         try:
             events = self._build(batch)
             # All of it is tried as JSON before the caller stores any of it. If an output cannot be sent, the
@@ -131,8 +132,6 @@ class EventBuilder:
                 )
             except ValueError as error:  # NaN, or half of a character
                 raise AgentMistake(f"an output cannot be sent as JSON: {error}") from None
-            self.size_bytes = len(text) if events else 0
-            self.total_bytes += self.size_bytes
             if (
                 self.closing_status is not None
                 and len(strictjson.dumps_verified(self.closing_status)) > CLOSING_BYTES
@@ -146,12 +145,14 @@ class EventBuilder:
                     self._files.add(update["artifact"]["artifactId"])
                 else:
                     self._files.discard(update["artifact"]["artifactId"])
+            self.size_bytes = len(text) if events else 0
+            self.total_bytes += self.size_bytes
             return events
         except Exception:
             while len(self._artifacts) > artifact_count:
                 self._artifacts.popitem()
-            del self._reply_parts[part_count:], commands[command_count:]
-            self._commands, self._last_words = commands, []
+            del commands[command_count:], reply_parts[part_count:], self.exchanges[exchange_count:]
+            self._commands, self._reply_parts, self._last_words = commands, reply_parts, []
             self.question = self.closing_status = None
             self.message_only = self._is_closed = False
             raise
