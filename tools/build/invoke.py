@@ -32,7 +32,10 @@ HOST_BUILDS = Path(".aws-sam/host")
 """Builds for this machine, one for each agent, because all agents together may be too large. Beside each is
 the digest of what it was made from."""
 
-AGENT_PATH = re.compile(r"(?:/v2)?/(?:a2a|mcp)/([^/]+)")
+AGENT_PREFIXES = ("v2/a2a", "a2a", "mcp", "alibaba", "v2")
+"""What stands before an agent's name in a path, as in `http.rpc.PATHS`."""
+
+AGENT_PATH = re.compile(rf"/(?:{'|'.join(AGENT_PREFIXES)})/([^/.]+)")
 
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
@@ -141,7 +144,7 @@ def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> 
     name = agent_in(event)
     if not name or name in agents:
         return event
-    for prefix in ("a2a", "mcp"):
+    for prefix in AGENT_PREFIXES:
         text = text.replace(f"{prefix}/{name}", f"{prefix}/{default}")
     copy: dict[str, Any] = json.loads(text)
     return copy

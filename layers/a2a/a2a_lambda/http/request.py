@@ -78,6 +78,15 @@ def version(request: Request) -> str:
     return text.strip()
 
 
+def accepted_types(request: Request) -> frozenset[str]:
+    """Media types and ranges that the client accepts, in lower case and without parameters; none if it does
+    not say."""
+    items = ",".join(request.headers.getlist("accept")).split(",")
+    # With the weight 0, a type is one that the client does not take (RFC 9110 section 12.4.2).
+    taken_items = (item for item in items if not re.search(r";\s*q=0(\.0*)?\s*$", item))
+    return frozenset(filter(None, map(plain_media_type, taken_items)))
+
+
 def check_method(request: Request, *methods: str) -> None:
     """Raises HTTPException 405 for another method of HTTP."""
     if request.method not in methods:

@@ -24,9 +24,9 @@ from a2a_lambda.errors import (
 from a2a_lambda.http import sse
 from a2a_lambda.http.error_responses import JSON, NO_STORE, report_error
 from a2a_lambda.http.operation_call import Binding, accept, answer
-from a2a_lambda.http.request import A2A_VERSION, check_media_type, version
+from a2a_lambda.http.request import A2A_VERSION, accepted_types, check_media_type, version
 from a2a_lambda.http.rpc import Rpc
-from a2a_lambda.protocol.model import Json, plain_media_type
+from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation
 from a2a_lambda.wire.interface import Route, Wire
 from a2a_lambda.wire.negotiation import VERSIONS
@@ -52,7 +52,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Answers of one request."""
+    """Encodes the result and the errors of one HTTP+JSON request. media_type: of an answer;
+    error_media_type: of an error."""
 
     media_type: str
     error_media_type: str
@@ -104,7 +105,7 @@ async def handle(request: Request, path: str) -> Response:
         if route.operation in ("send", "stream") and wire.path_prefix and is_envelope:
             from a2a_lambda.wire import agno  # few deployments meet its clients
 
-            answer_binding = Rpc(request.headers.get("accept", ""), jsonrpc.read_id(params))
+            answer_binding = Rpc(accepted_types(request), jsonrpc.read_id(params))
             wire, params = agno.WIRE, params["params"]
         return await answer(
             accepted_request.call(
@@ -112,7 +113,7 @@ async def handle(request: Request, path: str) -> Response:
             )
         )
     except Exception as cause:
-        is_streaming = sse.MEDIA_TYPE in request.headers.get("accept", "")
+        is_streaming = sse.MEDIA_TYPE in accepted_types(request)
         return binding.refusal(wire, report_error(cause), streaming=is_streaming)
 
 
@@ -178,9 +179,7 @@ def _media_types(request: Request, wire: Wire) -> tuple[str, str]:
     unless the client accepts application/json only. An error has it if the client says that it accepts it,
     because streams of a2a-go and calls of a2a-dotnet do not, and read an error only as application/json.
     """
-    items = request.headers.get("accept", "").split(",")
-    # With the weight 0, a type is one that the client does not take (RFC 9110 section 12.4.2).
-    types = {plain_media_type(item) for item in items if not re.search(r";\s*q=0(\.0*)?\s*$", item)}
+    types = accepted_types(request)
     takes_own = bool(types & {wire.media_type, "application/*", "*/*"})
     only_json = JSON in types and not takes_own
     return JSON if only_json else wire.media_type, wire.media_type if takes_own else JSON

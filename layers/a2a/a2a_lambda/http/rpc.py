@@ -13,7 +13,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.operation_call import accept, answer
-from a2a_lambda.http.request import check_media_type, version
+from a2a_lambda.http.request import accepted_types, check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import STREAMED
 from a2a_lambda.wire import negotiation, qianfan
@@ -67,9 +67,10 @@ def find_address(request: Request, path: str) -> Address | None:
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """Answers of one request."""
+    """Encodes the result and the errors of one JSON-RPC request. accepted: see `accepted_types`. id: of the
+    request, or None if it cannot be read."""
 
-    accept_header: str
+    accepted: frozenset[str]
     id: jsonrpc.Id
     media_type: str = JSON
     error_event: str = ""
@@ -87,14 +88,14 @@ class Rpc:
     def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
         body = self.error(wire, error)
         is_event = streaming and wire.stream_errors_as_events and error.status == 200
-        if is_event and sse.MEDIA_TYPE in self.accept_header:
+        if is_event and sse.MEDIA_TYPE in self.accepted:
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
 
 
 async def handle(request: Request, address: Address) -> Response:
     wires: Sequence[Wire] = DIALECTS[address.dialect]
-    binding = Rpc(request.headers.get("accept", ""), None)
+    binding = Rpc(accepted_types(request), None)
     is_streaming = False
     refusal: VersionNotSupported | None = None
     try:
@@ -104,7 +105,7 @@ async def handle(request: Request, address: Address) -> Response:
     try:
         accepted_request = await accept(request, check_media_type)
         value = strictjson.loads(accepted_request.body)
-        binding = Rpc(binding.accept_header, jsonrpc.read_id(value))
+        binding = Rpc(binding.accepted, jsonrpc.read_id(value))
         if refusal is not None:
             raise refusal
         envelope = jsonrpc.decode(value)

@@ -17,6 +17,7 @@ from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, report_err
 from a2a_lambda.http.mcp import request_state, tasks
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import SlotStream, respond
+from a2a_lambda.http.request import accepted_types
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.wire.mcp import results
@@ -77,8 +78,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
         return call.encode(await _outcome(call, tool, arguments, task))
 
     if not isinstance(request, str):
-        accept = call.request.headers.get("accept", "").lower()
-        takes_events = sse.MEDIA_TYPE in accept or "*/*" in accept
+        takes_events = bool(accepted_types(call.request) & {sse.MEDIA_TYPE, "*/*"})
         if is_long and call.message.has_extension(TASKS):
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
