@@ -84,6 +84,9 @@ PURE_LIBRARIES = {
 }
 """What a pure folder may import from elsewhere."""
 
+BOTH_WAYS = {"agent/files", "agent/skills", "aws/lean", "http/discovery", "http/mcp"}
+"""Folders within a folder that has both what they build on, and what puts them together."""
+
 MAX_ROOT_MODULES = 9
 
 MAX_MODULES = 10
@@ -186,6 +189,24 @@ def test_no_module_depends_on_itself_through_others() -> None:
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         graph[name] = set(imported(path, top=True))
     check_no_cycle(graph)
+
+
+def test_no_folder_within_another_depends_on_it_both_ways() -> None:
+    """Except those of BOTH_WAYS."""
+    graph: dict[Path, set[Path]] = {}
+    for path in modules():
+        for name in imported(path):
+            if name.startswith("a2a_lambda."):
+                place = PACKAGE.parent / name.replace(".", "/")
+                folder = place.parent if place.with_suffix(".py").exists() else place
+                graph.setdefault(path.parent, set()).add(folder)
+    both = {
+        str(inner.relative_to(PACKAGE))
+        for folder, others in graph.items()
+        for inner in others
+        if folder != PACKAGE and inner.is_relative_to(folder) and folder in graph[inner] and inner != folder
+    }
+    assert both == BOTH_WAYS
 
 
 @pytest.mark.parametrize("room_name", PURE)

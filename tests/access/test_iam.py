@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.access.iam import find_caller
-from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
+from a2a_lambda.access.issuer import Issuer, check_issuer
 from a2a_lambda.errors import ConfigurationError
 
 ACCOUNT = "123456789012"

@@ -8,11 +8,11 @@ from botocore.exceptions import ClientError
 
 from a2a_lambda.access import keys
 from a2a_lambda.access.credentials import digest_of
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import KeyLoad
 from tests.access.conftest import Ssm, unknown

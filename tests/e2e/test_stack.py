@@ -20,7 +20,7 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from a2a_lambda.access import rate_limit
 from a2a_lambda.errors import KeysUnavailable, StoreError, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.app import create_app
+from a2a_lambda.http.request import accepted_types
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.settings import Settings
@@ -268,3 +270,21 @@ def test_a_message_with_other_fields_is_no_envelope(client: TestClient, key: str
     envelope = {"jsonrpc": "2.0", "params": {"message": fields}}
     answer = client.post("/a2a/probe/message:send", json=envelope, headers={"X-API-Key": key})
     assert answer.status_code == 400, "1.0's paths have no envelopes"
+
+
+@pytest.mark.parametrize(
+    ("lines", "types"),
+    [
+        ([], set()),
+        ([""], set()),
+        (["Text/Event-Stream"], {"text/event-stream"}),
+        (["application/json;q=0.5, */*;q=0"], {"application/json"}),
+        (["a/b; q=0.0", "c/d;charset=utf-8"], {"c/d"}),
+        (["text/html, application/*"], {"text/html", "application/*"}),
+        (["application/x-text/event-stream"], {"application/x-text/event-stream"}),
+    ],
+)
+def test_the_types_in_all_lines_of_accept(lines: list[str], types: set[str]) -> None:
+    """Source: https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1"""
+    request = Request({"type": "http", "headers": [(b"accept", line.encode()) for line in lines]})
+    assert accepted_types(request) == types

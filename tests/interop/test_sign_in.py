@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
-from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.access.issuer import SUBJECT_OR_CLIENT, Issuer
+from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from a2a_lambda.access.issuer import Issuer, check_issuer
+from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.access.tokens.discovery import fetch_keys, find_metadata
 from a2a_lambda.access.tokens.introspection import introspect
-from a2a_lambda.access.tokens.issuer import Issuer, check_issuer
 from a2a_lambda.access.tokens.issuer_keys import TOKEN_ALGORITHMS, count_usable
-from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.agent.configuration import Configuration, process_configuration
 from a2a_lambda.errors import (
     ConfigurationError,

@@ -12,8 +12,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.access.key_register import KeyRegister
-from a2a_lambda.access.tokens.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from tools.agents.card_checks import Finding

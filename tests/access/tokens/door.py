@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens.discovery import fetch_keys
 from a2a_lambda.access.tokens.introspection import introspect
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.access.tokens.tokens import Tokens
 from a2a_lambda.aws import clients

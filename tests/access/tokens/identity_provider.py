@@ -13,7 +13,7 @@ from joserfc import jwk, jws
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 
 Json = Any
 

@@ -11,9 +11,9 @@ import pytest
 from joserfc import jwk
 from werkzeug import Response
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens import documents, issuer_keys
 from a2a_lambda.access.tokens.discovery import fetch_keys
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import IssuerUnreachable, KeysUnavailable
 from a2a_lambda.store import items
 from a2a_lambda.store.issuer_copies import IssuerCopy

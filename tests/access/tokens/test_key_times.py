@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens import issuer_keys
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused
 from a2a_lambda.store.issuer_copies import IssuerCopy

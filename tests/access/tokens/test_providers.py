@@ -10,8 +10,8 @@ import requests
 from moto import mock_aws
 from werkzeug import Request
 
-from a2a_lambda.access.tokens import issuer
-from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
+from a2a_lambda.access import issuer
+from a2a_lambda.access.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.access.tokens.tokens import Tokens
 from a2a_lambda.aws import clients

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 from tests.helpers.rest import message_1_0
 
 Json = Any

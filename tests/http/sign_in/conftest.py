@@ -8,8 +8,8 @@ import pytest
 from pytest_httpserver import HTTPServer
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.tokens.issuer import Issuer
-from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.access.issuer import Issuer
+from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.aws import hot_path
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit

@@ -9,8 +9,8 @@ import pytest
 from joserfc import jwk
 from pytest_httpserver import HTTPServer
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.aws import clients, parameters
 from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable

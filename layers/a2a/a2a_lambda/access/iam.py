@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from a2a_lambda.access.tokens.issuer import IAM
+from a2a_lambda.access.issuer import IAM
 from a2a_lambda.protocol.caller import Caller
 
 ARN = re.compile(r"arn:[a-z-]+:(?:iam|sts)::(?P<account>\d{12}):(?P<kind>[a-z-]+)/?(?P<name>.*)")

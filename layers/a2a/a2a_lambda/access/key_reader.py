@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from a2a_lambda.access.issuer import Issuer, is_issuer_row
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
-from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import KeyLoad
 

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda import telemetry
 from a2a_lambda.access.credentials import KEY_FORM, digest_of
+from a2a_lambda.access.issuer import Issuer, is_issuer_row
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.tokens.issuer import Issuer, is_issuer_row
 from a2a_lambda.errors import KeysUnavailable, StoreError, WriteRefused
 from a2a_lambda.store.key_copies import KeyCopies, KeyCopy, KeyLoad
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from a2a_lambda import telemetry, threads
 from a2a_lambda.access import audit
 from a2a_lambda.access.credentials import KEY_FORM, KEY_PREFIX, Grant, is_token
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.errors import (
     Forbidden,
     InsufficientScope,

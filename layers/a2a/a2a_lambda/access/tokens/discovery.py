@@ -9,8 +9,8 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens.documents import Documents, documents_of
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.errors import IssuerFails, excerpt
 from a2a_lambda.net.addresses import place_of
 from a2a_lambda.protocol.model import Json

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from a2a_lambda import strictjson
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError, excerpt
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved, place_of
 from a2a_lambda.net.transport import GuardedTransport

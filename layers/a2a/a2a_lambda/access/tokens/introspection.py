@@ -15,8 +15,8 @@ from urllib.parse import quote_plus
 
 import httpx2
 
+from a2a_lambda.access.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.access.tokens.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in

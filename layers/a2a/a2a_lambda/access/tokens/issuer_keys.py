@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from a2a_lambda import telemetry
-from a2a_lambda.access.tokens.issuer import Issuer
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused, WriteRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.store.issuer_copies import Fetch, IssuerCopies, IssuerCopy

@@ -16,9 +16,9 @@ from typing import Any
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.credentials import Grant, digest_of, is_token
+from a2a_lambda.access.issuer import Issuer, client_of, issuer_of, scopes_of
 from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
-from a2a_lambda.access.tokens.issuer import Issuer, client_of, issuer_of, scopes_of
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import IssuerFails, KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.caller import Caller

@@ -4,9 +4,9 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.key_reader import ISSUERS_PART, KeyReader, issuers_path
 from a2a_lambda.access.key_register import operator_errors
-from a2a_lambda.access.tokens.issuer import Issuer
 from a2a_lambda.store.key_copies import KeyLoad
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError
 
-from a2a_lambda.access.tokens.issuer import (
+from a2a_lambda.access.issuer import (
     CLIENT_OWNER,
     COMMON_CLAIMS,
     DISPLAY_CLAIMS,
@@ -20,7 +20,7 @@ from a2a_lambda.access.tokens.issuer import (
     is_issuer_row,
     scopes_of,
 )
-from a2a_lambda.access.tokens.issuer_register import IssuerRegister
+from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, TokenRefused
 from a2a_lambda.settings import Settings
