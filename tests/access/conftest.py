@@ -10,6 +10,7 @@ from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import KEYS_WAIT_SECONDS, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
+from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.helpers.clock import Clock
 
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
@@ -65,7 +66,7 @@ def path(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def made(ssm: Ssm, path: str, clock: Clock) -> Keys:
-    return Keys(ssm, path, clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    return Keys(ssm, path, UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -12,10 +12,11 @@ from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.keys import Keys, UnsharedKeyCopies
+from a2a_lambda.access.keys import Keys
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import KeyCopy, KeyLoad
 from tests.access.conftest import unknown
+from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.helpers.clock import Clock
 
 ANN, GUEST = unknown(0), unknown(100)
@@ -67,7 +68,7 @@ def parameters(clock: Clock) -> ParameterStore:
 def known(parameters: ParameterStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Keys:
     """Keys that were read now. Nothing is left to chance."""
     monkeypatch.setattr("random.uniform", lambda _, most: most)
-    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    container = Keys(parameters, "/k", UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     assert container.find(ANN)
     return container
 
@@ -165,7 +166,7 @@ def test_issuers_that_were_missed_are_asked_for_again_after_seconds(
 def test_issuers_that_were_never_read_are_not_none(parameters: ParameterStore, clock: Clock) -> None:
     """A valid token is not refused, and no card says that there is no sign-in."""
     parameters.refuses_issuers = True
-    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    container = Keys(parameters, "/k", UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     assert container.find(ANN)
     assert container.find_cached_issuers() is None
     with pytest.raises(KeysUnavailable):
@@ -179,7 +180,7 @@ def test_a_key_or_an_issuer_is_enough(
     """The log does not say that every call is refused."""
     parameters = ParameterStore(*([ANNS_KEY] if has_key else []))
     parameters.issuers = [ISSUER] if has_issuer else []
-    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    container = Keys(parameters, "/k", UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     with caplog.at_level(logging.ERROR):
         container.find_issuers()
     assert caplog.text == ""
@@ -304,20 +305,6 @@ def test_a_key_that_an_older_copy_lacks_may_be_a_newer_key(
     assert bool(sharing.find(unknown(1))) != is_remembered
 
 
-@pytest.mark.parametrize(("seconds", "is_continued"), [(300.0, True), (301.0, False)])
-def test_a_stopped_load_is_continued_for_five_minutes(
-    clock: Clock, *, seconds: float, is_continued: bool
-) -> None:
-    copies = UnsharedKeyCopies(clock)
-    load = copies.begin_load(seconds=10, resume=300)
-    assert isinstance(load, KeyLoad)
-    clock.now += seconds - 1
-    copies.stop_load(load, cooldown_seconds=1)
-    assert copies.begin_load(seconds=10, resume=300) is None
-    clock.now += 1
-    assert (copies.begin_load(seconds=10, resume=300) is load) == is_continued
-
-
 def test_while_parameter_store_throttles_a_working_key_does_not_try_again_and_again(
     sharing: Keys, parameters: ParameterStore, other: OtherContainer, clock: Clock, monkeypatch: Any
 ) -> None:
@@ -366,5 +353,5 @@ def test_a_throttled_read_of_the_issuers_is_tried_again(parameters: ParameterSto
     """Else every token would be refused until the keys are read again."""
     parameters.issuers = [Issuer("login", "https://login.example.com", ("agents",))]
     parameters.throttled_issuer_reads = 1
-    container = Keys(parameters, "/k", clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
+    container = Keys(parameters, "/k", UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]
     assert [issuer.name for issuer in container.find_issuers()] == ["login"]

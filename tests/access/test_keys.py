@@ -24,6 +24,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.key_copies import KeyCopies, KeyLoad
 from a2a_lambda.store.table import Table
 from tests.access.conftest import THROTTLED, Ssm, unknown
+from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import Rpc, message, request
@@ -270,11 +271,11 @@ def test_the_local_key_works_in_development_only(
     caplog.set_level(logging.WARNING)
     register = KeyRegister(clients.ssm(settings), path)
     register.create("local", secret="local-key", local=True)
-    local = Keys(clients.ssm(settings), path, local=True)
+    local = Keys(clients.ssm(settings), path, UnsharedKeyCopies(), local=True)
     assert local.find("local-key")
-    assert Keys(clients.ssm(settings), path).find("local-key") is None
+    assert Keys(clients.ssm(settings), path, UnsharedKeyCopies()).find("local-key") is None
     secret = register.create("other", local=True)
-    assert Keys(clients.ssm(settings), path).find(secret) is None
+    assert Keys(clients.ssm(settings), path, UnsharedKeyCopies()).find(secret) is None
     assert "the local key other was refused" in caplog.text
 
 
@@ -323,7 +324,7 @@ class TestOverHttp:
         down = Kit(settings)
         ssm = Ssm(None, Clock())
         ssm.fault = EndpointConnectionError(endpoint_url="x")
-        down.__dict__["keys"] = Keys(ssm, "/x")  # type: ignore[arg-type]
+        down.__dict__["keys"] = Keys(ssm, "/x", UnsharedKeyCopies())  # type: ignore[arg-type]
         with TestClient(create_app(down), base_url=BASE_URL) as client:
             response = self.send(client, **{"X-API-Key": unknown(1)})
         assert response.status_code == 503

@@ -213,7 +213,7 @@ class Kit:
         from a2a_lambda.store.key_copies import KeyCopies
 
         path = self.settings.keys_path
-        copies = KeyCopies(self.table, path) if self.settings.table else None
+        copies = KeyCopies(self.table, path)
         return Keys(hot_path.ssm(self.settings), path, copies, local=self.settings.local)
 
     @cached_property

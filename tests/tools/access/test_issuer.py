@@ -16,6 +16,7 @@ from a2a_lambda.client.keys import card_headers
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
 from a2a_lambda.settings import Settings
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
+from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.conftest import ROOT
 from tools import state
 from tools.access import issuer
@@ -54,7 +55,7 @@ def test_an_issuer_is_added_changed_and_removed(
     assert "no issuers, so only keys are accepted" in run()[1]
     status, output = run(NAME="idp", ISSUER=provider.url, AUDIENCE=f"{AUDIENCE} b", SCOPE="x,y", CLAIMS="tid")
     assert (status, "public keys: 1." in output) == (0, True)
-    keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys")
+    keys = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys", UnsharedKeyCopies())
     assert keys.find_issuers() == (
         Issuer("idp", provider.url, (AUDIENCE, "b"), scopes=("x", "y"), claims=("tid",)),
     )
@@ -137,7 +138,7 @@ def test_an_issuer_that_has_no_metadata_of_openid_is_added_with_its_own(
     place = "/.well-known/oauth-authorization-server/oauth"
     provider.server.expect_request(place).respond_with_json(provider.metadata)
     assert run(NAME="idp", ISSUER=url, AUDIENCE="a")[0] == 0
-    [issuer] = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys").find_issuers()
+    [issuer] = Keys(clients.ssm(settings), f"/{tmp_path.name}/keys", UnsharedKeyCopies()).find_issuers()
     assert issuer.metadata == provider.server.url_for(place)
 
 

@@ -88,7 +88,7 @@ class Keys:
     """Keys under a path of Parameter Store. Calls block, except `find_cached`, `find_cached_issuers` and
     `knows`.
 
-    copies: what the containers of the deployment share. None = this process reads Parameter Store by itself.
+    copies: what the containers of the deployment share.
     local: local keys are accepted. They may have any form.
     """
 
@@ -96,7 +96,7 @@ class Keys:
         self,
         client: "SSMClient",
         path: str,
-        copies: KeyCopies | None = None,
+        copies: KeyCopies,
         *,
         local: bool = False,
         clock: Callable[[], float] = time.time,
@@ -104,7 +104,7 @@ class Keys:
     ) -> None:
         self._path = path.rstrip("/")
         self._reader = KeyReader(client, path, clock=clock, sleep=sleep)
-        self._copies: KeyCopies | UnsharedKeyCopies = copies or UnsharedKeyCopies(clock)
+        self._copies = copies
         self._local = local
         self._clock = clock
         self._sleep = sleep
@@ -280,30 +280,3 @@ class Keys:
         if not self._keys and not self._issuers:
             logger.error("there is no API key under %s, so every call is refused; see make key", self._path)
         return Renewal.DONE
-
-
-class UnsharedKeyCopies:
-    """Copies of a process that shares them with no other."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._copy: KeyCopy | None = None
-        self._stopped: tuple[float, KeyLoad] | None = None
-
-    def read_copy(self) -> KeyCopy | None:
-        return self._copy
-
-    def begin_load(self, *, seconds: float, resume: float) -> KeyLoad | None:
-        if self._stopped is None:
-            return KeyLoad(self._clock())
-        free_at, load = self._stopped
-        if self._clock() < free_at:
-            return None
-        self._stopped = None
-        return load if self._clock() - load.started_at <= resume else KeyLoad(self._clock())
-
-    def finish_load(self, load: KeyLoad) -> None:
-        self._copy = load.as_copy()
-
-    def stop_load(self, load: KeyLoad, *, cooldown_seconds: float) -> None:
-        self._stopped = (self._clock() + cooldown_seconds, load)
