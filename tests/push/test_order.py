@@ -23,11 +23,11 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.push.updates import Update, read_backlog
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 from tests.helpers.clock import Clock
 

@@ -22,12 +22,12 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store import store as store_module
 from a2a_lambda.store import table as store_table
-from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.context import CONVERSATION_BYTES, Context, Put, TurnRecord
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import KnownRequest, Scope
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import ended, head_with_configs, read, running, said

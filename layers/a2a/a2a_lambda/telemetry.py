@@ -5,8 +5,6 @@ serves one invocation at a time, so it has one set of ids. A server that serves 
 collects the ids of each request.
 """
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -85,40 +83,3 @@ def measure(values: Values, **dimensions: str) -> None:
     """
     if sink is not None:
         sink(values, dimensions)
-
-
-class LogGuard:
-    """Undoes what the import of an agent does to the logging of all of them.
-
-    `logging.basicConfig(force=True)` in an agent's module removes the handler that keeps texts of users out
-    of the log. So does `logging.config.dictConfig`, and by default it disables all loggers that it does not
-    name, which would hide every agent's errors.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._imports = 0  # that run now: the first one sees the log as it was
-        self._handlers: list[logging.Handler] = []
-        self._levels = (logging.NOTSET, logging.NOTSET)
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._imports:
-                self._handlers = [*logging.root.handlers]
-                self._levels = logging.root.level, logging.root.manager.disable
-            self._imports += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._imports -= 1
-            root_level, disabled_level = self._levels
-            if not {*self._handlers} <= {*logging.root.handlers}:
-                logging.root.handlers[:] = self._handlers
-                logging.root.setLevel(root_level)
-            logging.disable(disabled_level)
-            for name, logger in list(logging.Logger.manager.loggerDict.items()):
-                if name.startswith("a2a_lambda.") and isinstance(logger, logging.Logger):
-                    logger.disabled = False
-
-
-log_guard = LogGuard()

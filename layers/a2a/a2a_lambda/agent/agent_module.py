@@ -6,16 +6,54 @@ is installed, agents can import it, too.
 
 import importlib.machinery
 import importlib.util
+import logging
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
 
-from a2a_lambda import mistakes, telemetry
+from a2a_lambda import mistakes
 from a2a_lambda.errors import ConfigurationError
 
 _packages_lock = threading.Lock()
 """Held while the packages of an agent are made. Agents are imported in several threads."""
+
+
+class _LogGuard:
+    """Undoes what the import of an agent does to the logging of all of them.
+
+    `logging.basicConfig(force=True)` in an agent's module removes the handler that keeps texts of users out
+    of the log. So does `logging.config.dictConfig`, and by default it disables all loggers that it does not
+    name, which would hide every agent's errors.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._imports = 0  # that run now: the first one sees the log as it was
+        self._handlers: list[logging.Handler] = []
+        self._levels = (logging.NOTSET, logging.NOTSET)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._imports:
+                self._handlers = [*logging.root.handlers]
+                self._levels = logging.root.level, logging.root.manager.disable
+            self._imports += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._imports -= 1
+            root_level, disabled_level = self._levels
+            if not {*self._handlers} <= {*logging.root.handlers}:
+                logging.root.handlers[:] = self._handlers
+                logging.root.setLevel(root_level)
+            logging.disable(disabled_level)
+            for name, logger in list(logging.Logger.manager.loggerDict.items()):
+                if name.startswith("a2a_lambda.") and isinstance(logger, logging.Logger):
+                    logger.disabled = False
+
+
+_log_guard = _LogGuard()
 
 
 def import_agent(folder: Path) -> ModuleType:
@@ -42,7 +80,7 @@ def import_agent(folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with telemetry.log_guard:
+        with _log_guard:
             try:
                 spec.loader.exec_module(module)
             except ImportError as error:

@@ -14,11 +14,11 @@ from a2a_lambda.protocol.requests import (
     SendMessageRequest,
 )
 from a2a_lambda.push import webhook
-from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope, config_id_of
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.turns.claim import Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
 

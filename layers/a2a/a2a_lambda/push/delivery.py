@@ -28,10 +28,11 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig, unix_time
 from a2a_lambda.push.updates import Backlog, read_backlog
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import Cursor, PushRegistration, status_change, task_of_item
+from a2a_lambda.store.items import status_change, task_of_item
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 
 if TYPE_CHECKING:
@@ -54,9 +55,6 @@ NOTICE_POSTPONE_SECONDS = 2
 TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
 logger = logging.getLogger(__name__)
-
-for _name in ("httpx2", "httpcore2"):  # they log URLs, and those may hold secrets
-    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 class Undelivered(KitError):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from a2a_lambda.files.links import Links
 from a2a_lambda.protocol.model import Event, Json, Published, Task, TaskState
 from a2a_lambda.protocol.requests import Recipient
-from a2a_lambda.store.items import Cursor, PushRegistration
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.event_log import apply, coalesce_numbered, publish
 from a2a_lambda.tasks.head import Head
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire.interface import Wire
 
 MAX_EVENTS = 100

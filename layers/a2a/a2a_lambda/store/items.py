@@ -26,16 +26,17 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import TaskPushNotificationConfig, TaskState, unix_time
+from a2a_lambda.protocol.model import TaskState, unix_time
 from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.tasks.context import Context, Undo, conversation_of
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 
 Item = Mapping[str, Any]
 
@@ -49,30 +50,6 @@ RESTORED_AGE_SECONDS = 600.0
 """A head that is new in the table, with a status older than this many seconds, was restored from a backup."""
 
 LAST_SEQUENCE = 10**10 - 1
-
-
-class Cursor(NamedTuple):
-    """How much of a task a webhook has received.
-
-    sequence: number of the last log entry that was sent whole. part: events of the next entry that were sent,
-    too. state: the last state that the webhook, or the client that set the config, has received.
-    """
-
-    sequence: int
-    part: int
-    state: TaskState
-
-
-class PushRegistration(NamedTuple):
-    """A push notification config as the table has it.
-
-    wire_name: name of the wire over which the config was set. cursor: None if no one knows it. The webhook
-    then gets the task as it is.
-    """
-
-    config: TaskPushNotificationConfig
-    wire_name: str
-    cursor: Cursor | None = None
 
 
 def head_key(scope: Scope, task_id: str) -> dict[str, Any]:

@@ -34,12 +34,13 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.model import Event, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_lambda.store import items
-from a2a_lambda.store.items import Cursor, PushRegistration, number
+from a2a_lambda.store.items import number
 from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head, Pending, Place
 from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 
 if TYPE_CHECKING:
     from a2a_lambda.store.indexes import Indexes
