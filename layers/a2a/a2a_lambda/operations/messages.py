@@ -26,7 +26,6 @@ from a2a_lambda.operations.follow import follow, follow_from, wait_until_stopped
 from a2a_lambda.operations.intake import Intake
 from a2a_lambda.operations.push_configs import store_push_config
 from a2a_lambda.protocol.model import (
-    TERMINAL,
     Artifact,
     Event,
     Part,
@@ -215,32 +214,14 @@ class Messages:
             await webhook.check(config, self._webhooks)
 
     async def receive(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest | None:
-        """The request with its large files in the bucket; None if it is a repeated one, whose turn ends
-        without it: its files are not stored again, and its uploads may be gone by now.
-
-        Raises InvalidParams, FilesUnavailable, and TaskNotFound, so that nothing is written for a task that
-        does not exist or, except over A2A 0.1, has ended: `Intake` refuses such a message. A file of a
-        message that is refused for another reason expires like every other.
-        """
+        """The request with its large files in the bucket; None if they are not to be stored: see
+        `RequestTasks.needs_files`. Raises InvalidParams, TaskNotFound, FilesUnavailable. A file of a message
+        that is refused afterwards expires like every other."""
         message = request["message"]
         if not is_stored_apart(message):
             return request
-        task_id = message.get("taskId", call.request.task_id())
-        is_continued = "taskId" in message and not request.get("creates_task")
-        head: Head | None
-        if is_continued:
-            head = await load_live_head(self.store, call.scope, task_id, path="params.message.taskId")
-        else:
-            head = await threads.run(self.store.get_head, call.scope, task_id)
-        if (
-            head is not None
-            and self.intake.request_tasks.is_repeat(head, call.request)
-            and not head.has_lost(call.request)
-            and not head.has_died(self.store.clock())
-        ):
+        if not await self.intake.request_tasks.needs_files(call, request):
             return None
-        if is_continued and head is not None and head.state in TERMINAL:
-            return request
         return {**request, "message": await self.files.receive(call.scope, call.request, message)}
 
 

@@ -7,11 +7,14 @@ to the next, until it finds the task that answers it, or an id that is free.
 from collections.abc import Sequence
 
 from a2a_lambda import threads
+from a2a_lambda.protocol.model import TERMINAL
+from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
+from a2a_lambda.turns.recovery import load_live_head
 
 
 class RequestTasks:
@@ -37,6 +40,31 @@ class RequestTasks:
     def is_answer(self, head: Head, request: RequestIdentity) -> bool:
         """Whether a task that the request has made answers it: it has done so, or a turn of it runs."""
         return self._repeats(request, head.requests) or not head.is_stopped
+
+    async def needs_files(self, call: CallContext, request: SendMessageRequest) -> bool:
+        """Whether the files of a request must be stored: unless it is a repeated one, whose turn ends without
+        it, and whose uploads may be gone by now; or its task has ended, so that it is refused.
+
+        Raises TaskNotFound for a task that does not exist, so that nothing is written for it.
+        """
+        message = request["message"]
+        head: Head | None
+        if "taskId" in message and not request.get("creates_task"):
+            head = await load_live_head(
+                self._store, call.scope, message["taskId"], path="params.message.taskId"
+            )
+            if head.state in TERMINAL:
+                return False
+        else:
+            task_id = message.get("taskId", call.request.task_id())
+            head = await threads.run(self._store.get_head, call.scope, task_id)
+        is_answered = (
+            head is not None
+            and self.is_repeat(head, call.request)
+            and not head.has_lost(call.request)
+            and not head.has_died(self._store.clock())
+        )
+        return not is_answered
 
     async def find_continued_task(self, call: CallContext, context: Context) -> str | None:
         """Id of the task that a call's request has continued, or None. The context knows the requests of
