@@ -16,12 +16,12 @@ from a2a_lambda.tasks.suspension import (
     answered_head,
     execution_of,
     new_execution,
-    question_of,
     question_status,
     reply_events,
     replying_head,
     resumed_head,
     suspended_head,
+    wait_to_ask,
     with_old_question,
 )
 from tests.tasks.examples import NOW, head
@@ -39,7 +39,7 @@ def durable(**fields: object) -> Head:
 
 def suspend(*waits: OpenWait, until: float = 0.0, of: Head | None = None) -> Head:
     suspension = Suspended(waits, until)
-    return suspended_head(suspension, question_of(suspension, of), 3, NOW, of or durable())
+    return suspended_head(suspension, wait_to_ask(suspension, of), 3, NOW, of or durable())
 
 
 def test_a_pause_is_still_working() -> None:
@@ -79,11 +79,11 @@ def test_a_wait_without_an_end_is_looked_at_once_a_day() -> None:
 def test_of_two_questions_the_one_that_was_asked_stays() -> None:
     other = Wait(key="p", question="Who?")
     both = Suspended([OpenWait(other, "cb-1"), OpenWait(QUESTION, "cb-2")])
-    assert question_of(both, None) is other
-    assert question_of(both, durable()) is other
-    assert question_of(both, suspend(OpenWait(QUESTION, "cb-2"))) is QUESTION
-    assert question_of(both, suspend(OpenWait(CALL, "cb-1"))) is other
-    assert question_of(Suspended([OpenWait(CALL, "cb-1")]), None) is None
+    assert wait_to_ask(both, None) is other
+    assert wait_to_ask(both, durable()) is other
+    assert wait_to_ask(both, suspend(OpenWait(QUESTION, "cb-2"))) is QUESTION
+    assert wait_to_ask(both, suspend(OpenWait(CALL, "cb-1"))) is other
+    assert wait_to_ask(Suspended([OpenWait(CALL, "cb-1")]), None) is None
 
 
 def test_a_sign_in_is_a_state_of_its_own() -> None:

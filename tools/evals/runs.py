@@ -39,7 +39,7 @@ from tools.evals.cases import Case, Expectation
 from tools.evals.recordings import Recorder
 
 ROUNDING = 1e-9
-"""Of a share such as 7 of 25, which no float holds exactly."""
+"""Tolerance for a share such as 7 of 25, which no float holds exactly."""
 
 Judge = Callable[[Any], Any]
 

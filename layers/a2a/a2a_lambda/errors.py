@@ -167,11 +167,11 @@ class TokenRefused(KitError):
         return error
 
 
-class IssuerFails(KeysUnavailable):
+class IssuerDown(KeysUnavailable):
     """An issuer answers no question about tokens at the moment, whichever token it is about."""
 
 
-class IssuerUnreachable(IssuerFails):
+class IssuerUnreachable(IssuerDown):
     """An issuer of tokens cannot be reached from this machine."""
 
 

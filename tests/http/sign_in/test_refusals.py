@@ -150,8 +150,7 @@ def test_a_missing_scope_is_403_and_named(
 def test_the_audit_has_a_line_for_each_refusal_and_for_the_first_sign_in(
     client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    audit.log_accepted.cache_clear()
-    assert audit.log_accepted.cache_info().maxsize == audit.CALLERS
+    audit.logged_callers.clear()
     accept(provider.issuer())
     token, expired_token = provider.token(), provider.token(exp=1)
     key, newer_key = new_key(kit, owner="team"), new_key(kit, owner="team")
@@ -252,3 +251,14 @@ def test_whether_an_agent_exists_is_as_public_as_the_default_agents_card(
             tenants = {client.get(path).headers["www-authenticate"] for path in tenant_paths}
             assert (len(tenants) == 1) is not is_public
             assert client.get("/.well-known/oauth-protected-resource/a2a/v1").status_code == 404
+
+
+def test_a_container_remembers_so_many_callers(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit.logged_callers.clear()
+    monkeypatch.setattr(audit, "CALLERS", 2)
+    with caplog.at_level(logging.INFO):
+        for owner in ("a", "b", "a", "c", "b", "a"):
+            audit.log_accepted("key", owner, "", "", "")
+    assert [record.owner for record in caplog.records] == ["a", "b", "c", "a"]  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from a2a_lambda.wire.mcp.questions import (
     elicitation,
     filled_parameter,
     question_key,
-    question_of,
+    question_text,
 )
 from tests.wire.mcp.examples import NUMBER, task, tool
 
@@ -47,13 +47,13 @@ def test_a_question_is_a_form_with_one_field() -> None:
 
 def test_a_question_without_text_still_asks() -> None:
     assert elicitation(task(ASKING), None)["params"]["message"] == "Please answer."
-    assert (question_of(task(ASKING)), question_key(task(ASKING))) == ("", "")
+    assert (question_text(task(ASKING)), question_key(task(ASKING))) == ("", "")
     assert filled_parameter(task(ASKING)) is None
 
 
 def test_a_question_is_named_by_its_message() -> None:
     asking = task(ASKING, says="Which city?", metadata={FILLS: "city"})
-    assert (question_of(asking), question_key(asking)) == ("Which city?", "question-1")
+    assert (question_text(asking), question_key(asking)) == ("Which city?", "question-1")
     assert filled_parameter(asking) == "city"
 
 

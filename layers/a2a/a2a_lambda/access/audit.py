@@ -5,7 +5,6 @@ token's claims that form the owner and the client's id.
 """
 
 import logging
-from functools import lru_cache
 
 CALLERS = 10_000
 """Callers that a container remembers."""
@@ -16,10 +15,18 @@ FIELD_CHARACTERS = 512
 logger = logging.getLogger(__name__)
 
 
-@lru_cache(CALLERS)
+logged_callers: dict[tuple[str, ...], None] = {}
+"""Callers whose sign-in was logged, the oldest first."""
+
+
 def log_accepted(kind: str, owner: str, issuer: str, client: str, key_name: str) -> None:
-    """Log a sign-in, unless the caller is one of the last CALLERS that were logged. The cache, which has no
-    result to keep, is what remembers them."""
+    """Log a sign-in, unless the caller is one of the last CALLERS that were logged."""
+    caller = (kind, owner, issuer, client, key_name)
+    if caller in logged_callers:
+        return
+    logged_callers[caller] = None
+    if len(logged_callers) > CALLERS:
+        logged_callers.pop(next(iter(logged_callers)), None)
     _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client, key_name=key_name)
 
 

@@ -123,7 +123,8 @@ class Issuer:
 
     @classmethod
     def of_row(cls, row: list[Any]) -> "Issuer":
-        """Raises ValueError, TypeError, KeyError if `row` of this release could not have made it."""
+        """The issuer in a row. Raises ValueError, TypeError, KeyError for a row that `Issuer.row` of this
+        release cannot have written."""
         name, content = row
         values: dict[str, Any] = {**content}
         for field in LISTS:

@@ -68,7 +68,8 @@ class Key:
 
     @classmethod
     def of_row(cls, row: list[Any]) -> "Key":
-        """Raises ValueError, TypeError if `row` of this release could not have made it."""
+        """The key in a row. Raises ValueError, TypeError for a row that `Key.row` of this release cannot have
+        written."""
         label, digest, owner, expires, agents, local = row
         if not isinstance(agents, list):
             raise ValueError("not a key")

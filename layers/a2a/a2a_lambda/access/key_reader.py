@@ -21,7 +21,7 @@ PAGE_SECONDS = 0.05
 KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 
 ISSUERS_PART = 1
-"""Place of the issuers in what is read."""
+"""Value of `KeyLoad.part` while the issuers are read. While the keys are, it is 0."""
 
 logger = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ class RateLimit:
         self._counters = 1 + limit // ITEM_LIMIT
         self._window = 0
         self._counts: dict[str, int] = {}
-        self._shared: dict[str, int] = {}
+        self._shared_counts: dict[str, int] = {}
         self._refused_owners: set[str] = set()
 
     async def admit(self, owner: str) -> None:
@@ -51,13 +51,13 @@ class RateLimit:
         window = int(now // WINDOW_SECONDS)
         end = (window + 1) * WINDOW_SECONDS
         if window != self._window:
-            self._window, self._counts, self._shared, self._refused_owners = window, {}, {}, set()
+            self._window, self._counts, self._shared_counts, self._refused_owners = window, {}, {}, set()
         refused_owners = self._refused_owners  # of this window: the next may begin during the call below
         self._counts[owner] = count = self._counts.get(owner, 0) + 1
         if owner not in refused_owners and (count in FIRST_SHARES or count % SHARE_STEP_REQUESTS == 0):
             # Adds what this container has counted since it last shared. The answer is what all containers
             # have added to this counter.
-            new_count, self._shared[owner] = count - self._shared.get(owner, 0), count
+            new_count, self._shared_counts[owner] = count - self._shared_counts.get(owner, 0), count
             with suppress(StoreError):  # without a count, the request is allowed
                 counter = random.randrange(self._counters)  # noqa: S311  # no secret
                 count_requests = self._store.count_requests

@@ -72,8 +72,8 @@ class Agents(Mapping[str, Profile]):
         self._shows_reasons = shows_reasons
         self._lock = threading.Lock()
         self._imports: dict[str, AgentImport] = {}
-        self._failed: dict[str, float] = {}
-        self._unreadable: dict[str, str] = {}
+        self._failed_at: dict[str, float] = {}
+        self._card_problems: dict[str, str] = {}
         self._reads_profiles = False
 
     @classmethod
@@ -130,7 +130,7 @@ class Agents(Mapping[str, Profile]):
                 reasons[""] = str(error)
         agents = cls(profiles, folder, shows_reasons=shows_reasons)
         agents.default = default
-        agents._unreadable = reasons
+        agents._card_problems = reasons
         agents._reads_profiles = True
         imports = {name: agents.start(name) for name in cards}
         # The server starts without an agent whose import is slow. Calls to it wait for the import, or hear
@@ -161,8 +161,8 @@ class Agents(Mapping[str, Profile]):
         """Profile of an agent by name, or of the default agent. Raises RouteNotFound, and Unavailable if its
         card cannot be read, or no agent is the default."""
         agent_name = name or self.default
-        if agent_name in self._unreadable:
-            raise Unavailable(self._public_reason(agent_name, self._unreadable[agent_name]))
+        if agent_name in self._card_problems:
+            raise Unavailable(self._public_reason(agent_name, self._card_problems[agent_name]))
         if agent_name not in self._profiles:
             agents = f". Agents: {', '.join(self._profiles) or 'none'}" if self._shows_reasons else ""
             raise RouteNotFound(f"there is no agent {excerpt(agent_name)!r}{agents}")
@@ -173,10 +173,10 @@ class Agents(Mapping[str, Profile]):
         with self._lock:
             agent_import = self._imports.get(name)
             pause = LOCAL_RETRY_SECONDS if self._shows_reasons else IMPORT_RETRY_SECONDS
-            is_stale = name in self._failed and time.monotonic() - self._failed[name] > pause
+            is_stale = name in self._failed_at and time.monotonic() - self._failed_at[name] > pause
             if agent_import is not None and not is_stale:
                 return agent_import
-            self._failed.pop(name, None)
+            self._failed_at.pop(name, None)
             agent_import = self._imports[name] = Future()
             agent_import.set_running_or_notify_cancel()  # a caller that is canceled does not cancel it
         threading.Thread(
@@ -205,7 +205,7 @@ class Agents(Mapping[str, Profile]):
             with self._lock:
                 if agent_import.done():  # given up, too soon
                     agent_import = self._imports[name] = Future()
-                    self._failed.pop(name, None)
+                    self._failed_at.pop(name, None)
                 agent_import.set_result(agent)
         except ConfigurationError as error:
             if isinstance(error, ImportFailed) and not self._shows_reasons:
@@ -218,7 +218,7 @@ class Agents(Mapping[str, Profile]):
             self._fail(name, agent_import, repr(error))
 
     def _fail(self, name: str, agent_import: AgentImport, reason: str) -> None:
-        self._failed[name] = time.monotonic()
+        self._failed_at[name] = time.monotonic()
         with self._lock:
             if not agent_import.done():
                 agent_import.set_result(self._public_reason(name, reason))
@@ -234,7 +234,7 @@ class Agents(Mapping[str, Profile]):
         )
         logger.error("%s", reason)
         self._fail(name, agent_import, reason)
-        self._failed[name] = math.inf
+        self._failed_at[name] = math.inf
 
     def _public_reason(self, name: str, reason: str) -> str:
         if self._shows_reasons:

@@ -121,7 +121,8 @@ async def with_silences(
 
 
 def _start(work: Awaitable[Element]) -> "asyncio.Task[Element]":
-    """A task. An item that is there already needs no turn of the event loop."""
+    """Start work as a task. From Python 3.12 on, it runs at once up to its first wait, so that an item that
+    is ready costs no turn of the event loop."""
 
     async def wait() -> Element:
         return await work

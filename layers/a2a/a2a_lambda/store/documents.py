@@ -8,7 +8,8 @@ from typing import Any
 from a2a_lambda import strictjson
 
 WINDOW_BITS, MEMORY_LEVEL = 14, 7
-"""Of zlib. With its defaults, a head would take twice as long, and become no smaller."""
+"""Parameters of zlib's compressor. With its defaults, a head would take twice as long, and become no
+smaller."""
 
 
 def pack(document: Any) -> dict[str, bytes]:

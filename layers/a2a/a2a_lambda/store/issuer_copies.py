@@ -54,7 +54,10 @@ class Fetch:
 
 
 class IssuerCopies:
-    """Calls block. They raise StoreError. path: path of the API keys in Parameter Store."""
+    """Copies of issuers' keys in the table. Calls block. They raise StoreError.
+
+    path: path of the API keys in Parameter Store.
+    """
 
     def __init__(self, table: Table, path: str) -> None:
         self._table = table

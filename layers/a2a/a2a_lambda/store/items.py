@@ -84,8 +84,9 @@ def count_key(owner: str, window: int, counter: int) -> dict[str, Any]:
 
 
 def keys_key(path: str, what: str) -> dict[str, Any]:
-    """No owner's name is empty, so this cannot be a key of an owner. template.yaml allows the cards'
-    function to read only this key."""
+    """Key in the partition of the API keys, which no owner can have, because no owner's name is empty.
+    template.yaml allows the cards' function to read this partition alone. what: copy, load, jwks#<issuer> or
+    fetch#<issuer>."""
     return _key(f"#keys#{path}", what)
 
 
@@ -165,7 +166,7 @@ def entry_range(head: Head, after: int) -> dict[str, Any]:
 
 
 def progress_range(head: Head, after: int) -> dict[str, Any]:
-    """The same of a query that finds the head, too."""
+    """Values of a query for the entries after a number, and for the head."""
     return {**entry_range(head, after), ":last": {"S": "head"}}
 
 

@@ -77,8 +77,8 @@ class KeyLoad:
 
 
 class KeyCopies:
-    """Calls block. They raise StoreError if DynamoDB does not answer, WriteRefused if the keys do not fit an
-    item of 400 KB: more than about 5,000.
+    """The copy of the API keys in the table. Calls block. They raise StoreError if DynamoDB does not answer,
+    WriteRefused if the keys do not fit an item of 400 KB: more than about 5,000.
 
     path: path of the keys in Parameter Store.
     """

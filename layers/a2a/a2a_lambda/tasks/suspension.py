@@ -38,7 +38,7 @@ def execution_of(head: Head) -> Execution:
     return head.execution
 
 
-def question_of(suspension: Suspended, old_head: Head | None) -> Wait | None:
+def wait_to_ask(suspension: Suspended, old_head: Head | None) -> Wait | None:
     """The wait whose question the client is asked. If there are several, the one that was asked before stays.
 
     old_head: the head before this run, which may have asked already.

@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import INTERRUPTED
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context, TurnRecord
 from a2a_lambda.tasks.head import Head, Pending
-from a2a_lambda.tasks.suspension import question_of, suspended_head, with_old_question
+from a2a_lambda.tasks.suspension import suspended_head, wait_to_ask, with_old_question
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
 from a2a_lambda.turns.lease import Lease
@@ -85,7 +85,7 @@ class Ending:
         """Store that the turn pauses, or waits. Raises LimitExceeded if it waits for too much, StoreError,
         Conflict."""
         question_head = self._claim.question_head
-        question = question_of(suspension, question_head)
+        question = wait_to_ask(suspension, question_head)
 
         async def store_suspension() -> None:
             await self._journal.flush()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens.documents import Documents, documents_of
-from a2a_lambda.errors import IssuerFails, excerpt
+from a2a_lambda.errors import IssuerDown, excerpt
 from a2a_lambda.net.addresses import place_of
 from a2a_lambda.protocol.model import Json
 
@@ -58,14 +58,14 @@ async def _read_metadata(documents: Documents, issuer: Issuer) -> tuple[str, dic
         raise documents.problem("its URL must begin with https://")
     parts = urlsplit(issuer.url)
     root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    failure: IssuerFails | None = None
+    failure: IssuerDown | None = None
     for url in (
         issuer.openid_url,
         f"{root}/.well-known/oauth-authorization-server{path}",
     ):
         try:
             metadata = await documents.get(url)
-        except IssuerFails as error:  # some gateways answer so where there is nothing
+        except IssuerDown as error:  # some gateways answer so where there is nothing
             failure = failure or error
             continue
         if isinstance(metadata, dict):

@@ -10,7 +10,7 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.access.issuer import Issuer
-from a2a_lambda.errors import IssuerFails, IssuerUnreachable, KeysUnavailable, ParseError, excerpt
+from a2a_lambda.errors import IssuerDown, IssuerUnreachable, KeysUnavailable, ParseError, excerpt
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved, place_of
 from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import Json
@@ -38,7 +38,7 @@ class Documents:
         nothing about the URL (429, 5xx)."""
         status, content = await self._read("GET", url)
         if status == 429 or status >= 500:
-            raise self.problem(f"{excerpt(place_of(url))} has the status {status}", fails=True)
+            raise self.problem(f"{excerpt(place_of(url))} has the status {status}", is_down=True)
         return content if status == 200 else None
 
     async def post(self, url: str, form: Mapping[str, str], auth: httpx2.Auth | None) -> tuple[int, Json]:
@@ -65,9 +65,9 @@ class Documents:
         except ParseError:
             return answer.status_code, None
 
-    def problem(self, text: str, *, fails: bool = False) -> KeysUnavailable:
-        """An error of the issuer; IssuerFails if it has nothing to do with what the issuer was asked."""
-        kind = IssuerFails if fails else KeysUnavailable
+    def problem(self, text: str, *, is_down: bool = False) -> KeysUnavailable:
+        """An error of the issuer; IssuerDown if it has nothing to do with what the issuer was asked."""
+        kind = IssuerDown if is_down else KeysUnavailable
         return kind(f"issuer {self._issuer.name}: {text}")
 
 

@@ -17,7 +17,7 @@ import httpx2
 
 from a2a_lambda.access.issuer import SUBJECT_OR_CLIENT, Issuer
 from a2a_lambda.access.tokens.documents import documents_of
-from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerFails, TokenRefused
+from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable, IssuerDown, TokenRefused
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
 
@@ -54,7 +54,7 @@ def introspect(
     """Claims of a token that its issuer knows, and that is still active, else None. Blocks.
 
     Raises TokenRefused for a token of another kind, or if the issuer does not understand a question about
-    this token; KeysUnavailable if the issuer gives no answer, and its subclass IssuerFails if it would give
+    this token; KeysUnavailable if the issuer gives no answer, and its subclass IssuerDown if it would give
     none about any other token, either.
     """
     if not PRINTABLE.fullmatch(token):
@@ -62,7 +62,7 @@ def introspect(
     try:
         login = (issuer.client, find_secret(issuer.secret)) if issuer.client else None
     except (ConfigurationError, ConfigurationUnavailable) as error:
-        raise IssuerFails(f"issuer {issuer.name}: {error}") from None
+        raise IssuerDown(f"issuer {issuer.name}: {error}") from None
     answer = (
         ask_google(issuer, token, allow_loopback=allow_loopback)
         if issuer.is_google
@@ -85,10 +85,10 @@ async def ask_issuer(
             raise TokenRefused("inactive", "its issuer does not understand a question about it (400)")
         if status in (401, 403):
             text = "it rejected the client's credentials: check CLIENT and SECRET"
-            raise documents.problem(text, fails=status == 401)
+            raise documents.problem(text, is_down=status == 401)
         if status != 200 or not isinstance(claims, dict) or not isinstance(claims.get("active"), bool):
             text = f"its answer about a token ({status}) has no `active`"
-            raise documents.problem(text, fails=status in FAILING_STATUSES)
+            raise documents.problem(text, is_down=status in FAILING_STATUSES)
     if not claims["active"]:
         return None
     # Some issuers write null, or an empty audience, for what they do not say.
@@ -116,7 +116,7 @@ async def ask_google(issuer: Issuer, token: str, *, allow_loopback: bool) -> dic
             return None
         if status != 200 or not isinstance(claims, dict):
             text = f"its answer about a token ({status}) is not a JSON object"
-            raise documents.problem(text, fails=status in FAILING_STATUSES)
+            raise documents.problem(text, is_down=status in FAILING_STATUSES)
     if claims.get("active", True) is not True:
         return None
     if "scope" not in claims or any(name in claims for name in ID_TOKEN_FIELDS):

@@ -122,7 +122,7 @@ class IssuerKeys:
         self._sleep = sleep
         self._keyrings: dict[Issuer, Keyring] = {}
         self._lookups: dict[Issuer, KeyLookup] = {}
-        self._checked_again: dict[Issuer, float] = {}
+        self._rechecked_at: dict[Issuer, float] = {}
         self._lock = threading.Lock()
 
     def verify(self, issuer: Issuer, token: str, header: Mapping[str, Json]) -> None:
@@ -185,9 +185,9 @@ class IssuerKeys:
         deployment asks the issuer, and no other waits for it.
         """
         now = self._clock()
-        if now - self._checked_again.get(issuer, float("-inf")) < RELOOK_SECONDS:
+        if now - self._rechecked_at.get(issuer, float("-inf")) < RELOOK_SECONDS:
             return self._keyrings[issuer]
-        self._checked_again[issuer] = now
+        self._rechecked_at[issuer] = now
         current_keyring = self._read(issuer)
         if current_keyring is keyring:
             fetch = self._copies.begin_fetch(issuer, cooldown_seconds=FETCH_COOLDOWN_SECONDS)

@@ -20,7 +20,7 @@ from a2a_lambda.access.issuer import Issuer, client_of, issuer_of, scopes_of
 from a2a_lambda.access.key import LATEST
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
-from a2a_lambda.errors import IssuerFails, KeysUnavailable, ParseError, TokenRefused
+from a2a_lambda.errors import IssuerDown, KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
@@ -163,7 +163,7 @@ class Tokens:
             if claims.get("exp") is None:  # valid now, and asked about again when it is not known any more
                 claims = {**claims, "exp": now}
             return self._grant(issuer, token, claims)
-        except IssuerFails:
+        except IssuerDown:
             self._silent_until = now + SILENT_SECONDS
             raise
         except (TokenRefused, KeysUnavailable) as error:

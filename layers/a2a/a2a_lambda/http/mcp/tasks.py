@@ -26,8 +26,8 @@ from a2a_lambda.wire.shared import fields
 
 
 async def get(call: McpCall) -> dict[str, Json]:
-    """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
-    extension."""
+    """`tasks/get`: the task, with its result or its question. Raises TaskNotFound, InvalidParams, and
+    CapabilityRequired if the client did not declare the extension."""
     record = await call.kit.service.get(call.scope, _id(call))
     shows_forms = call.message.shows_forms
     has_stopped = record.task["status"]["state"] in STOPPED
@@ -68,8 +68,8 @@ async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> Send
 
 
 async def cancel(call: McpCall) -> dict[str, Json]:
-    """Raises TaskNotFound, InvalidParams, and CapabilityRequired if the client did not declare the
-    extension."""
+    """`tasks/cancel`: the answer once the task has ended. Raises TaskNotFound, InvalidParams, and
+    CapabilityRequired if the client did not declare the extension."""
     with suppress(TaskNotCancelable):  # it has ended already, as the client wants
         await call.kit.service.cancel(call.scope, _id(call))
     return {}

@@ -28,7 +28,8 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
 async def answer(call: McpCall) -> Response:
-    """Raises ProtocolError, StoreError; once the answer has begun, errors are sent in it."""
+    """`tools/call`: the tool's result, a question, a task, or a stream that ends with one of them. Raises
+    ProtocolError, StoreError; once the answer has begun, errors are sent in it."""
     tool = find_tool(call.agent, call.message.params.get("name"))
     arguments = arguments_of(call.message.params)
     try:

@@ -34,7 +34,7 @@ REFUSAL_TEXTS = {"decline": DECLINED, "cancel": CANCELED}
 """What the skill hears, by the action of a client whose user does not answer."""
 
 
-def question_of(task: Task) -> str:
+def question_text(task: Task) -> str:
     """The text of the question that a task asks."""
     message = task["status"].get("message")
     return text_of(message["parts"]) if message is not None else ""
@@ -86,7 +86,7 @@ def elicitation(task: Task, tool: Tool | None) -> dict[str, Json]:
     if not isinstance(field.get("default"), FLAT_TYPES[field["type"]]):  # that of a decimal is a string, too
         field.pop("default", None)
     schema = {"type": "object", "properties": {name: field}, "required": [name]}
-    text = question_of(task) or "Please answer."
+    text = question_text(task) or "Please answer."
     return {
         "method": "elicitation/create",
         "params": {"mode": "form", "message": text, "requestedSchema": schema},

@@ -27,7 +27,7 @@ from a2a_lambda.wire.mcp.questions import (
     filled_parameter,
     is_asked_by_form,
     question_key,
-    question_of,
+    question_text,
 )
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, SERVER_KEY, STATELESS, WITHOUT_LINKS
 from a2a_lambda.wire.mcp.tools import MESSAGE_ARGUMENT, TASK_ARGUMENT, Tool
@@ -133,7 +133,7 @@ def _how_to_go_on(task: Task, tool: Tool | None) -> str:
     call = f"call this tool again with {task_argument}={task['id']!r}"
     if task["status"]["state"] in INTERRUPTED:
         name = filled_parameter(task) or (MESSAGE_ARGUMENT if tool is None else tool.message_argument)
-        question = question_of(task)
+        question = question_text(task)
         choice = f" Choose one of {', '.join(choices_of(task))}."
         if choices_of(task) and choice not in question:  # the kit's own questions say it
             question += choice
