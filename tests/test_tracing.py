@@ -91,6 +91,11 @@ def parent_of(span: ReadableSpan) -> str:
     return "" if span.parent is None else format_span_id(span.parent.span_id)
 
 
+def test_a_method_that_a_client_makes_up_names_no_span(rpc: Rpc, spans: Spans) -> None:
+    rpc.client.request(TEXT.replace(" ", "-"), "/a2a/probe")
+    assert (spans.named("HTTP").attributes or {})["http.request.method"] == "_OTHER"
+
+
 def test_a_request_continues_its_callers_trace(rpc: Rpc, spans: Spans) -> None:
     rpc.client.headers["traceparent"] = TRACEPARENT
     task = rpc.call("message/send", {"message": message(text=TEXT)})

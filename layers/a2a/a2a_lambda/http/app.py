@@ -78,6 +78,9 @@ ALLOWED_HEADERS = (
 )
 
 
+HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"})
+
+
 def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
     """The application of a deployment. It reads nothing from AWS until a request needs it.
 
@@ -194,16 +197,18 @@ class Traced:
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
         is_callback = CALLBACKS in scope["path"]  # whose rest is a secret
         path = CALLBACKS if is_callback else scope["path"]
+        # What a client makes up must not name a span. Both words are of OpenTelemetry's conventions.
+        is_known = scope["method"] in HTTP_METHODS
         attributes = {
-            "http.request.method": scope["method"],
+            "http.request.method": scope["method"] if is_known else "_OTHER",
             "url.scheme": scope["scheme"],
             "url.path": path,
             "server.address": re.sub(r":\d+$", "", headers.get("host", "")),
             "user_agent.original": headers.get("user-agent", ""),
         }
-        with tracing.span(
-            scope["method"], attributes, kind="server", parent=tracing.limit_share(carrier, self._share)
-        ) as span:
+        name = scope["method"] if is_known else "HTTP"
+        parent = tracing.limit_share(carrier, self._share)
+        with tracing.span(name, attributes, kind="server", parent=parent) as span:
 
             async def watch(message: "Message") -> None:
                 if message["type"] == "http.response.start":
