@@ -99,7 +99,9 @@ def _encode(
         for skill, name in names.items():
             schemas |= _with_definitions(name, agent.input_schemas[skill])
         if agent.upload_bytes and "UploadRequest" in schemas:
-            schemas["UploadRequest"] = _limit_uploads(schemas["UploadRequest"], agent.upload_bytes)
+            request = schemas["UploadRequest"]
+            size = {**request["properties"]["size"], "maximum": agent.upload_bytes}
+            schemas["UploadRequest"] = {**request, "properties": {**request["properties"], "size": size}}
         for path, operations in api["paths"].items():
             if _offers(agent, path):
                 paths[prefix + path] = {
@@ -120,12 +122,6 @@ def _encode(
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": security_schemes},
     }
-
-
-def _limit_uploads(schema: Object, most_bytes: int) -> Object:
-    """The schema of a request for an upload, with the deployment's own limit."""
-    size = {**schema["properties"]["size"], "maximum": most_bytes}
-    return {**schema, "properties": {**schema["properties"], "size": size}}
 
 
 def _offers(agent: Description, path: str) -> bool:
@@ -154,22 +150,18 @@ def _operation(operation: Object, agent: Description, suffix: str, body: _Body) 
             for media_type, content in operation["requestBody"]["content"].items()
         }
         result["requestBody"] = {**operation["requestBody"], "content": content}
-        result["parameters"] = [*operation.get("parameters", ()), *_extension_parameters(agent)]
+        if uris := ", ".join(agent.card.required_extensions):
+            header = {
+                "name": "A2A-Extensions",
+                "in": "header",
+                "required": True,
+                "description": f"Extensions that the client supports: at least `{uris}`.",
+                "schema": {"type": "string"},
+                "example": uris,
+            }
+            result["parameters"] = [*operation.get("parameters", ()), header]
         result["description"] = body.description
     return result
-
-
-def _extension_parameters(agent: Description) -> Iterator[Object]:
-    """The header that activates the extensions without which the agent refuses a message."""
-    if uris := ", ".join(agent.card.required_extensions):
-        yield {
-            "name": "A2A-Extensions",
-            "in": "header",
-            "required": True,
-            "description": f"Extensions that the client supports: at least `{uris}`.",
-            "schema": {"type": "string"},
-            "example": uris,
-        }
 
 
 def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
