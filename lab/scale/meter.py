@@ -10,6 +10,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.follow import follow
 from a2a_lambda.operations.messages import Messages
@@ -116,9 +117,10 @@ class Bench:
             dispatcher=Dispatcher(self.line),
             repeat_seconds=60,
             call_slots=self._slots,
+            files=Files(),
         )
-        self.service = Service(self.store)
-        self._worker = Worker(self.store, agents)
+        self.service = Service(self.store, files=Files())
+        self._worker = Worker(self.store, agents, files=Files())
 
     async def send(
         self, skill: str = "answer", text: str = "hi", in_background: bool = False

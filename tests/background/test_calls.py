@@ -13,6 +13,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Task, TaskState, text_of
 from a2a_lambda.settings import Settings
@@ -42,9 +43,9 @@ def bench(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) ->
     worker_bench.agents = Agents.of(Agent.load(write(tmp_path, CODE, card)))
     dispatcher = Dispatcher(worker_bench.queue)
     worker_bench.messages = Messages(
-        worker_bench.store, worker_bench.agents, dispatcher=dispatcher, repeat_seconds=60
+        worker_bench.store, worker_bench.agents, dispatcher=dispatcher, repeat_seconds=60, files=Files()
     )
-    worker_bench.worker = Worker(worker_bench.store, worker_bench.agents)
+    worker_bench.worker = Worker(worker_bench.store, worker_bench.agents, files=Files())
     worker_bench.scope = Scope(worker_bench.scope.owner, "hello")
     return worker_bench
 
@@ -110,8 +111,8 @@ def test_arguments_that_no_head_can_hold_fail_in_words(bench: WorkerBench, tmp_p
     code = "@skill\ndef hello(turn, x: str = ''): return Ask('?', known={'x': turn.text})"
     bench.agents = Agents.of(Agent.load(write(tmp_path / "asking", code)))
     bench.messages = Messages(
-        bench.store, bench.agents, dispatcher=Dispatcher(bench.queue), repeat_seconds=60
+        bench.store, bench.agents, dispatcher=Dispatcher(bench.queue), repeat_seconds=60, files=Files()
     )
-    bench.worker = Worker(bench.store, bench.agents)
+    bench.worker = Worker(bench.store, bench.agents, files=Files())
     task = send(bench, parts=[Part(text="x" * 100_000)])
     assert "turn.memory" in text_of(task["status"]["message"]["parts"])

@@ -21,6 +21,7 @@ from a2a_lambda.errors import (
     Unavailable,
     UnsupportedOperation,
 )
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, TaskState
 from a2a_lambda.settings import Settings
@@ -151,7 +152,9 @@ def test_a_rollback_to_a_release_without_durable_skills_harms_no_turn(
     bench.wait_until_open(task["id"])
     execution = sweep_without_function(bench, task["id"], until=bench.store.clock())  # its pause ends now
     assert bench.head(task["id"]).execution == execution
-    old_release = Messages(bench.store, bench.agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60)
+    old_release = Messages(
+        bench.store, bench.agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60, files=Files()
+    )
     with monkeypatch.context() as patch:
         patch.setattr(bench, "messages", old_release)
         with pytest.raises(Unavailable):
@@ -192,7 +195,7 @@ def test_the_task_outlives_its_longest_wait(bench: DurableBench) -> None:
 
 
 def test_a_deployment_without_durable_functions_says_so(bench: DurableBench) -> None:
-    bench.messages = Messages(bench.store, bench.agents, repeat_seconds=60)
+    bench.messages = Messages(bench.store, bench.agents, repeat_seconds=60, files=Files())
     with pytest.raises(Unavailable, match="does not run this agent's long tasks"):
         bench.send("Oslo")
     assert texts(bench.send("hi", "now")) == {"": "at once: hi"}

@@ -11,6 +11,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.worker import TURN_ATTEMPTS, Worker
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError, StoreError, UnsupportedOperation
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations import messages
 from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.protocol.model import Json, Part, Task, TaskState
@@ -69,7 +70,7 @@ def test_a_turn_of_an_agent_that_a_version_lacks_waits_for_another_version(bench
     """As while a deployment adds the agent."""
     task = bench.send("echo")
     [turn] = bench.queue.waiting
-    old_version = Worker(bench.store, Agents.of(Agent.load(AGENTS / "plain")))
+    old_version = Worker(bench.store, Agents.of(Agent.load(AGENTS / "plain")), files=Files())
     with pytest.raises(ConfigurationError, match="this version has no agent probe"):
         asyncio.run(old_version.run_turn(turn, None))
     assert bench.get(task["id"])["status"]["state"] == TaskState.SUBMITTED

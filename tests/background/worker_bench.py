@@ -10,6 +10,7 @@ from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Json, Message, Part, Role, Task
@@ -37,9 +38,9 @@ class WorkerBench:
         )
         self.queue = FakeQueue()
         dispatcher = Dispatcher(self.queue)
-        self.messages = Messages(self.store, agents, dispatcher=dispatcher, repeat_seconds=60)
-        self.service = Service(self.store, dispatcher=dispatcher)
-        self.worker = Worker(self.store, agents)
+        self.messages = Messages(self.store, agents, dispatcher=dispatcher, repeat_seconds=60, files=Files())
+        self.service = Service(self.store, dispatcher=dispatcher, files=Files())
+        self.worker = Worker(self.store, agents, files=Files())
         self.sweep = Sweep(self.store, dispatcher)
 
     def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:

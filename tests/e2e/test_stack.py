@@ -24,6 +24,7 @@ from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.agent.agent import Agent
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import SendMessageRequest
@@ -352,7 +353,9 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
     call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
-    intake = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60).intake
+    intake = Messages(
+        store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60, files=Files()
+    ).intake
     request = SendMessageRequest(message=message, configuration={"returnImmediately": True})
     handover = asyncio.run(intake.start(call, request))
     assert isinstance(handover, Handover)

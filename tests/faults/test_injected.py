@@ -22,6 +22,7 @@ from a2a_lambda.background.sweep import Sweep
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import StoreError
+from a2a_lambda.files.files import Files
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import call_slots, intake
@@ -202,7 +203,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
     client: Any = faulty
     store = Store(Table(client, settings.table, clock=bench.clock), ttl=86_400)
     agents = Agents.of(Agent.load(AGENTS / "probe"))
-    worker, sweep = Worker(store, agents), Sweep(store, Dispatcher(bench.queue))
+    worker, sweep = Worker(store, agents, files=Files()), Sweep(store, Dispatcher(bench.queue))
     for at in range(1, 40):
         context_id = str(uuid.uuid4())
         task_id = bench.send("look", contextId=context_id)["id"]

@@ -15,6 +15,7 @@ import pytest
 
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.background.worker import Worker
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.messages import Messages
@@ -167,9 +168,9 @@ async def drained(counted: Counted) -> None:
 async def in_the_background(counted: Counted, kit: Kit) -> None:
     queue = FakeQueue()
     store = counted.messages.store
-    messages = Messages(store, kit.agents, dispatcher=Dispatcher(queue), repeat_seconds=60)
+    messages = Messages(store, kit.agents, dispatcher=Dispatcher(queue), repeat_seconds=60, files=Files())
     call, request = counted.message("What is 1 plus 2?")
     request["configuration"] = {"returnImmediately": True}
     await messages.send(call, request)
     [ticket] = queue.waiting
-    await Worker(store, kit.agents).run_turn(ticket, None)
+    await Worker(store, kit.agents, files=Files()).run_turn(ticket, None)

@@ -329,7 +329,7 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
 )
 def test_the_media_type_of_data(bench: RunBench, tmp_path: Path, more: str, parts: Any, takes: bool) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn{more}): return 'hi'"))
-    bench.messages = Messages(bench.store, Agents.of(agent), repeat_seconds=60)
+    bench.messages = Messages(bench.store, Agents.of(agent), repeat_seconds=60, files=Files())
     bench.scope = Scope(bench.scope.owner, "hello")
     with nullcontext() if takes else pytest.raises(errors.ContentTypeNotSupported):
         assert within(bench.send("", parts=parts))["status"]["state"] == TaskState.COMPLETED
@@ -338,7 +338,7 @@ def test_the_media_type_of_data(bench: RunBench, tmp_path: Path, more: str, part
 def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_path: Path) -> None:
     card = CARD + "extensions: [{{ uri: 'urn:x', required: true }}]\n"
     agents = Agents.of(Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'hi'", card)))
-    bench.messages = Messages(bench.store, agents, repeat_seconds=60)
+    bench.messages = Messages(bench.store, agents, repeat_seconds=60, files=Files())
     bench.scope = Scope(bench.scope.owner, "hello")
     call, request = bench.sent("hello")
     with pytest.raises(errors.ExtensionSupportRequired, match="urn:x"):

@@ -16,6 +16,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, StoreError
+from a2a_lambda.files.files import Files
 from a2a_lambda.net.addresses import NotPublic
 from a2a_lambda.operations import triggers
 from a2a_lambda.operations.messages import Messages
@@ -59,6 +60,7 @@ class Containers:
             dispatcher=Dispatcher(self.queue),
             repeat_seconds=60,
             webhooks=WebhookPolicy(allow_loopback=True),
+            files=Files(),
         )
         self.agents = agents
         self.marks = ScheduleMarks(Table(clients.dynamodb(settings), settings.table, clock=self.clock))
@@ -76,7 +78,9 @@ class Containers:
         return asyncio.run(go())
 
     def tasks(self, owner: str = "") -> list[Json]:
-        page = asyncio.run(Service(self.store).list(Scope(owner or self.owner, "hello"), {"pageSize": 100}))
+        page = asyncio.run(
+            Service(self.store, files=Files()).list(Scope(owner or self.owner, "hello"), {"pageSize": 100})
+        )
         return list(page["tasks"])
 
 

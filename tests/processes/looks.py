@@ -14,6 +14,7 @@ from a2a_lambda.agent.agent import Agent
 from a2a_lambda.aws import clients
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.catalog.agents import Agents
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.triggers import Triggers
 from a2a_lambda.settings import Settings
@@ -30,7 +31,7 @@ def main(folder: str, emulator: str, start: str, minutes: str) -> None:
     client = clients.dynamodb(settings)
     store = Store(Table(client, settings.table, clock=clock), ttl=30 * 86_400)
     agents = Agents.of(Agent.load(Path(folder)))
-    messages = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60)
+    messages = Messages(store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60, files=Files())
     triggers = Triggers(store, ScheduleMarks(Table(client, settings.table, clock=clock)), agents, messages)
     for minute in range(int(minutes)):
         sys.stdin.readline()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.aws import clients
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
@@ -62,7 +63,7 @@ def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path
     clock = Clock()
     clock.now = NOON + 60 * MINUTES
     store = Store(Table(clients.dynamodb(ministack), ministack.table, clock=clock), ttl=30 * 86_400)
-    page = asyncio.run(Service(store).list(Scope(owner, "hello"), {"pageSize": 100}))
+    page = asyncio.run(Service(store, files=Files()).list(Scope(owner, "hello"), {"pageSize": 100}))
     times = [task["history"][0]["metadata"]["schedule"]["time"] for task in page["tasks"]]
     day = datetime.fromtimestamp(NOON, UTC).date().isoformat()
     assert sorted(times) == [f"{day}T12:{minute:02}:00.000Z" for minute in range(MINUTES)]

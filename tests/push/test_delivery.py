@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.aws.signing import Signer
+from a2a_lambda.files.files import Files
 from a2a_lambda.files.links import Links
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -197,7 +198,7 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
     courier.kit.store.delete_push_config(Scope(owner, "probe"), task["id"], "a")
     settings, now = courier.kit.settings, unix_time(task["status"]["timestamp"]) + age
     later = Store(Table(clients.dynamodb(settings), settings.table, clock=lambda: now), ttl=86_400)
-    notices = PushNotifications(courier.sqs, settings.notices, later)
+    notices = PushNotifications(courier.sqs, settings.notices, later, files=Files())
     if age > CONFIG_SECONDS:
         asyncio.run(notices.deliver(notice["Body"]))
     else:
@@ -231,7 +232,7 @@ def test_a_private_address_is_never_called(
     """It was set when that was fine; when it is called, it is not."""
     rest.send(configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
-    strict = PushNotifications(courier.sqs, posting.settings.notices, posting.store)
+    strict = PushNotifications(courier.sqs, posting.settings.notices, posting.store, files=Files())
     [queue_message] = courier.sqs.receive_message(QueueUrl=posting.settings.notices, VisibilityTimeout=0)[
         "Messages"
     ]
@@ -257,7 +258,12 @@ def test_a_signed_token_for_0_1(rest: Rest, webhook: Webhook, courier: Courier, 
     courier.relay()
     courier.handler = NotificationHandler(
         PushNotifications(
-            courier.sqs, posting.settings.notices, posting.store, signer=signer, allow_loopback=True
+            courier.sqs,
+            posting.settings.notices,
+            posting.store,
+            signer=signer,
+            allow_loopback=True,
+            files=Files(),
         )
     )
     assert courier.deliver() == [True, True]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from a2a_lambda.aws import clients
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
@@ -53,8 +54,8 @@ class Counted:
     def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         store = Store(Table(self.calls, settings.table), ttl=1000)  # type: ignore[arg-type]
-        self.messages = Messages(store, kit.agents, repeat_seconds=60)
-        self.service = Service(store)
+        self.messages = Messages(store, kit.agents, repeat_seconds=60, files=Files())
+        self.service = Service(store, files=Files())
         self.scope = scope
 
     def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:

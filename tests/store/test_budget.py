@@ -11,6 +11,7 @@ from hypothesis import given
 
 from a2a_lambda import strictjson
 from a2a_lambda.aws import clients
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, Json
@@ -123,7 +124,7 @@ def test_the_index_of_lists_writes_three_units_a_task(counted: Counted, kit: Kit
         "provide-client-params.dynamodb.PutItem", lambda params, **_: puts.append(params)
     )
     store = Store(Table(client, settings.table), ttl=1000)
-    counted.messages = Messages(store, kit.agents, repeat_seconds=60)
+    counted.messages = Messages(store, kit.agents, repeat_seconds=60, files=Files())
     asyncio.run(counted.send("What is 1 plus 2?"))
     positions = [put["Item"]["changed"]["S"] for put in puts if "listing" in put["Item"]]
     moves = sum(later != earlier for earlier, later in pairwise(positions))

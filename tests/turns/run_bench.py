@@ -9,6 +9,7 @@ from typing import Any
 from botocore.exceptions import ReadTimeoutError
 
 from a2a_lambda.aws import clients
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
@@ -31,8 +32,8 @@ class RunBench:
     def __init__(self, kit: Kit, settings: Settings, window: float = 60.0) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         self.store = Store(Table(self.calls, settings.table), ttl=86_400)  # type: ignore[arg-type]
-        self.messages = Messages(self.store, kit.agents, repeat_seconds=window)
-        self.service = Service(self.store)
+        self.messages = Messages(self.store, kit.agents, repeat_seconds=window, files=Files())
+        self.service = Service(self.store, files=Files())
         self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
 
     def sent(

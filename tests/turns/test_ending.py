@@ -164,7 +164,7 @@ def test_a_turn_lost_after_its_context_can_be_sent_again(
         claim = within(bench.messages.intake.start(call, request))
 
         async def die() -> None:
-            dying = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+            dying = bench.messages.make_run(claim)
             dying.start()
             assert [event async for event in dying.audience.events()]
 

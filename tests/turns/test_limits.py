@@ -21,7 +21,6 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.turns import audience, run
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
-from a2a_lambda.turns.run import Run
 from tests.conftest import ROOT
 from tests.helpers.clock import until
 from tests.turns.run_bench import RunBench, within
@@ -176,7 +175,7 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(
         call, request = bench.sent("pieces")
         claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
-        late = Run(bench.store, bench.messages.agents.start("probe"), claim)
+        late = bench.messages.make_run(claim)
         bench.store.clock = lambda: claim.head.lease + 1
         await late.run_to_end()
         assert late.has_diverged

@@ -17,6 +17,7 @@ from a2a_lambda.agent.outputs import Batch, Command, File, Structured
 from a2a_lambda.catalog.agents import AgentImport
 from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import AgentMistake, FileAbsent, FilesUnavailable, SkillError
+from a2a_lambda.files.files import Files
 from a2a_lambda.protocol.model import Message, Part, Published, Role, Task, TaskState, make_status
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.suspension import new_execution
@@ -181,7 +182,7 @@ def test_a_turn_waits_for_the_import_of_its_agent(
         claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
         agent_import: AgentImport = Future()
-        run_ = run.Run(bench.store, agent_import, claim)
+        run_ = run.Run(bench.store, agent_import, claim, files=Files())
         run_.start()
         first = asyncio.ensure_future(anext(run_.audience.events()))
         done, _ = await asyncio.wait({first}, timeout=0.3)

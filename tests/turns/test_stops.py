@@ -164,7 +164,7 @@ def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, 
         call, request = bench.sent("pause", "same", slots={"seconds": "60"}, **fields)
         claim = await bench.messages.intake.start(call, request)
         assert isinstance(claim, Claim)
-        new_run = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        new_run = bench.messages.make_run(claim)
         new_run.start()
         events = new_run.audience.events()
         await anext(events)
@@ -192,7 +192,7 @@ def test_a_run_that_was_stopped_before_it_began_runs_no_skill(bench: RunBench) -
     async def go() -> Task:
         claim = await bench.messages.intake.start(*bench.sent("pieces"))
         assert isinstance(claim, Claim)
-        new_run = run.Run(bench.store, bench.messages.agents.start("probe"), claim)
+        new_run = bench.messages.make_run(claim)
         new_run.start()
         new_run.stop("too many")
         async for _ in new_run.audience.events():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.aws import clients
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
@@ -24,12 +25,12 @@ from tests.operations.intake.senders import WINDOW, Once, Send
 @pytest.fixture
 def messages(settings: Settings, kit: Kit, clock: Clock) -> Messages:
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
-    return Messages(store, kit.agents, repeat_seconds=WINDOW)
+    return Messages(store, kit.agents, repeat_seconds=WINDOW, files=Files())
 
 
 @pytest.fixture
 def service(messages: Messages) -> Service:
-    return Service(messages.store)
+    return Service(messages.store, files=Files())
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status
@@ -18,7 +19,6 @@ from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import RequestIdentity, Scope
 from a2a_lambda.turns.claim import Claim, Repeat
 from a2a_lambda.turns.recovery import load_live_head
-from a2a_lambda.turns.run import Run
 from tests.helpers.rpc import intent
 from tests.processes.death import die_after_context
 
@@ -33,7 +33,7 @@ class Once:
     """Sends under an Idempotency-Key, and lets a process die between its two writes."""
 
     def __init__(self, messages: Messages, scope: Scope) -> None:
-        self.messages, self.service = messages, Service(messages.store)
+        self.messages, self.service = messages, Service(messages.store, files=Files())
         self.scope = Scope(scope.owner, "probe")
 
     def asked(
@@ -78,7 +78,7 @@ class Once:
             ):
                 await load_live_head(self.messages.store, self.scope, claim.head.task_id)
             assert isinstance(claim, Claim)
-            run = Run(self.messages.store, self.messages.agents.start("probe"), claim)
+            run = self.messages.make_run(claim)
             with monkeypatch.context() as patch:
                 die_after_context(patch)
                 run.start()

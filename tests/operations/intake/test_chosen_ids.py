@@ -12,7 +12,6 @@ from a2a_lambda.protocol.model import Task, TaskState, artifact_id, text_of
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.recovery import load_live_head
-from a2a_lambda.turns.run import Run
 from tests.helpers.clock import Clock
 from tests.helpers.rest import user_texts
 from tests.helpers.rpc import intent
@@ -43,7 +42,7 @@ def stop(once: Once, task_id: str, **options: Any) -> None:
         request = once.asked("pause", taskId=task_id, creates_task=True, **options)
         claim = await once.messages.intake.start(*request)
         assert isinstance(claim, Claim)
-        run = Run(once.messages.store, once.messages.agents.start("probe"), claim)
+        run = once.messages.make_run(claim)
         run.stop("Send it again.")
         await run.run_to_end()
 

@@ -10,6 +10,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.background.dispatch import Dispatcher
 from a2a_lambda.errors import UnsupportedOperation
+from a2a_lambda.files.files import Files
 from a2a_lambda.kit import Kit
 from a2a_lambda.operations import intake
 from a2a_lambda.operations.messages import Messages
@@ -44,7 +45,11 @@ def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
 ) -> None:
     """Not before the worker could have taken it."""
     queued = Messages(
-        messages.store, messages.agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=WINDOW
+        messages.store,
+        messages.agents,
+        dispatcher=Dispatcher(FakeQueue()),
+        repeat_seconds=WINDOW,
+        files=Files(),
     )
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
     request = SendMessageRequest(
@@ -144,7 +149,9 @@ def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
     messages: Messages, kit: Kit, scope: Scope, clock: Clock
 ) -> None:
     """Although the deployment runs durable turns of other agents."""
-    durable_messages = Messages(messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000)
+    durable_messages = Messages(
+        messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000, files=Files()
+    )
     claim = start_turn(durable_messages, scope)
     assert claim.head.expires == int(clock.now) + DAY
 

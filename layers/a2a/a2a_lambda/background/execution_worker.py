@@ -72,7 +72,7 @@ MakeEngine = Callable[[EarlierRuns, Callable[[str], str]], Engine]
 class ExecutionWorker:
     """Runs turns that have an execution, as `Worker` runs those of the queue."""
 
-    def __init__(self, store: Store, agents: Agents, files: Files = Files()) -> None:  # noqa: B008  # immutable
+    def __init__(self, store: Store, agents: Agents, files: Files) -> None:
         self._store = store
         self._files = files
         self._agents = agents

@@ -31,7 +31,7 @@ TURN_ATTEMPTS = 3
 class Worker:
     """Runs the turns of the worker's queue."""
 
-    def __init__(self, store: Store, agents: Agents, files: Files = Files()) -> None:  # noqa: B008  # immutable
+    def __init__(self, store: Store, agents: Agents, files: Files) -> None:
         self._store = store
         self._files = files
         self._agents = agents

@@ -78,7 +78,7 @@ class Messages:
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
         call_slots: CallSlots | None = None,
         execution_seconds: int = 0,
-        files: Files = Files(),  # noqa: B008  # immutable
+        files: Files,
     ) -> None:
         self.store = store
         self.agents = agents

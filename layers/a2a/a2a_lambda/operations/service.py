@@ -63,7 +63,7 @@ class Service:
         *,
         dispatcher: Dispatcher = Dispatcher(),  # noqa: B008  # immutable
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
-        files: Files = Files(),  # noqa: B008  # immutable
+        files: Files,
     ) -> None:
         self._store = store
         self._links = files.links

@@ -75,7 +75,7 @@ class PushNotifications:
         url: str,
         store: Store,
         *,
-        files: Files = Files(),  # noqa: B008  # immutable
+        files: Files,
         signer: "Signer | None" = None,
         allow_loopback: bool = False,
     ) -> None:

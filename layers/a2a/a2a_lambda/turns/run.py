@@ -61,7 +61,7 @@ class Run:
     suspension: how the turn was suspended, if it was. Then it has not ended, and another run continues it.
     """
 
-    def __init__(self, store: Store, agent_import: AgentImport, claim: Claim, files: Files = Files()) -> None:  # noqa: B008
+    def __init__(self, store: Store, agent_import: AgentImport, claim: Claim, files: Files) -> None:
         head = claim.head
         claim.turn.file_store = TurnFiles(head, files.bucket, allow_loopback=files.allow_loopback)
         self._store = store
