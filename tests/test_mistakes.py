@@ -259,11 +259,17 @@ def test_a_skill_or_a_slot_that_there_is_not(tmp_path: Path) -> None:
         asyncio.run(agent.run(skill="hello", slots={"citty": "Paris"}))
 
 
-@pytest.mark.parametrize("asked", ["Ask('Which?', fills='citty')", "Ask('Which?', known={'citty': 'x'})"])
-def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("Ask('Which?', fills='citty')", "'citty'"),
+        ("Ask('Which?', known={'citty': 'x'})", "of that name"),  # which may be a user's, and is logged
+    ],
+)
+def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str, name: str) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(city: str = ''): return {asked}"))
     with pytest.raises(
-        AgentMistake, match="hello has no parameter 'citty'; did you mean city\\? It has: city"
+        AgentMistake, match=f"hello has no parameter {name}; did you mean city\\? It has: city"
     ):
         asyncio.run(agent.run())
 

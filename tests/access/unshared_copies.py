@@ -1,4 +1,4 @@
-"""Copies of keys for one container alone, without a table."""
+"""What keys share if there is one container alone."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from a2a_lambda.store.key_copies import KeyCopies, KeyCopy, KeyLoad
 
 
 class UnsharedKeyCopies(KeyCopies):
-    """Copies of a process that shares them with no other."""
+    """Keeps in memory what `KeyCopies` keeps in the table."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

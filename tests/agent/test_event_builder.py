@@ -66,8 +66,8 @@ def test_nothing_of_a_batch_that_is_refused_stays(
             with pytest.raises((SkillError, AgentMistake)):
                 builder.build(Batch(refused_outputs, last=True))
         parts, size = builder.parts, builder.total_bytes
-        events += builder.build(Batch(after, last=True))
-        return [events, parts, size, builder.exchanges, builder.artifact_ids, builder.question]
+        events += builder.build(Batch((*after, FinalMessage("done")), last=True))
+        return [events, parts, size, builder.exchanges, builder.artifact_ids, builder.message_only]
 
     assert build([*outputs, refused]) == build([])
 

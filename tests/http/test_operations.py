@@ -280,6 +280,7 @@ def test_a_message_with_other_fields_is_no_envelope(client: TestClient, key: str
         (["Text/Event-Stream"], {"text/event-stream"}),
         (["application/json;q=0.5, */*;q=0"], {"application/json"}),
         (["a/b; q=0.0", "c/d;charset=utf-8"], {"c/d"}),
+        (["a/b;Q=0", "c/d;q=0;ext=1", "e/f;q=0.01"], {"e/f"}),
         (["text/html, application/*"], {"text/html", "application/*"}),
         (["application/x-text/event-stream"], {"application/x-text/event-stream"}),
     ],

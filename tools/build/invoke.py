@@ -32,10 +32,10 @@ HOST_BUILDS = Path(".aws-sam/host")
 """Builds for this machine, one for each agent, because all agents together may be too large. Beside each is
 the digest of what it was made from."""
 
-AGENT_PREFIXES = ("v2/a2a", "a2a", "mcp", "alibaba", "v2")
-"""What stands before an agent's name in a path, as in `http.rpc.PATHS`."""
-
-AGENT_PATH = re.compile(rf"/(?:{'|'.join(AGENT_PREFIXES)})/([^/.]+)")
+AGENT_PATH = re.compile(
+    r"/(?P<prefix>v2/a2a|a2a|mcp|alibaba|v2)/(?!stream/?$|tasks/send/?$)(?P<agent>[^/.]+)"
+)
+"""Path of an agent. What clients may append to /alibaba is none; see `http.rpc.PATHS`."""
 
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
@@ -140,21 +140,23 @@ def _own_values() -> dict[str, str]:
 
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
     """An event for an agent that is there. If its path names another one, it goes to the default agent."""
-    text = json.dumps(event)
-    name = agent_in(event)
-    if not name or name in agents:
+    match = _agent_path(event)
+    if match is None or match["agent"] in agents:
         return event
-    for prefix in AGENT_PREFIXES:
-        text = text.replace(f"{prefix}/{name}", f"{prefix}/{default}")
-    copy: dict[str, Any] = json.loads(text)
+    prefix, name = match["prefix"], match["agent"]
+    copy: dict[str, Any] = json.loads(json.dumps(event).replace(f"/{prefix}/{name}", f"/{prefix}/{default}"))
     return copy
 
 
 def agent_in(event: Mapping[str, Any]) -> str:
-    """The agent that the path of an event names; "" = the default one. An event of an HTTP API, or of a
-    function URL, has its path in rawPath."""
-    match = AGENT_PATH.match(str(event.get("path") or event.get("rawPath") or ""))
-    return match[1] if match else ""
+    """The agent that the path of an event names; "" = the default one."""
+    match = _agent_path(event)
+    return match["agent"] if match else ""
+
+
+def _agent_path(event: Mapping[str, Any]) -> "re.Match[str] | None":
+    # An event of an HTTP API, or of a function URL, has its path in rawPath.
+    return AGENT_PATH.match(str(event.get("path") or event.get("rawPath") or ""))
 
 
 def function_of(event: dict[str, Any]) -> str:

@@ -198,7 +198,10 @@ Text = str | SkipJsonSchema[None]
 
 IdempotencyKey = Annotated[
     Annotated[str, Field(min_length=1, max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS)] | SkipJsonSchema[None],
-    Header(alias="Idempotency-Key", description="Requests with the same key get the same task."),
+    Header(
+        alias="Idempotency-Key",
+        description="A request with a known key gets the earlier task; with other content, it is refused.",
+    ),
 ]
 
 Count = Annotated[int, Field(ge=0)] | SkipJsonSchema[None]

@@ -27,9 +27,6 @@ DISTRIBUTIONS: Mapping[str, str] = {
 }
 """Names on PyPI of well-known packages that are imported by another name."""
 
-NAME_FORM = re.compile(r"[\w.-]{1,64}", re.ASCII)
-"""A name as code has it. A user's words rarely look like this."""
-
 hints = logging.getLogger("a2a_lambda.hints")
 """What an author should know of an agent that works. `make run` shows it as warnings."""
 
@@ -45,12 +42,6 @@ def _closest(word: str, candidates: Iterable[str]) -> str:
     import difflib  # only after a mistake, so that no cold start pays for it
 
     return next(iter(difflib.get_close_matches(word, [*candidates], n=1)), "")
-
-
-def quoted_name(name: str) -> str:
-    """A name from an agent's code, as a log may have it. One that looks like a text is left out, because it
-    may be what a user has said."""
-    return repr(name) if NAME_FORM.fullmatch(name) else "…"
 
 
 def short_path(path: Path | str) -> str:

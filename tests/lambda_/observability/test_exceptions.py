@@ -7,16 +7,15 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from a2a_lambda.agent.configuration import variable_of
 from a2a_lambda.catalog import agents
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.client import AgentError
-from a2a_lambda.errors import AgentMistake, ConfigurationError, SkillError, Unavailable
+from a2a_lambda.errors import AgentMistake, SkillError, Unavailable
 from a2a_lambda.lambda_ import json_logs
-from a2a_lambda.mistakes import quoted_name
 from tests.agent.folders import write
 from tests.lambda_.conftest import logging_kept
 
@@ -129,33 +128,39 @@ def throw(error: BaseException) -> None:
     raise error
 
 
-def lines_of(capsys: pytest.CaptureFixture[str], message: str, error: BaseException | None) -> list[str]:
-    capsys.readouterr()
-    with logging_kept():
-        json_logs.install("my-stack", "DEBUG", debug=False)
-        logging.getLogger("agent").error(message, exc_info=error)
-    return capsys.readouterr().out.splitlines()
-
-
 def recurse(depth: int) -> None:
+    """Raises an exception with many causes, each with a long text that may be logged."""
     if depth == 0:
         raise AgentMistake("x" * 300_000)
     try:
         recurse(depth - 1)
     except AgentMistake as error:
-        raise RuntimeError from error
+        raise AgentMistake("x" * 300_000) from error
 
 
-@pytest.mark.parametrize("message", ["m" * 300_000, "\0" * 300_000, "城" * 300_000])
-def test_lambda_cuts_no_line(capsys: pytest.CaptureFixture[str], message: str) -> None:
-    """It cuts one of more than 256 KB, which would then be no JSON."""
-    with pytest.raises(RuntimeError) as caught:
+@pytest.mark.parametrize(
+    "message",
+    ["m" * 300_000, "\0" * 300_000, "城" * 300_000, {"key": "m" * 300_000}, ValueError("m" * 300_000)],
+)
+@pytest.mark.parametrize("extra", [{}, {"payload": "\n" * 300_000, "list": ["x" * 99] * 9_999}])
+@pytest.mark.parametrize("debug", [False, True])
+def test_no_line_is_longer_than_lambda_takes(
+    capsys: pytest.CaptureFixture[str], message: Any, extra: dict[str, Any], debug: bool
+) -> None:
+    """A line that is split is no JSON."""
+    with pytest.raises(AgentMistake) as caught:
         recurse(200)
-    [line] = lines_of(capsys, message, caught.value)
-    assert len(line.encode()) < 350_000
+    capsys.readouterr()
+    with logging_kept():
+        json_logs.install("my-stack", "DEBUG", debug=debug)
+        logging.getLogger("agent").error(message, exc_info=caught.value, extra=extra)
+    [line] = capsys.readouterr().out.splitlines()
+    assert len(line.encode()) <= 250_000
     fields = json.loads(line)
-    assert fields["message"] == f"{message[:40_000]}…"
-    assert fields["exception"].endswith("RuntimeError")
+    assert fields["level"] == "ERROR"
+    assert "mm" in str(fields["message"]) or isinstance(message, str)
+    assert debug or "test_exceptions.py" in fields["exception"]
+    assert debug or "AgentMistake: x" in fields["exception"]
 
 
 def test_a_deep_stack_is_logged_from_both_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,16 +172,12 @@ def test_a_deep_stack_is_logged_from_both_ends(capsys: pytest.CaptureFixture[str
 
     with pytest.raises(RecursionError) as caught:
         even()
-    [line] = lines_of(capsys, "it failed", caught.value)
-    frames = json.loads(line)["exception"]
+    capsys.readouterr()
+    with logging_kept():
+        json_logs.install("my-stack", "DEBUG", debug=False)
+        logging.getLogger("agent").error("it failed", exc_info=caught.value)
+    frames = json.loads(capsys.readouterr().out)["exception"]
     assert "test_a_deep_stack" in frames.splitlines()[0]
     assert "  … " in frames
     assert frames.endswith("RecursionError")
     assert len(frames.splitlines()) < 300
-
-
-@pytest.mark.parametrize(("name", "quoted"), [("color", "'color'"), ("what I said", "…"), ("x" * 65, "…")])
-def test_a_name_that_may_be_a_users_words_is_not_quoted(name: str, quoted: str) -> None:
-    assert quoted_name(name) == quoted
-    with pytest.raises(ConfigurationError, match=f"(?i)^{quoted} cannot be the name"):
-        variable_of("secret", name.upper())

@@ -216,7 +216,8 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
         for document in documents_of(resource["Properties"])
     ]
     assert len(documents) >= 6
-    for statement in (each for document in documents for each in document["Statement"]):
+    allowing = [each for document in documents for each in document["Statement"] if each["Effect"] == "Allow"]
+    for statement in allowing:
         resources = statement["Resource"]
         for resource in resources if isinstance(resources, list) else [resources]:
             for action, context in product(statement["Action"], contexts_of(statement)):
@@ -224,12 +225,27 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
                 assert is_allowed(boundary, action, resource_name, context), (action, resource_name)
 
 
+@pytest.mark.parametrize("is_boundary", [False, True])
+def test_only_lambda_itself_changes_network_interfaces(
+    stacks: list[Rendered], roles: Rendered, is_boundary: bool
+) -> None:
+    """Agents' code has the functions' roles, too.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+    """
+    code = {"lambda:SourceFunctionArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{STACK}-RpcFunction-X"}
+    for name in ("RpcRole", "WorkerRole", "DurableRole"):
+        rendered = (roles, "Boundary") if is_boundary else (stacks[0], name)
+        [document] = documents_of(rendered[0].resources[rendered[1]]["Properties"])
+        [network] = [each for each in document["Statement"] if each["Sid"] == "Network"]
+        for action in network["Action"]:
+            assert is_allowed(document["Statement"], action, "*")
+            assert not is_allowed(document["Statement"], action, "*", code)
+
+
 def contexts_of(statement: Json) -> list[dict[str, str]]:
     """What a request may have for each of a statement's conditions, in every combination."""
-    conditions = {
-        operator: tests for operator, tests in statement.get("Condition", {}).items() if operator != "Null"
-    }
-    pairs = [pair for tests in conditions.values() for pair in tests.items()]
+    pairs = [pair for tests in statement.get("Condition", {}).values() for pair in tests.items()]
     choices = [value if isinstance(value, list) else [value] for _, value in pairs]
     keys = [key for key, _ in pairs]
     return [

@@ -60,6 +60,7 @@ def test_the_same_files_are_built_once(builds: list[int]) -> None:
         ({"path": "/v2/weather"}, "weather"),
         ({"path": "/alibaba/weather/stream"}, "weather"),
         ({"path": "/alibaba/.well-known/agent.json"}, ""),
+        ({"path": "/alibaba/stream"}, ""),
         ({"path": "/"}, ""),
         ({"path": "/.well-known/agent-card.json"}, ""),
         ({}, ""),

@@ -6,11 +6,10 @@ token's claims that form the owner and the client's id.
 
 import logging
 
+from a2a_lambda.access.issuer import OWNER_BYTES
+
 CALLERS = 10_000
 """Callers that a container remembers."""
-
-FIELD_CHARACTERS = 512
-"""Characters of a field, as many as an owner may have."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +25,7 @@ def log_accepted(kind: str, owner: str, issuer: str, client: str, key_name: str)
         return
     logged_callers[caller] = None
     if len(logged_callers) > CALLERS:
-        logged_callers.pop(next(iter(logged_callers)), None)
+        del logged_callers[next(iter(logged_callers))]
     _log("accepted", kind, kind=kind, owner=owner, issuer=issuer, client=client, key_name=key_name)
 
 
@@ -36,7 +35,7 @@ def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -
 
 
 def _log(outcome: str, what: str, **fields: str) -> None:
-    # An issuer may call a client anything.
-    known = {name: value[:FIELD_CHARACTERS] for name, value in fields.items() if value}
+    # An issuer may call a client anything. No field needs more than an owner.
+    known = {name: value[:OWNER_BYTES] for name, value in fields.items() if value}
     extra = {"sign_in": outcome, **known}
     logger.info("sign-in %s (%s)", outcome, what, extra=extra)

@@ -103,7 +103,7 @@ class Issuer:
         return f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
     @property
-    def is_google(self) -> bool:
+    def asks_google(self) -> bool:
         """Whether Google is asked about the tokens, which follows no standard."""
         return self.introspection == TOKENINFO
 
@@ -234,9 +234,9 @@ def check_introspection(issuer: Issuer, *, is_local: bool) -> None:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
     elif issuer.client or issuer.secret:
         raise ConfigurationError("CLIENT and SECRET are for INTROSPECTION: add INTROSPECTION=https://…")
-    if TOKENINFO_FORM.fullmatch(issuer.introspection) and not issuer.is_google:
+    if TOKENINFO_FORM.fullmatch(issuer.introspection) and not issuer.asks_google:
         raise ConfigurationError(f"INTROSPECTION={issuer.introspection}: write {TOKENINFO}")
-    if issuer.client and issuer.is_google:
+    if issuer.client and issuer.asks_google:
         raise ConfigurationError("Google is asked without a client: leave out CLIENT and SECRET")
     if bool(issuer.client) != bool(issuer.secret):
         raise ConfigurationError("CLIENT=… and SECRET=<its name in make secret> belong together: add both")

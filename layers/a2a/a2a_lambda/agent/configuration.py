@@ -21,8 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.mistakes import quoted_name
+from a2a_lambda.errors import ConfigurationError, excerpt
 
 PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
 """Environment variable of a deployment: the path in Parameter Store."""
@@ -113,7 +112,7 @@ def variable_of(kind: ValueKind, name: str) -> str:
     allowed."""
     if not VARIABLE_NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{quoted_name(name)} cannot be the name of a {kind}. Use at most 63 lower-case letters, digits"
+            f"{excerpt(name)!r} cannot be the name of a {kind}. Use at most 63 lower-case letters, digits"
             " and -, and begin with a letter, as in 'openai-2'"
         )
     return f"{kind}_{name}".upper().replace("-", "_")

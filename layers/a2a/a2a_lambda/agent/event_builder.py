@@ -122,6 +122,7 @@ class EventBuilder:
         commands, reply_parts = self._commands, self._reply_parts
         command_count, part_count = len(commands), len(reply_parts)
         artifact_count, exchange_count = len(self._artifacts), len(self.exchanges)
+        was_plain = self._is_plain
         try:
             events = self._build(batch)
             # All of it is tried as JSON before the caller stores any of it. If an output cannot be sent, the
@@ -154,7 +155,7 @@ class EventBuilder:
             del commands[command_count:], reply_parts[part_count:], self.exchanges[exchange_count:]
             self._commands, self._reply_parts, self._last_words = commands, reply_parts, []
             self.question = self.closing_status = None
-            self.message_only = self._is_closed = False
+            self.message_only, self._is_closed, self._is_plain = False, False, was_plain
             raise
 
     def _build(self, batch: Batch) -> list[Event]:

@@ -79,6 +79,10 @@ ALLOWED_HEADERS = (
 
 
 HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"})
+"""Methods that may name a span: what a client makes up must not.
+
+Source: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+"""
 
 
 def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
@@ -197,7 +201,6 @@ class Traced:
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
         is_callback = CALLBACKS in scope["path"]  # whose rest is a secret
         path = CALLBACKS if is_callback else scope["path"]
-        # What a client makes up must not name a span. Both words are of OpenTelemetry's conventions.
         is_known = scope["method"] in HTTP_METHODS
         attributes = {
             "http.request.method": scope["method"] if is_known else "_OTHER",

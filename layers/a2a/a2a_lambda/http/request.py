@@ -83,7 +83,7 @@ def accepted_types(request: Request) -> frozenset[str]:
     not say."""
     items = ",".join(request.headers.getlist("accept")).split(",")
     # With the weight 0, a type is one that the client does not take (RFC 9110 section 12.4.2).
-    taken_items = (item for item in items if not re.search(r";\s*q=0(\.0*)?\s*$", item))
+    taken_items = (item for item in items if not re.search(r";\s*q=0(\.0*)?\s*(;|$)", item, re.IGNORECASE))
     return frozenset(filter(None, map(plain_media_type, taken_items)))
 
 
@@ -103,7 +103,7 @@ def check_media_type(request: Request) -> None:
 async def read_body(request: Request, limit: int) -> bytes:
     """The body of a request, of at most `limit` bytes. Raises RequestTooLarge, UnsupportedMediaType if it is
     compressed, and InvalidRequest if it breaks off."""
-    coding = request.headers.get("content-encoding", "").strip().lower()
+    coding = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
     if coding not in ("", "identity"):
         raise UnsupportedMediaType(f"Content-Encoding is {excerpt(coding)}: send the body uncompressed")
     chunks: list[bytes] = []

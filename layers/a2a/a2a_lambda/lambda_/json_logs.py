@@ -5,6 +5,7 @@ on. The exception's type and frames stay.
 Source: https://docs.aws.amazon.com/powertools/python/latest/core/logger/
 """
 
+import json
 import logging
 import re
 import sys
@@ -34,9 +35,12 @@ LOGGED_EXCEPTIONS = 50
 LOGGED_FRAMES = 30
 """Frames of an exception that are logged, from each end of its stack."""
 
-MESSAGE_CHARACTERS = 40_000
-"""Characters of a message, or of an exception, that are logged. Lambda cuts a line of
-more than 256 KB, which then is no JSON, and a character may take six bytes.
+ERROR_CHARACTERS = 2_000
+"""Characters of an exception's text that are logged."""
+
+LOG_LINE_BYTES = 250_000
+"""Bytes of a line. What is longer may be split, and is no JSON then: CloudWatch took 256 KB for an event
+until 2025, and no page says what Lambda's own way to it takes.
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 """
@@ -65,15 +69,17 @@ class JsonFormatter(LambdaPowertoolsFormatter):
             elif record.name.startswith(DURABLE_SDK) and (error := record.__dict__.get("Error")):
                 # AWS's message may quote what a step returned.
                 record.__dict__["Error"] = {"Code": error.get("Code")}
-        if isinstance(record.msg, str) and len(message := record.getMessage()) > MESSAGE_CHARACTERS:
-            record.msg, record.args = f"{message[:MESSAGE_CHARACTERS]}…", ()
-        return super().format(record)
+        line = super().format(record)
+        characters = LOG_LINE_BYTES
+        while len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES:  # few lines
+            characters //= 2
+            line = shorten_line(line, characters)
+        return line
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name
         if self._shows_errors or ei[1] is None:
             return super().formatException(ei)
-        # What was raised last stands at the end.
-        return "\n".join(_lines(ei[1], set()))[-MESSAGE_CHARACTERS:]
+        return "\n".join(_lines(ei[1], set()))
 
 
 def install(service: str, level: str, *, debug: bool) -> None:
@@ -101,6 +107,17 @@ def log_unraisable(args: Any) -> None:
         logger.error("an exception could not be raised", exc_info=args.exc_value)
 
 
+def shorten_line(line: str, characters: int) -> str:
+    """A line whose fields have so many characters at most. Of an exception, the end stays, which says what
+    was raised last."""
+    fields = json.loads(line)
+    for name, value in fields.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if len(text) > characters:
+            fields[name] = f"…{text[-characters:]}" if name == "exception" else f"{text[:characters]}…"
+    return json.dumps(fields)
+
+
 def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:
     """Frames and type of an exception, after those of its cause; each exception once."""
     if id(error) in ids or len(ids) >= LOGGED_EXCEPTIONS:
@@ -113,7 +130,7 @@ def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:
     if (more := len(frames) - 2 * LOGGED_FRAMES) > 0:
         frames[LOGGED_FRAMES:-LOGGED_FRAMES] = [f"  … {more} frames"]
     yield from frames
-    text = f": {error}"[:MESSAGE_CHARACTERS] if is_safe_to_log(error) else ""
+    text = f": {error}"[:ERROR_CHARACTERS] if is_safe_to_log(error) else ""
     yield type(error).__name__ + text
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:

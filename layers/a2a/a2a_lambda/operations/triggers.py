@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from a2a_lambda import mistakes, strictjson, telemetry, threads
+from a2a_lambda import strictjson, telemetry, threads
 from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import (
     ConfigurationError,
@@ -196,8 +196,7 @@ class Triggers:
         agent, skill_ids = profile.name, {skill.id for skill in profile.card.all_skills}
         if event.skill is not None and event.skill not in skill_ids:
             raise ConfigurationError(
-                f"agent {agent} has no skill {mistakes.quoted_name(event.skill)}: write one of"
-                f" {sorted(skill_ids)}"
+                f"agent {agent} has no skill {excerpt(event.skill)!r}: write one of {sorted(skill_ids)}"
             )
         await self._check_arguments(agent, event)
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]

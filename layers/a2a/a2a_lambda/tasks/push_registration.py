@@ -1,4 +1,4 @@
-"""A webhook of a task, and how far it is."""
+"""A task's webhook, and what it has received."""
 
 from typing import NamedTuple
 

@@ -90,8 +90,7 @@ async def documents_of(issuer: Issuer, *, allow_loopback: bool) -> AsyncIterator
             " PRIVATE=1"
         ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, Refused, Unresolved, UnicodeError) as error:
-        # The others' texts may quote the answer, which may have the token, or a URL of the metadata. Some
-        # errors have none.
+        # Other errors may quote the answer, which can repeat the token. Some have no text.
         is_own = isinstance(error, httpx2.ConnectError | Refused | Unresolved)
         reason = excerpt(str(error) if is_own else "") or type(error).__name__
         raise IssuerUnreachable(f"issuer {issuer.name}: it cannot be called: {reason}") from None

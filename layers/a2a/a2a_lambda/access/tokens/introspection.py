@@ -1,6 +1,6 @@
 """Asks an issuer what a token allows that only the issuer can check.
 
-    POST <url>, token=…                     RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
+    POST <url>, token=…                        RFC 7662: {"active": true, "aud": …, "sub": …, "scope": …}
     POST <TOKENINFO>, Authorization: Bearer …  the same without `active`; 400 for an unknown token
 
 A userinfo endpoint (OpenID Connect Core section 5.3) would not do. It does not say which application a token
@@ -65,7 +65,7 @@ def introspect(
         raise IssuerDown(f"issuer {issuer.name}: {error}") from None
     answer = (
         ask_google(issuer, token, allow_loopback=allow_loopback)
-        if issuer.is_google
+        if issuer.asks_google
         else ask_issuer(issuer, token, login, allow_loopback=allow_loopback)
     )
     return asyncio.run(answer)

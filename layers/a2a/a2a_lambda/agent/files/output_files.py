@@ -55,15 +55,15 @@ def _files_to_store(outputs: Sequence[Any], inline_bytes: int) -> dict[int, tupl
     files: dict[int, tuple[File, int]] = {}
     for output in outputs:
         if isinstance(output, NamedArtifact):
-            files |= _files_to_store(output.contents, inline_bytes)
+            files = _files_to_store(output.contents, inline_bytes) | files
         elif isinstance(output, FinalMessage):
             # All of a message is in its task's head, which has room for what one file may have.
-            count = sum(isinstance(content, File) for content in output.contents)
+            count = sum(isinstance(each, File) and each.content is not None for each in output.contents)
             files |= _files_to_store(output.contents, inline_bytes // max(count, 1))
         elif isinstance(output, File) and output.content is not None and output.url is None:
             content: Any = output.content
             if not isinstance(content, bytes) or len(content) > inline_bytes:
-                files[id(output)] = output, inline_bytes
+                files.setdefault(id(output), (output, inline_bytes))
     return files
 
 

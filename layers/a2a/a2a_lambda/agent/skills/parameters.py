@@ -219,7 +219,7 @@ class Parameter:
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False, include_context=False):
                 # What a validator of the agent raises may not be for clients.
-                place = "".join(f"{step}." for step in detail["loc"])[:-1]
+                place = ".".join(map(str, detail["loc"]))
                 if detail["type"] in (ERROR_TYPES if place else DECIMAL_ERRORS):
                     return excerpt(": ".join(filter(None, (place, detail["msg"]))))
         except JSON_ERRORS:  # its words are not for clients

@@ -177,7 +177,9 @@ class Skill:
         """The question with the choices of the parameter that it fills, unless it has some. Raises
         AgentMistake if it names a parameter that the skill does not have."""
         names = [] if question.fills is None else [question.fills]
-        if problem := self.problem_of_names([*names, *question.known]):
+        # A log has this error, and known names may be what a user has said: `known=turn.data[0]`.
+        problem = self.problem_of_names(names) or self.problem_of_names(question.known, is_private=True)
+        if problem:
             raise AgentMistake(f"{type(question).__name__}: {problem}")
         if question.choices or question.fills is None:
             return question
@@ -223,14 +225,15 @@ class Skill:
                 return f"the argument {name} of skill {self.id} does not fit{advice}"
         return ""
 
-    def problem_of_names(self, names: Iterable[str]) -> str:
-        """Which name is not a parameter's; "" if all are."""
+    def problem_of_names(self, names: Iterable[str], *, is_private: bool = False) -> str:
+        """Which name is not a parameter's; "" if all are. is_private: the text must not quote it."""
         own_names = [parameter.name for parameter in self.parameters]
         for name in names:
             if name not in own_names:
                 hint = mistakes.did_you_mean(name, own_names)
                 has = ", ".join(own_names) or "none"
-                return f"skill {self.id} has no parameter {mistakes.quoted_name(name)}{hint} It has: {has}"
+                unknown_name = "of that name" if is_private else repr(excerpt(name))
+                return f"skill {self.id} has no parameter {unknown_name}{hint} It has: {has}"
         return ""
 
     def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
