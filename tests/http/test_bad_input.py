@@ -233,6 +233,16 @@ def test_a_compressed_body_is_named(client: TestClient, key: str, coding: str) -
     assert "error" not in rpc.post(json.dumps(SEND).encode(), **{"Content-Encoding": "identity"}).json()
 
 
+@pytest.mark.parametrize(
+    "path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send", "/mcp/probe", "/uploads"]
+)
+def test_a_compressed_body_is_named_by_every_binding(client: TestClient, key: str, path: str) -> None:
+    headers = {"X-API-Key": key, "Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = client.post(path, content=gzip.compress(b"{}"), headers=headers)
+    assert answer.status_code == 400
+    assert "Content-Encoding is gzip" in answer.text
+
+
 def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: str) -> None:
     """The SDKs read a stream or fail on its content type; a plain client gets plain JSON."""
     rpc, body = Rpc(client, key, "/stream"), request("tasks/resubscribe", {"id": "nothing"}, "1")
