@@ -15,7 +15,7 @@ from a2a_lambda.agent.files.message_files import ReceivedFile
 from a2a_lambda.errors import AgentMistake, FileAbsent
 from a2a_lambda.net import fetch
 from a2a_lambda.protocol.model import Message, Part, Role
-from tests.agent.folders import run, write
+from tests.agent.folders import CARD, run, write
 from tests.conftest import AGENTS
 
 PNG, PDF = b"\x89PNG", b"%PDF"
@@ -276,6 +276,20 @@ def test_a_test_gets_the_content_of_every_file(tmp_path: Path, output: str, size
     answer = run(tmp_path, code)
     assert answer.state == "completed"
     assert [len(file.content or b"") for file in answer.files] == sizes
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 90_000), (3, 90_000), (4, 20_000), (2, 300_000)])
+def test_a_message_sends_the_users_files_back(tmp_path: Path, count: int, size: int) -> None:
+    card = CARD + 'defaultInputModes: ["*/*"]\n'
+    agent = Agent.load(
+        write(tmp_path, "@skill\ndef hello(turn: Turn): return Message('x', *turn.files)", card)
+    )
+    files = [File(f"{number}.bin", bytes([number]) * size) for number in range(count)]
+    answer = asyncio.run(agent.run("back", files=files))
+    assert [(file.name, file.content) for file in answer.files] == [
+        (file.name, file.content) for file in files
+    ]
+    assert {file.media_type for file in answer.files} == {"application/octet-stream"}
 
 
 @pytest.mark.parametrize(("size", "seen"), [(100_000, 0), (100_001, 1)])

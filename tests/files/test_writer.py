@@ -1,6 +1,7 @@
 """A file's way into the bucket: in few calls, in little memory, and all of it or nothing."""
 
 import asyncio
+import base64
 import io
 import threading
 import tracemalloc
@@ -288,6 +289,20 @@ def test_the_files_of_a_message_share_the_room_of_one(s3: FakeS3, is_async: bool
     message, _ = stored
     assert [file.content for file in message.contents[1:]] == [b"x" * 30_000, None, None]
     assert sorted(map(len, s3.objects.values())) == [40_000, 60_000]
+
+
+def test_received_files_share_the_room_of_a_message_too(s3: FakeS3) -> None:
+    """Those that are in the bucket, or elsewhere, take no room, and stay where they are."""
+    raw = base64.b64encode(b"x" * 60_000).decode()
+    inline = [ReceivedFile(Part(raw=raw, filename=name)) for name in "ab"]
+    elsewhere = [ReceivedFile(Part(url=url)) for url in ("a2a-file:uploads/1", "https://example.com/f")]
+    [message] = output_files.store(turn_on(s3), (FinalMessage("x", *inline, *elsewhere),))
+    assert [each.content for each in message.contents[1:3]] == [None, None]
+    assert [each.name for each in message.contents[1:3]] == ["a", "b"]
+    assert message.contents[3:] == (*elsewhere,)
+    assert [*map(len, s3.objects.values())] == [60_000, 60_000]
+    [alone] = output_files.store(turn_on(s3), (FinalMessage("x", inline[0], *elsewhere),))
+    assert alone.contents == ("x", inline[0], *elsewhere)
 
 
 def closed_file() -> io.BytesIO:

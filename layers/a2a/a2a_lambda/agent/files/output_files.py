@@ -51,18 +51,29 @@ def read(file: File) -> File:
 
 def _files_to_store(outputs: Sequence[Any], inline_bytes: int) -> dict[int, tuple[File, int]]:
     """The files whose content is to be stored, or is not bytes yet, each with the bytes up to which it stays
-    in its task. Keys are the ids of their objects, because one file may be output twice."""
+    in its task; among them the user's own files that a message sends back. Keys are the ids of the outputs,
+    because one file may be output twice."""
     files: dict[int, tuple[File, int]] = {}
     for output in outputs:
         if isinstance(output, NamedArtifact):
             files = _files_to_store(output.contents, inline_bytes) | files
         elif isinstance(output, FinalMessage):
+            from a2a_lambda.agent.files.message_files import ReceivedFile  # few skills end with a message
+
+            own_files: dict[int, File] = {}
+            for content in output.contents:
+                if isinstance(content, ReceivedFile) and "raw" in content.part:
+                    own_files[id(content)] = File(content.name, content.read(), media_type=content.media_type)
+                elif isinstance(content, File) and content.content is not None:
+                    own_files[id(content)] = content
             # All of a message is in its task's head, which has room for what one file may have.
-            count = sum(isinstance(each, File) and each.content is not None for each in output.contents)
-            files |= _files_to_store(output.contents, inline_bytes // max(count, 1))
+            stored_files = _files_to_store([*own_files.values()], inline_bytes // max(len(own_files), 1))
+            files |= {
+                key: stored_files[id(file)] for key, file in own_files.items() if id(file) in stored_files
+            }
         elif isinstance(output, File) and output.content is not None and output.url is None:
-            content: Any = output.content
-            if not isinstance(content, bytes) or len(content) > inline_bytes:
+            is_small = isinstance(output.content, bytes) and len(output.content) <= inline_bytes
+            if not is_small:
                 files.setdefault(id(output), (output, inline_bytes))
     return files
 
