@@ -163,6 +163,14 @@ def test_no_line_is_longer_than_lambda_takes(
     assert debug or "AgentMistake: x" in fields["exception"]
 
 
+def test_a_line_with_very_many_fields_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """It cannot be short, and must not be shortened forever."""
+    with logging_kept():
+        json_logs.install("my-stack", "DEBUG", debug=False)
+        logging.getLogger("agent").error("it failed", extra={f"field-{n}": "x" * 9 for n in range(20_000)})
+    assert json.loads(capsys.readouterr().out)["field-19999"] == "x…"
+
+
 def test_a_deep_stack_is_logged_from_both_ends(capsys: pytest.CaptureFixture[str]) -> None:
     def even() -> None:
         odd()

@@ -36,6 +36,6 @@ def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -
 
 def _log(outcome: str, what: str, **fields: str) -> None:
     # An issuer may call a client anything. No field needs more than an owner.
-    known = {name: value[:OWNER_BYTES] for name, value in fields.items() if value}
-    extra = {"sign_in": outcome, **known}
+    values = {name: value[:OWNER_BYTES] for name, value in fields.items() if value}
+    extra = {"sign_in": outcome, **values}
     logger.info("sign-in %s (%s)", outcome, what, extra=extra)

@@ -71,7 +71,7 @@ class JsonFormatter(LambdaPowertoolsFormatter):
                 record.__dict__["Error"] = {"Code": error.get("Code")}
         line = super().format(record)
         characters = LOG_LINE_BYTES
-        while len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES:  # few lines
+        while characters > 1 and len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES:  # few lines
             characters //= 2
             line = shorten_line(line, characters)
         return line

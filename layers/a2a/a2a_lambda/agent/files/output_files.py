@@ -56,7 +56,8 @@ def _files_to_store(outputs: Sequence[Any], inline_bytes: int) -> dict[int, tupl
     files: dict[int, tuple[File, int]] = {}
     for output in outputs:
         if isinstance(output, NamedArtifact):
-            files = _files_to_store(output.contents, inline_bytes) | files
+            artifact_files = _files_to_store(output.contents, inline_bytes)
+            files |= {key: file for key, file in artifact_files.items() if key not in files}
         elif isinstance(output, FinalMessage):
             from a2a_lambda.agent.files.message_files import ReceivedFile  # few skills end with a message
 

@@ -68,7 +68,7 @@ async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> Send
 
 
 async def cancel(call: McpCall) -> dict[str, Json]:
-    """`tasks/cancel`: the answer once the task has ended. Raises TaskNotFound, InvalidParams, and
+    """`tasks/cancel`: an empty result, once the task has ended. Raises TaskNotFound, InvalidParams, and
     CapabilityRequired if the client did not declare the extension."""
     with suppress(TaskNotCancelable):  # it has ended already, as the client wants
         await call.kit.service.cancel(call.scope, _id(call))
