@@ -5,6 +5,7 @@ changes its address between the check and the call. httpx follows no redirects b
 not either.
 """
 
+import logging
 import ssl
 from contextlib import suppress
 from functools import cache
@@ -15,6 +16,9 @@ from a2a_lambda.net.addresses import Refused, check_port, is_loopback, resolve
 
 CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
+
+for _name in ("httpx2", "httpcore2"):  # they log URLs, which may hold secrets, on any server
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 @cache
