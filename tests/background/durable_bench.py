@@ -132,7 +132,7 @@ class DurableBench:
         body = (identity or str(uuid.uuid4())).encode()
         same = RequestIdentity.of(self.scope, "send", body)
         url = "https://agents.example.com"
-        call = CallContext(self.scope, same, caller, wire_name="1.0", url=url, names_tasks=names_tasks)
+        call = CallContext(self.scope, same, caller, wire_name="1.0", base_url=url, names_tasks=names_tasks)
         return asyncio.run(self.messages.send(call, request))["task"]
 
     def get(self, task_id: str) -> Task:

@@ -148,7 +148,7 @@ def test_a_reply_that_is_sent_again_after_its_turn_has_ended_starts_nothing(
     reply = Message(messageId="oslo", role=Role.USER, parts=parts, contextId=task["contextId"])
     request = SendMessageRequest(message=reply, configuration={"returnImmediately": True})
     identity = RequestIdentity.of(bench.scope, "send", b"oslo", key)
-    call = CallContext(bench.scope, identity, wire_name="1.0", url="https://agents.example.com")
+    call = CallContext(bench.scope, identity, wire_name="1.0", base_url="https://agents.example.com")
 
     def task_of_reply() -> str:
         return asyncio.run(bench.messages.send(call, request))["task"]["id"]

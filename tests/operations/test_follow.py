@@ -170,7 +170,7 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
             store.update_head(head.with_closing_status(make_status(TaskState.COMPLETED, store.clock()), 2))
 
     async def read() -> list[Event]:
-        return [event async for _, event in follow.follow(store, head, answer_wait=60)]
+        return [event async for _, event in follow.follow(store, head, answer_wait_seconds=60)]
 
     monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
@@ -188,7 +188,9 @@ def test_nobody_waits_for_an_answer_past_the_deadline(
         next(seconds)
 
     async def read() -> list[Event]:
-        return [event async for _, event in follow.follow(store, head, answer_wait=600, deadline=1_020.0)]
+        return [
+            event async for _, event in follow.follow(store, head, answer_wait_seconds=600, deadline=1_020.0)
+        ]
 
     monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
@@ -220,7 +222,7 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
     async def read_looks() -> list[int]:
         return [
             len(pauses)
-            async for _, event in follow.follow(store, asking, answer_wait=60)
+            async for _, event in follow.follow(store, asking, answer_wait_seconds=60)
             if "artifactUpdate" in event
         ]
 

@@ -114,7 +114,7 @@ class OperationCall:
             blocking_by_default=self.wire.blocking_by_default,
             names_tasks=self.wire.names_tasks,
             takes_message=self.wire.answers_with_messages and self.operation == "send",
-            url=base_url(self.request),
+            base_url=base_url(self.request),
             push_config_id=self.wire.push_config_id,
             deadline=deadline(self.request),
         )

@@ -88,9 +88,9 @@ def encode(data: bytes, event_id: int | None = None, *, event: str = "") -> byte
 
 
 async def with_silences(
-    items: AsyncGenerator[Element, None], silence: float
+    items: AsyncGenerator[Element, None], silence_seconds: float
 ) -> AsyncGenerator[Element | None, None]:
-    """The items, and None after every `silence` seconds without one."""
+    """The items, and None after every `silence_seconds` without one."""
     next_item: asyncio.Task[Element] | None = None
     ready_count = 0
     try:
@@ -103,7 +103,7 @@ async def with_silences(
                 ready_count = 0
                 await asyncio.sleep(0)
             if not next_item.done():
-                await asyncio.wait({next_item}, timeout=silence)
+                await asyncio.wait({next_item}, timeout=silence_seconds)
             if not next_item.done():
                 yield None
                 continue
@@ -132,10 +132,10 @@ def _start(work: Awaitable[Element]) -> "asyncio.Task[Element]":
     return asyncio.ensure_future(wait())
 
 
-async def with_spaces(future: asyncio.Future[bytes], silence: float) -> AsyncGenerator[bytes, None]:
+async def with_spaces(future: asyncio.Future[bytes], silence_seconds: float) -> AsyncGenerator[bytes, None]:
     """A JSON text, with white space before it until it is ready."""
     try:
-        while not (await asyncio.wait({future}, timeout=silence))[0]:
+        while not (await asyncio.wait({future}, timeout=silence_seconds))[0]:
             yield b" "
         yield future.result()
     finally:

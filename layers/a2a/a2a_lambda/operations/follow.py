@@ -57,13 +57,13 @@ async def follow(
     after: int | None = None,
     history_length: int | None = None,
     deadline: float | None = None,
-    answer_wait: float = 0.0,
+    answer_wait_seconds: float = 0.0,
 ) -> AsyncGenerator[Published, None]:
     """The task as it is, then each later event, once and in order.
 
     after: a sequence number. Yield only later events, and not the task itself, unless the task stops before
         it.
-    answer_wait: seconds for which a task that waits for input is followed.
+    answer_wait_seconds: seconds for which a task that waits for input is followed.
     """
     # A client that comes back with a number beyond the log has it from a log that was lost, such as one
     # before a restore. It gets the task again.
@@ -72,13 +72,13 @@ async def follow(
     else:
         task, sequence = await threads.run(store.get_task, head)
         yield sequence, Event(task=truncate_history(task, history_length))
-        if head.is_stopped and not (head.state in INTERRUPTED and answer_wait):
+        if head.is_stopped and not (head.state in INTERRUPTED and answer_wait_seconds):
             yield sequence, head.closing_event()
             return
     # The client has everything up to the question. What follows is an answer, perhaps by another client,
     # and then the next run.
-    if head.state in INTERRUPTED and answer_wait and head.sequence == sequence:
-        head = await _wait_for_answer(store, head, answer_wait, deadline)
+    if head.state in INTERRUPTED and answer_wait_seconds and head.sequence == sequence:
+        head = await _wait_for_answer(store, head, answer_wait_seconds, deadline)
         if head.is_stopped and head.sequence == sequence:
             return
     async with aclosing(follow_from(store, head, sequence, deadline)) as events:
@@ -116,9 +116,9 @@ async def follow_from(
         head, events = await load_progress(store, head, after=sequence)
 
 
-async def _wait_for_answer(store: Store, head: Head, wait: float, deadline: float | None) -> Head:
+async def _wait_for_answer(store: Store, head: Head, seconds: float, deadline: float | None) -> Head:
     """The head after the task's question was answered, or as it is when the time is up."""
-    asked_at, end = head.sequence, time.monotonic() + wait
+    asked_at, end = head.sequence, time.monotonic() + seconds
     while head.is_stopped and head.sequence == asked_at and time.monotonic() < end:
         if _is_late(deadline):
             break

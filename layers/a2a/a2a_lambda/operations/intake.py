@@ -332,7 +332,7 @@ class Intake:
             turn_id=turn_id,
             place=place,
             attempts=0,
-            execution=new_execution(call.url) if place is Place.EXECUTION else None,
+            execution=new_execution(call.base_url) if place is Place.EXECUTION else None,
             trace=tracing.headers().get("traceparent", ""),
         )
         if place is Place.REQUEST:

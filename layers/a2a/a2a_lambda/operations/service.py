@@ -116,8 +116,8 @@ class Service:
         head = await self._load(scope, task_id)
         if needs_running and head.state in TERMINAL and after is None:
             raise UnsupportedOperation("the task has ended; get it instead", path="params.id")
-        wait = ANSWER_WAIT_SECONDS if needs_running else 0.0
-        events = follow(self._store, head, after=after, deadline=deadline, answer_wait=wait)
+        wait_seconds = ANSWER_WAIT_SECONDS if needs_running else 0.0
+        events = follow(self._store, head, after=after, deadline=deadline, answer_wait_seconds=wait_seconds)
         return Subscription(self._links.show_events(scope, events), head.wire_name)
 
     async def _read(self, head: Head, modes: Collection[str] = ()) -> TaskRecord:

@@ -250,7 +250,9 @@ class Triggers:
         # The deployment is the client here, and knows the agent's extensions.
         extensions = self._agents[agent].card.required_extensions
         caller = Caller(scope.owner, "trigger")
-        call = CallContext(scope, identity, caller, wire_name="1.0", extensions=extensions, url=self._url)
+        call = CallContext(
+            scope, identity, caller, wire_name="1.0", extensions=extensions, base_url=self._url
+        )
         response = await self._messages.send(
             call, SendMessageRequest(message=message, configuration=configuration)
         )

@@ -18,7 +18,7 @@ class CallContext:
     is_streamed: the call is a `stream`. blocking_by_default, names_tasks: see `Wire`.
     answers_in_context: a message that names no task answers the open question of its context.
     takes_message: the answer may be a message instead of a task.
-    url: base URL of the deployment, as the client called it.
+    base_url: URL of the deployment, as the client called it.
     modes: output modes that the caller's protocol asks for, in addition to those that the client accepts.
     push_config_id: id for a push notification config that the client sent without one; see `Wire`.
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
@@ -34,7 +34,7 @@ class CallContext:
     names_tasks: bool = True
     answers_in_context: bool = True
     takes_message: bool = False
-    url: str = ""
+    base_url: str = ""
     modes: tuple[str, ...] = ()
     push_config_id: str = ""
     deadline: float | None = None

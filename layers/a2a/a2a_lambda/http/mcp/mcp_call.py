@@ -90,7 +90,7 @@ class McpCall:
             extensions=self.agent.card.required_extensions,
             blocking_by_default=True,
             answers_in_context=False,  # an answer to a tool names its task
-            url=base_url(self.request),
+            base_url=base_url(self.request),
             modes=INLINE_MODES,
             deadline=deadline(self.request),
         )
