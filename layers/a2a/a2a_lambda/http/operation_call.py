@@ -129,6 +129,14 @@ class Accepted:
     grant: Grant
     body: bytes
 
+    def address(self, name: str | None) -> tuple[Profile, Scope]:
+        """The agent with a name, or the default one, and the caller's scope with it. The lines of the log
+        have both from now on. Raises RouteNotFound, Forbidden."""
+        agent = self.kit.agents.find(name)
+        scope = scope_of(self.request, self.grant, agent)
+        telemetry.bind(owner=scope.owner, agent=scope.agent)
+        return agent, scope
+
     def call(
         self,
         binding: Binding,
@@ -147,7 +155,7 @@ class Accepted:
         agent_names = {name for name in names if isinstance(name, str) and name}
         if len(agent_names) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent = self.kit.agents.find(next(iter(agent_names), None))
+        agent, scope = self.address(next(iter(agent_names), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,
@@ -155,7 +163,7 @@ class Accepted:
             wires=wires,
             wire=wires[0],
             caller=self.grant.caller,
-            scope=scope_of(self.request, self.grant, agent),
+            scope=scope,
             agent=agent,
             extensions=requested_extensions(self.request, agent.extension_uris),
             operation=operation,
@@ -181,7 +189,7 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
 
 async def answer(call: OperationCall) -> Response:
     """Run an operation. Raises ProtocolError and StoreError; once it has begun, errors are in the answer."""
-    telemetry.bind(owner=call.scope.owner, agent=call.scope.agent, version=call.wire.name)
+    telemetry.bind(version=call.wire.name)
     verb = call.request.method
     operation_name = call.method.removeprefix(f"{verb} ")  # HTTP+JSON's methods begin with the verb
     tracing.current().set({"rpc.method": operation_name}, name=f"{verb} {operation_name}")

@@ -13,9 +13,8 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from a2a_lambda import strictjson, telemetry
+from a2a_lambda import strictjson
 from a2a_lambda.errors import InvalidParams
-from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.error_responses import JSON, NO_STORE, failure_response
 from a2a_lambda.http.operation_call import accept
 from a2a_lambda.http.request import check_media_type
@@ -28,9 +27,7 @@ async def handle(request: Request, name: str | None) -> Response:
     try:
         accepted_request = await accept(request, check_media_type)
         kit = accepted_request.kit
-        agent = kit.agents.find(name)
-        scope = scope_of(request, accepted_request.grant, agent)
-        telemetry.bind(agent=agent.name)
+        agent, scope = accepted_request.address(name)
         source = fields.mapping(strictjson.loads(accepted_request.body), "body")
         size = fields.count(source, "size", "body")
         max_bytes = kit.settings.upload_bytes

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.errors import Forbidden, KitError, MethodNotFound, excerpt
-from a2a_lambda.http.auth import scope_of
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.mcp import tasks, tool_calls
 from a2a_lambda.http.mcp.mcp_call import McpCall
@@ -51,9 +50,8 @@ async def handle(request: Request, agent: str | None) -> Response:
         if message is None or message.id is None:
             return Response(status_code=202)
         revision = message.revision
-        profile = accepted_request.kit.agents.find(agent)
-        scope = scope_of(request, accepted_request.grant, profile)
-        telemetry.bind(owner=scope.owner, agent=scope.agent, version=f"mcp-{revision}")
+        profile, scope = accepted_request.address(agent)
+        telemetry.bind(version=f"mcp-{revision}")
         mcp_call = McpCall(
             request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message
         )
