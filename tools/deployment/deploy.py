@@ -223,20 +223,14 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
 def command(environ: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
     """The arguments of sam. Raises ConfigurationError."""
     overrides = stack.overrides(parameters)
-    template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
-    role = environ.get("ROLE", "")
-    return [
-        *(
-            "deploy",
-            "--config-file",
-            str(stages.SAMCONFIG.resolve()),
-            "--config-env",
-            stages.stage_of(environ)[0],
-        ),
-        *("--template-file", template, *(("--role-arn", role) if role else ())),
-        *(("--resolve-image-repos",) if environ.get("IMAGE") else ()),
-        *("--parameter-overrides", *overrides),
-    ]
+    built_template = f"{environ.get('BUILD_DIR') or BUILD}/template.yaml"
+    arguments = ["deploy", "--config-file", str(stages.SAMCONFIG.resolve())]
+    arguments += ["--config-env", stages.stage_of(environ)[0], "--template-file", built_template]
+    if role := environ.get("ROLE"):
+        arguments += ["--role-arn", role]
+    if environ.get("IMAGE"):
+        arguments.append("--resolve-image-repos")
+    return [*arguments, "--parameter-overrides", *overrides]
 
 
 def digest_of_build(build: Path, parameters: Mapping[str, str]) -> str:
@@ -281,6 +275,58 @@ def _build_after(build: str, version: int) -> str:
     return hashlib.sha256(f"{build} after {version}".encode()).hexdigest()
 
 
+def check_deployment(
+    stage: Mapping[str, Any],
+    account: Account,
+    parameters: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    is_first: bool,
+) -> None:
+    """Print what a deployment would change, and what its operator should know. Raises ConfigurationError if
+    it cannot begin."""
+    check_agents(parameters)
+    is_image = bool(environ.get("IMAGE"))
+    if not environ.get("AWS_ENDPOINT_URL"):  # an emulator has other limits than Lambda
+        check_python(read_python(environ), parameters, is_image=is_image)
+    print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
+    differences: list[str] = []
+    if not is_first:
+        differences += parameter_changes(stage["stack_name"], parameters)
+        differences += package_changes(stage["stack_name"], is_image=is_image)
+        check_rollout(stage["stack_name"], parameters["Rollout"])
+    unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
+    if is_image and unused:
+        names = ", ".join(unused)
+        print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
+    for note in (*notes(account, parameters, prefix_of(stage)), *differences):
+        print(f"note: {note}")
+
+
+def deploy(
+    stage: Mapping[str, Any], parameters: Mapping[str, str], environ: Mapping[str, str], *, is_first: bool
+) -> int:
+    """Deploy the build as a release. Returns the exit status of sam."""
+    build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
+    digest = digest_of_build(build, parameters)
+    release = digest if is_first else fresh_release(digest, stage["stack_name"])
+    parameters = {**parameters, "Release": release}
+    if is_first and parameters["DeletionProtection"] == "true":
+        # If this first deployment fails, CloudFormation must be able to delete the table.
+        arguments = command(environ, {**parameters, "DeletionProtection": "false"})
+        if status := environments.run_sam(*arguments):
+            return status
+        print("the stack is deployed; turning on its table's deletion protection")
+    status = environments.run_sam(*command(environ, parameters))
+    if not status:
+        name = stage["stack_name"]
+        print(f"release {release[:12]} is deployed to {name}")
+        prefix = prefix_of(stage)
+        key = f"{prefix}make key NAME=alice STACK={name}, then " if is_first else ""
+        print(f"Next: {key}{prefix}make doctor STACK={name} KEY=<a key>")
+    return status
+
+
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
     """With `check`, only check that a deployment can begin: the stage, the agents, the region, the
@@ -296,40 +342,9 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     parameters = parameters_for(account, stage_parameters, call_parameters)
     parameters["Architecture"] = architecture
     if argv[1:] == ["check"]:
-        check_agents(parameters)
-        is_image = bool(environ.get("IMAGE"))
-        if not environ.get("AWS_ENDPOINT_URL"):  # an emulator has other limits than Lambda
-            check_python(read_python(environ), parameters, is_image=is_image)
-        print(f"account {account.number}: {account.region}, {account.concurrency} concurrent executions")
-        differences: list[str] = []
-        if not is_first:
-            differences += parameter_changes(stage["stack_name"], parameters)
-            differences += package_changes(stage["stack_name"], is_image=is_image)
-            check_rollout(stage["stack_name"], parameters["Rollout"])
-        unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
-        if is_image and unused:
-            names = ", ".join(unused)
-            print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
-        for note in (*notes(account, parameters, prefix_of(stage)), *differences):
-            print(f"note: {note}")
+        check_deployment(stage, account, parameters, environ, is_first=is_first)
         return 0
-    build = IMAGE if environ.get("IMAGE") else Path(environ.get("BUILD_DIR") or BUILD)
-    digest = digest_of_build(build, parameters)
-    parameters["Release"] = digest if is_first else fresh_release(digest, stage["stack_name"])
-    if is_first and parameters["DeletionProtection"] == "true":
-        # If this first deployment fails, CloudFormation must be able to delete the table.
-        arguments = command(environ, {**parameters, "DeletionProtection": "false"})
-        if status := environments.run_sam(*arguments):
-            return status
-        print("the stack is deployed; turning on its table's deletion protection")
-    status = environments.run_sam(*command(environ, parameters))
-    if not status:
-        name = stage["stack_name"]
-        print(f"release {parameters['Release'][:12]} is deployed to {name}")
-        prefix = prefix_of(stage)
-        key = f"{prefix}make key NAME=alice STACK={name}, then " if is_first else ""
-        print(f"Next: {key}{prefix}make doctor STACK={name} KEY=<a key>")
-    return status
+    return deploy(stage, parameters, environ, is_first=is_first)
 
 
 if __name__ == "__main__":
