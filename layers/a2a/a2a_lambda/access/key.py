@@ -14,7 +14,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from a2a_lambda.access.credentials import Grant
 from a2a_lambda.errors import KeysUnavailable
+from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import OWNER_PATTERN
 
 LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -65,6 +67,11 @@ class Key:
     def parameter(self) -> str:
         """Value of the key's parameter."""
         return json.dumps({name: value for name, value in asdict(self).items() if name != "label"})
+
+    @property
+    def grant(self) -> Grant:
+        """What the key allows."""
+        return Grant(Caller(self.owner), self.agents, key_name=self.label)
 
     @classmethod
     def of_row(cls, row: list[Any]) -> "Key":

@@ -49,7 +49,7 @@ async def authenticate(request: Request) -> Grant:
             grant = await _check_token(request, kit, secret)
         # Almost every key is known here: a digest and comparisons, no thread and no call.
         elif secret and (key := kit.keys.find_cached(secret)) is not None:
-            grant = Grant(Caller(key.owner), key.agents, key_name=key.label)
+            grant = key.grant
         elif secret:
             grant = await _check_key(request, kit, secret)
         elif (iam_caller := _iam_caller(request)) is not None:
@@ -98,7 +98,7 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
         audit.log_refused("key", "unknown")
         has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
-    return Grant(Caller(key.owner), key.agents, key_name=key.label)
+    return key.grant
 
 
 async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
