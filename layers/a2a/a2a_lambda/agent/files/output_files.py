@@ -5,7 +5,7 @@ so that the skill waits for it, and may close its stream or delete its file afte
 import inspect
 import io
 import os
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ def store(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     Raises AgentMistake for a content that no file can have, OSError, and what the content and the store
     raise.
     """
-    files = _files_to_store(outputs, INLINE_BYTES)
+    files = _files_to_store(outputs)
     stored_files = {key: _store(turn, file, inline_bytes) for key, (file, inline_bytes) in files.items()}
     return _replace(outputs, stored_files) if stored_files else outputs
 
@@ -35,7 +35,7 @@ async def store_async(turn: Turn, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Outputs of asynchronous code, with what is stored in place of each file's content. For the agent
     loop."""
     stored_files = {}
-    for key, (file, inline_bytes) in _files_to_store(outputs, INLINE_BYTES).items():
+    for key, (file, inline_bytes) in _files_to_store(outputs).items():
         if isinstance(file.content, AsyncIterable):
             stored_files[key] = await _store_stream(turn, file, file.content, inline_bytes)
         else:
@@ -49,33 +49,32 @@ def read(file: File) -> File:
     return file if file.content is None else _with_content(file, b"".join(_chunks(file)))
 
 
-def _files_to_store(outputs: Sequence[Any], inline_bytes: int) -> dict[int, tuple[File, int]]:
+def _files_to_store(outputs: tuple[Any, ...]) -> dict[int, tuple[File, int]]:
     """The files whose content is to be stored, or is not bytes yet, each with the bytes up to which it stays
     in its task; among them the user's own files that a message sends back. Keys are the ids of the outputs,
     because one file may be output twice."""
     files: dict[int, tuple[File, int]] = {}
     for output in outputs:
-        if isinstance(output, NamedArtifact):
-            artifact_files = _files_to_store(output.contents, inline_bytes)
-            files |= {key: file for key, file in artifact_files.items() if key not in files}
-        elif isinstance(output, FinalMessage):
+        contents = output.contents if isinstance(output, NamedArtifact | FinalMessage) else (output,)
+        own_files = {
+            id(item): item
+            for item in contents
+            if isinstance(item, File) and item.content is not None and item.url is None
+        }
+        inline_bytes = INLINE_BYTES
+        if isinstance(output, FinalMessage):
             from a2a_lambda.agent.files.message_files import ReceivedFile  # few skills end with a message
 
-            own_files: dict[int, File] = {}
-            for content in output.contents:
-                if isinstance(content, ReceivedFile) and "raw" in content.part:
-                    own_files[id(content)] = File(content.name, content.read(), media_type=content.media_type)
-                elif isinstance(content, File) and content.content is not None:
-                    own_files[id(content)] = content
-            # All of a message is in its task's head, which has room for what one file may have.
-            stored_files = _files_to_store([*own_files.values()], inline_bytes // max(len(own_files), 1))
-            files |= {
-                key: stored_files[id(file)] for key, file in own_files.items() if id(file) in stored_files
+            own_files |= {
+                id(item): File(item.name, item.read(), media_type=item.media_type)
+                for item in contents
+                if isinstance(item, ReceivedFile) and "raw" in item.part
             }
-        elif isinstance(output, File) and output.content is not None and output.url is None:
-            is_small = isinstance(output.content, bytes) and len(output.content) <= inline_bytes
-            if not is_small:
-                files.setdefault(id(output), (output, inline_bytes))
+            # All of a message is in its task's head, which has room for what one file may have.
+            inline_bytes //= max(len(own_files), 1)
+        for key, file in own_files.items():
+            if not isinstance(file.content, bytes) or len(file.content) > inline_bytes:
+                files[key] = (file, inline_bytes)
     return files
 
 
