@@ -60,14 +60,13 @@ class Performer(Protocol):
 class Continuation:
     """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far.
 
-    caller: who sends the replies. file_contents: see `TrialFiles`.
+    caller: who sends the replies.
     """
 
     make_turn: Callable[[], Turn]
     record: KeptResults
     replies: dict[str, Any]
     caller: Caller
-    file_contents: dict[str, bytes]
 
     def check_replies(self, *, is_suspended: bool) -> None:
         """Raises ValueError for a reply that no wait of the turn takes. Another wait may still take it if the
@@ -245,10 +244,8 @@ async def run(
                 f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
                 f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
             )
-        next_run = Continuation(
-            continuation.make_turn, record, replies, caller, dict(continuation.file_contents)
-        )
-        return await _run_until_suspended(agent, next_run)
+        next_run = Continuation(continuation.make_turn, record, replies, caller)
+        return await _run_until_suspended(agent, next_run, dict(after.file_contents))
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
         Turn,
@@ -262,19 +259,23 @@ async def run(
         caller=caller,
         configuration=configuration,
     )
-    contents = dict(after.file_contents) if after is not None else {}
-    start = Continuation(make_turn, KeptResults(), dict(replies), caller, contents)
-    return await _run_until_suspended(agent, start)
+    start = Continuation(make_turn, KeptResults(), dict(replies), caller)
+    return await _run_until_suspended(agent, start, dict(after.file_contents) if after else {})
 
 
-async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
+async def _run_until_suspended(
+    agent: Performer, start: Continuation, file_contents: dict[str, bytes]
+) -> Answer:
     """Run a turn until it ends, or waits for a reply that is not known. Pauses end at once: the turn is
-    replayed after each, as in a deployment."""
+    replayed after each, as in a deployment.
+
+    file_contents: contents of the conversation's large files, to which the turn adds those of its own.
+    """
     replay, record = Replay(), start.record
     while True:
         turn = start.make_turn()
         engine = turn.engine = MemoryEngine(record, start.replies, caller=start.caller)
-        files = turn.file_store = TrialFiles(turn.task_id, turn.id, start.file_contents)
+        files = turn.file_store = TrialFiles(turn.task_id, turn.id, file_contents)
         builder = EventBuilder(turn.task_id, turn.context_id)
         events: list[Event] = []
         replay = replay.next()
@@ -319,5 +320,5 @@ async def _run_until_suspended(agent: Performer, start: Continuation) -> Answer:
             steps=record.names,
             continuation=start if is_suspended else None,
             skill=turn.skill,
-            file_contents=start.file_contents,
+            file_contents=file_contents,
         )
