@@ -131,10 +131,10 @@ class Accepted:
 
     def address(self, name: str | None) -> tuple[Profile, Scope]:
         """The agent with a name, or the default one, and the caller's scope with it. The lines of the log
-        have both from now on. Raises RouteNotFound, Forbidden."""
+        have the agent from now on. Raises RouteNotFound, Forbidden."""
         agent = self.kit.agents.find(name)
         scope = scope_of(self.request, self.grant, agent)
-        telemetry.bind(owner=scope.owner, agent=scope.agent)
+        telemetry.bind(agent=scope.agent)
         return agent, scope
 
     def call(
