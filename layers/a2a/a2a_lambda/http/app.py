@@ -14,6 +14,7 @@ import hmac
 import logging
 import re
 from collections.abc import Sequence
+from http import HTTPMethod
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -76,13 +77,6 @@ ALLOWED_HEADERS = (
     "traceparent",
     "tracestate",
 )
-
-
-HTTP_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"})
-"""Methods that may name a span: what a client makes up must not.
-
-Source: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
-"""
 
 
 def create_app(kit: Kit, app: Starlette | None = None) -> Starlette:
@@ -201,7 +195,9 @@ class Traced:
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
         is_callback = CALLBACKS in scope["path"]  # whose rest is a secret
         path = CALLBACKS if is_callback else scope["path"]
-        is_known = scope["method"] in HTTP_METHODS
+        # A method that a client makes up must not name a span:
+        # https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+        is_known = scope["method"] in HTTPMethod.__members__
         attributes = {
             "http.request.method": scope["method"] if is_known else "_OTHER",
             "url.scheme": scope["scheme"],
