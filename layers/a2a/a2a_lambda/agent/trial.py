@@ -96,8 +96,8 @@ class Answer:
 
     events: the events as a client gets them. context: the context as it would be stored.
     steps: names of the steps, pauses and waits of a durable skill, those of branches last. continuation: how
-    to continue, if the skill waits. skill: id of the skill that has answered. file_contents: of the
-    conversation's large files, for the next turn.
+    to continue, if the skill waits. skill: id of the skill that has answered. file_contents: contents of the
+    conversation's large files by their references, for the next turn.
     """
 
     task: Task

@@ -52,8 +52,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Encodes the result and the errors of one HTTP+JSON request. media_type: of an answer;
-    error_media_type: of an error."""
+    """Encodes the result and the errors of one HTTP+JSON request.
+
+    media_type: media type of the result. error_media_type: media type of an error.
+    """
 
     media_type: str
     error_media_type: str

@@ -67,8 +67,11 @@ def find_address(request: Request, path: str) -> Address | None:
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """Encodes the result and the errors of one JSON-RPC request. accepted: see `accepted_types`. id: of the
-    request, or None if it cannot be read."""
+    """Encodes the result and the errors of one JSON-RPC request.
+
+    accepted: media types that the client accepts, as `accepted_types` gives them. id: the request's id, or
+    None if it cannot be read.
+    """
 
     accepted: frozenset[str]
     id: jsonrpc.Id

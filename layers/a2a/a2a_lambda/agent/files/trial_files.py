@@ -12,7 +12,10 @@ from a2a_lambda.protocol.stored_file import is_reference, output_reference
 
 @dataclass(frozen=True, slots=True)
 class TrialFiles:
-    """See `FileStore`. contents: of the files that a task has as references, those of earlier turns, too."""
+    """See `FileStore`.
+
+    contents: content of each file by its reference, those of earlier turns, too.
+    """
 
     task_id: str
     turn_id: str
