@@ -224,7 +224,7 @@ def test_wrong_content_type(client: TestClient, key: str, media_type: str) -> No
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br, gzip", "GZIP"])
-def test_a_compressed_body_is_named(client: TestClient, key: str, coding: str) -> None:
+def test_an_error_names_the_coding_of_a_compressed_body(client: TestClient, key: str, coding: str) -> None:
     rpc = Rpc(client, key)
     answer = rpc.post(gzip.compress(json.dumps(SEND).encode()), **{"Content-Encoding": coding})
     assert answer.status_code == 400
@@ -236,7 +236,7 @@ def test_a_compressed_body_is_named(client: TestClient, key: str, coding: str) -
 @pytest.mark.parametrize(
     "path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send", "/mcp/probe", "/uploads"]
 )
-def test_a_compressed_body_is_named_by_every_binding(client: TestClient, key: str, path: str) -> None:
+def test_every_binding_names_the_coding_of_a_compressed_body(client: TestClient, key: str, path: str) -> None:
     headers = {"X-API-Key": key, "Content-Type": "application/json", "Content-Encoding": "gzip"}
     answer = client.post(path, content=gzip.compress(b"{}"), headers=headers)
     assert answer.status_code == 400

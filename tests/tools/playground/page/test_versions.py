@@ -141,7 +141,7 @@ def test_a_cancellation_leaves_no_hole_in_a_stream_that_goes_further(page: "Page
     assert numbers == list(range(len(numbers)))
 
 
-def test_a_call_that_names_no_task_can_be_dropped(page: "Page") -> None:
+def test_the_page_drops_a_call_that_names_no_task(page: "Page") -> None:
     """As one of MCP, whose server cancels it then."""
     open_agent(page, "probe")
     page.select_option("#version", "mcp")
