@@ -1,21 +1,17 @@
-"""What each path answers, before any agent runs."""
+"""What each path answers before any agent runs, and whom a deployment behind a CDN serves."""
 
 import hashlib
-import time
+import logging
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from a2a_lambda.http import request as request_module
 from a2a_lambda.http.app import create_app
-from a2a_lambda.http.request import base_url, deadline, last_event_id, requested_extensions, version
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from tests.conftest import AGENTS, BASE_URL, new_key, replace_in
+from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
 
@@ -33,14 +29,6 @@ def deploy(settings: Settings) -> Make:
         return TestClient(app, base_url=BASE_URL)
 
     return make
-
-
-def request_of(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
-    """A request as the application sees it."""
-    pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    app = create_app(Kit(Settings(**{"table": "t", "keys_path": "/k", "agents": AGENTS, **settings})))
-    base = {"type": "http", "path": "/", "headers": pairs, "query_string": query.encode(), "app": app}
-    return Request({**base, **(scope or {})})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +56,7 @@ def test_a_refused_method_names_those_that_are_allowed(
     answer = client.request(verb, path, json={}, headers={"X-API-Key": key})
     assert answer.status_code == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
-    methods = answer.text.partition(f"{verb} is not allowed here; use ")[2].partition('"')[0]
+    methods = answer.text.partition("use ")[2].partition(f" instead of {verb}")[0]
     assert set(methods.split(", ")) == allowed
 
 
@@ -260,65 +248,6 @@ def test_the_largest_upload_is_allowed_and_one_byte_more_is_not(deploy: Make) ->
         assert small.post("/a2a/probe/uploads", json=wish, headers=headers).status_code == status
 
 
-def test_the_url_is_a_setting_or_the_gateways_and_no_header_counts() -> None:
-    forged_headers = {"host": "evil.example", "x-forwarded-host": "evil.example"}
-    assert base_url(request_of(forged_headers, base_url="https://mine.example/")) == "https://mine.example"
-    event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/dev/a"}}
-    assert base_url(request_of(forged_headers, scope={"aws.event": event})) == "https://api.example/dev"
-    for path, full_path in (("/", "/dev/"), ("/", "/dev"), ("/a", "/dev//a"), ("/a/b", "/dev/a//b")):
-        event = {"path": path, "requestContext": {"domainName": "api.example", "path": full_path}}
-        assert base_url(request_of(scope={"aws.event": event})) == "https://api.example/dev"
-    unstaged_event = {"path": "/a", "requestContext": {"domainName": "api.example", "path": "/x/b"}}
-    assert base_url(request_of(scope={"aws.event": unstaged_event})) == "https://api.example"
-    without_path = {"path": "/a", "requestContext": {"domainName": "api.example"}}
-    assert base_url(request_of(scope={"aws.event": without_path})) == "https://api.example"
-    assert base_url(request_of(scope={"aws.event": {"requestContext": None}})) == "https://localhost"
-
-
-def test_an_answer_is_out_before_lambda_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_in(request_module, time, monkeypatch, monotonic=lambda: 100.0, time=lambda: 2_000_000.0)
-    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 890_000)
-    assert deadline(request_of(scope={"aws.context": context})) == 100 + 890 - 2
-    assert deadline(request_of()) == 100 + 900 - 2
-    # API Gateway counts from the request, which a cold start has delayed. An event of a file is old.
-    for age, seconds in ((6, 890), (15, 885), (86_400, 890)):
-        event = {"requestContext": {"requestTimeEpoch": (2_000_000 - age) * 1000}}
-        assert deadline(request_of(scope={"aws.context": context, "aws.event": event})) == 98 + seconds
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        ("7", 7),
-        ("0", 0),
-        ("1234567890", 1234567890),
-        ("12345678901", None),
-        ("", None),
-        ("-1", None),
-        ("1.5", None),
-        ("²", None),
-        ("x", None),
-    ],
-)
-def test_a_last_event_id_is_a_number_that_the_kit_can_have_sent(value: str, number: int | None) -> None:
-    headers = [(b"last-event-id", value.encode("latin-1"))]
-    assert last_event_id(request_of(scope={"headers": headers})) == number
-    assert last_event_id(request_of()) is None
-
-
-def test_a_version_is_in_the_header_or_the_query() -> None:
-    assert version(request_of({"a2a-version": " 1.0 "}, "A2A-Version=0.3")) == "1.0"
-    assert version(request_of(query="A2A-Version=0.3")) == "0.3"
-    assert version(request_of(query="x=1&a2a-version=0.3")) == "0.3"
-    assert version(request_of()) == ""
-
-
-def test_extensions_are_asked_for_under_two_names() -> None:
-    headers = {"a2a-extensions": "urn:a, urn:b", "x-a2a-extensions": "urn:c,urn:a"}
-    assert requested_extensions(request_of(headers), ["urn:a", "urn:c", "urn:d"]) == ("urn:a", "urn:c")
-    assert requested_extensions(request_of(), ["urn:a"]) == ()
-
-
 def test_only_the_newest_version_names_its_agent_by_a_tenant(client: TestClient, key: str) -> None:
     rpc = Rpc(client, key, "/a2a/probe")
     assert rpc.call("message/send", {"message": message("hi"), "tenant": "assistant"})["kind"] == "task"
@@ -367,3 +296,42 @@ def test_a_message_without_an_id_is_appbuilders_where_it_may_be(
     headers = {name: value.replace("KEY", key) for name, value in headers.items()}
     answer = client.post("/a2a/probe", json=body, headers=headers).json()
     assert ("result" in answer) == is_qianfan, answer
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@pytest.fixture
+def guarded(settings: Settings) -> Kit:
+    digests = f"{digest('old secret')},{digest('new secret')}"
+    values = {**settings.model_dump(), "origin_digests": digests}
+    return Kit(Settings.model_validate(values))
+
+
+@pytest.mark.parametrize("secret", [None, "", "wrong", digest("new secret"), "ü"])
+def test_requests_past_the_cdn_are_refused(
+    guarded: Kit, caplog: pytest.LogCaptureFixture, secret: str | None
+) -> None:
+    """Cards, too; whatever key they show. The log has each, for an operator who changes the secret."""
+    caplog.set_level(logging.INFO, logger="a2a_lambda")
+    headers: dict[str, Any] = {"X-API-Key": new_key(guarded)}
+    if secret is not None:
+        headers["X-Origin-Secret"] = secret.encode("latin-1")
+    with TestClient(create_app(guarded), base_url=BASE_URL) as client:
+        for answer in (
+            client.get("/.well-known/agent-card.json", headers=headers),
+            client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers),
+        ):
+            assert answer.status_code == 403
+            assert "public address" in answer.json()["error"]["message"]
+    assert caplog.messages.count("refused: -32600 NotFromOrigin") == 2
+
+
+@pytest.mark.parametrize("secret", ["old secret", "new secret"])
+def test_the_cdns_requests_are_served(guarded: Kit, secret: str) -> None:
+    headers = {"X-Origin-Secret": secret, "X-API-Key": new_key(guarded)}
+    with TestClient(create_app(guarded), base_url=BASE_URL) as client:
+        assert client.get("/.well-known/agent-card.json", headers=headers).status_code == 200
+        response = client.post("/", json=request("tasks/get", {"id": "x"}), headers=headers)
+        assert response.json()["error"]["code"] == -32001

@@ -11,9 +11,6 @@ from a2a_lambda.wire import v0_3
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.error_json import A2A_CODES, ERROR_INFO, encode_error, encode_http_error
 
-NOT_ALLOWED = errors.InvalidRequest("x")
-NOT_ALLOWED.status = 405
-
 FAILURES = [
     (errors.ParseError("x"), 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
     (errors.InvalidRequest("x"), 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
@@ -42,7 +39,7 @@ FAILURES = [
     (errors.Unauthenticated("x"), 401, "UNAUTHENTICATED", ""),
     (errors.Forbidden("x"), 403, "PERMISSION_DENIED", ""),
     (errors.RouteNotFound("x"), 404, "NOT_FOUND", ""),
-    (NOT_ALLOWED, 405, "UNIMPLEMENTED", ""),
+    (errors.MethodNotAllowed("PUT", ["GET"]), 405, "UNIMPLEMENTED", ""),
     (errors.RequestTooLarge("x"), 413, "INVALID_ARGUMENT", ""),
     (errors.TooManyCalls("x"), 429, "RESOURCE_EXHAUSTED", ""),
     (errors.TooManyRequests("x", after=3), 429, "RESOURCE_EXHAUSTED", ""),

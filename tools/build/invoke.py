@@ -5,7 +5,6 @@ import base64
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from dotenv import dotenv_values
 
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.http.request import Target, target_of
 from a2a_lambda.settings import Settings
 from tools import environments
 from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, find_rie, interpreter
@@ -31,11 +31,6 @@ from tools.state import KEYS_PATH, TABLE, read_state
 HOST_BUILDS = Path(".aws-sam/host")
 """Builds for this machine, one for each agent, because all agents together may be too large. Beside each is
 the digest of what it was made from."""
-
-AGENT_PATH = re.compile(
-    r"/(?P<prefix>v2/a2a|a2a|mcp|alibaba|v2)/(?!stream/?$|tasks/send/?$)(?P<agent>[^/.]+)"
-)
-"""Path of an agent. What clients may append to /alibaba is none; see `http.rpc.PATHS`."""
 
 MADE = ".manifest.json"
 """A file that a build writes among its sources."""
@@ -140,23 +135,21 @@ def _own_values() -> dict[str, str]:
 
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:
     """An event for an agent that is there. If its path names another one, it goes to the default agent."""
-    match = _agent_path(event)
-    if match is None or match["agent"] in agents:
+    prefix, name, _ = _target_of(event)
+    if not name or name in agents:
         return event
-    prefix, name = match["prefix"], match["agent"]
     copy: dict[str, Any] = json.loads(json.dumps(event).replace(f"/{prefix}/{name}", f"/{prefix}/{default}"))
     return copy
 
 
 def agent_in(event: Mapping[str, Any]) -> str:
     """The agent that the path of an event names; "" = the default one."""
-    match = _agent_path(event)
-    return match["agent"] if match else ""
+    return _target_of(event).agent or ""
 
 
-def _agent_path(event: Mapping[str, Any]) -> "re.Match[str] | None":
+def _target_of(event: Mapping[str, Any]) -> Target:
     # An event of an HTTP API, or of a function URL, has its path in rawPath.
-    return AGENT_PATH.match(str(event.get("path") or event.get("rawPath") or ""))
+    return target_of(str(event.get("path") or event.get("rawPath") or ""))
 
 
 def function_of(event: dict[str, Any]) -> str:

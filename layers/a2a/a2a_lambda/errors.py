@@ -178,13 +178,15 @@ class IssuerUnreachable(IssuerDown):
 class ProtocolError(KitError):
     """A JSON-RPC error object.
 
-    code: JSON-RPC error code. status: HTTP status of the answer.
+    code: JSON-RPC error code. status: HTTP status of the answer. retry_seconds: after how many seconds the
+    client may try again, or None.
     path: JSON path of the wrong field, such as `params.message.parts[0].kind`, or None.
     """
 
     code = -32603
     status = 200
     title = "Internal error"
+    retry_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, path: str | None = None) -> None:
         super().__init__(f"{self.title}: {detail}" if detail else self.title)
@@ -193,7 +195,7 @@ class ProtocolError(KitError):
     @property
     def headers(self) -> Mapping[str, str]:
         """HTTP headers of the answer."""
-        return {}
+        return {} if self.retry_seconds is None else {"Retry-After": str(self.retry_seconds)}
 
 
 class ParseError(ProtocolError):
@@ -266,6 +268,20 @@ class RouteNotFound(InvalidRequest):
     status, title = 404, "Not found"
 
 
+class MethodNotAllowed(InvalidRequest):
+    """The URL is served, but not for this method of HTTP. methods: those for which it is."""
+
+    status, title = 405, "HTTP method not allowed"
+
+    def __init__(self, method: str, methods: Collection[str]) -> None:
+        self._methods = ", ".join(methods)
+        super().__init__(f"use {self._methods} instead of {excerpt(method)}")
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Allow": self._methods}
+
+
 class Unauthenticated(InvalidRequest):
     """No key and no token, or one that is not valid. RFC 9110 section 11.6.1 requires the challenge.
 
@@ -316,11 +332,7 @@ def _pointer(metadata_url: str) -> str:
 class TooManyCalls(ProtocolError):
     """The owner has as many streams, followers and long sends as it may have."""
 
-    status, title = 429, "Too many calls at once"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": "5"}
+    status, title, retry_seconds = 429, "Too many calls at once", 5
 
 
 class TooManyRequests(ProtocolError):
@@ -330,21 +342,13 @@ class TooManyRequests(ProtocolError):
 
     def __init__(self, detail: str, *, after: float) -> None:
         super().__init__(detail)
-        self._after = after
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": str(max(1, math.ceil(self._after)))}
+        self.retry_seconds = max(1, math.ceil(after))
 
 
 class NotWaiting(ProtocolError):
     """The durable turn is not waiting for this reply: it has not got that far, or has stopped waiting."""
 
-    status, title = 409, "Not waiting"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": "60"}
+    status, title, retry_seconds = 409, "Not waiting", 60
 
 
 class WaitIsOver(InvalidRequest):
@@ -362,8 +366,4 @@ class NotFromOrigin(InvalidRequest):
 class Unavailable(ProtocolError):
     """A service that the kit uses did not answer in time. The client may try again."""
 
-    status, title = 503, "Service unavailable"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": "1"}
+    status, title, retry_seconds = 503, "Service unavailable", 1

@@ -26,12 +26,12 @@ from starlette.responses import Response
 from starlette.routing import request_response
 
 from a2a_lambda import telemetry, tracing
-from a2a_lambda.errors import InternalError, InvalidRequest, NotFromOrigin, ProtocolError
+from a2a_lambda.errors import InternalError, InvalidRequest, MethodNotAllowed, NotFromOrigin, ProtocolError
 from a2a_lambda.http import rest, rpc
 from a2a_lambda.http.auth import authenticate
 from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import error_response
-from a2a_lambda.http.request import check_method
+from a2a_lambda.http.request import check_method, target_of
 from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.execution import CALLBACK_PATH
 
@@ -42,12 +42,6 @@ ORIGIN_HEADER = "x-origin-secret"
 
 CALLBACKS = f"/{CALLBACK_PATH}/"
 """Path of the URLs of waits."""
-
-OPENAPI_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/openapi\.json")
-
-UPLOADS_PATH = re.compile(r"(?:/a2a/(?P<agent>[^/]+))?/uploads/?")
-
-MCP_PATH = re.compile("/mcp(?:/(?P<agent>[^/]+))?/?")
 
 logger = logging.getLogger(__name__)
 
@@ -118,28 +112,30 @@ async def route(request: Request) -> Response:
         from a2a_lambda.http import callbacks
 
         return await callbacks.handle(request, path.removeprefix(CALLBACKS))
-    if match := OPENAPI_PATH.fullmatch(path):
-        check_method(request, "GET", "HEAD")
-        from a2a_lambda.http.discovery import openapi
+    target = target_of(path)
+    match target.prefix, target.rest:
+        case "" | "a2a", "/openapi.json":
+            check_method(request, "GET", "HEAD")
+            from a2a_lambda.http.discovery import openapi
 
-        return await openapi.handle(request, match["agent"])
-    if match := MCP_PATH.fullmatch(path):
-        # A client whose key was refused tries GET next, and shows the user that answer.
-        if request.method == "GET":
-            await authenticate(request)
-        check_method(request, "POST")
-        from a2a_lambda.http.mcp import endpoint
+            return await openapi.handle(request, target.agent)
+        case "mcp", "" | "/":
+            # A client whose key was refused tries GET next, and shows the user that answer.
+            if request.method == "GET":
+                await authenticate(request)
+            check_method(request, "POST")
+            from a2a_lambda.http.mcp import endpoint
 
-        return await endpoint.handle(request, match["agent"])
-    if match := UPLOADS_PATH.fullmatch(path):
-        check_method(request, "POST")
-        from a2a_lambda.http import uploads
+            return await endpoint.handle(request, target.agent)
+        case "" | "a2a", "/uploads" | "/uploads/":
+            check_method(request, "POST")
+            from a2a_lambda.http import uploads
 
-        return await uploads.handle(request, match["agent"])
-    if (address := rpc.find_address(request, path)) is None:
-        return await rest.handle(request, path.removeprefix("/"))
+            return await uploads.handle(request, target.agent)
+    if (dialect := rpc.find_dialect(request, target)) is None:
+        return await rest.handle(request, target)
     check_method(request, "POST")
-    return await rpc.handle(request, address)
+    return await rpc.handle(request, dialect, target.agent)
 
 
 class OriginOnly:
@@ -235,13 +231,13 @@ class BasePath:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        text = str(error.detail)
-        if error.status_code == 405:
-            methods = (error.headers or {}).get("Allow", "POST")
-            text = f"{request.method} is not allowed here; use {methods}"
-        refusal = InvalidRequest(text)
-        return error_response(refusal, status=error.status_code, headers=error.headers)
     if isinstance(error, ProtocolError):
         return error_response(error)
+    if isinstance(error, HTTPException):  # of Starlette's routes, or of the application's own
+        methods = (error.headers or {}).get("Allow")
+        if error.status_code == 405 and methods:
+            return error_response(MethodNotAllowed(request.method, sorted(methods.split(", "))))
+        return error_response(
+            InvalidRequest(str(error.detail)), status=error.status_code, headers=error.headers
+        )
     return error_response(InternalError(), status=500)

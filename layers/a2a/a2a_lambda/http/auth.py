@@ -2,7 +2,6 @@
 `Authorization: Bearer` or `X-Appbuilder-Authorization: Bearer`. Without any, AWS may say who calls."""
 
 import logging
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -20,7 +19,7 @@ from a2a_lambda.errors import (
     Unauthenticated,
     Unavailable,
 )
-from a2a_lambda.http.request import base_url
+from a2a_lambda.http.request import base_url, target_of
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import is_agent_name
@@ -32,10 +31,6 @@ APPBUILDER = "x-appbuilder-authorization"
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
-
-AGENT_PATH = re.compile("/(?:(?:(a2a|mcp)|alibaba|v2/a2a|v2)/)?([^/]+)")
-"""Path of an agent. A dialect's path, and one that begins with the tenant, names the same agent as
-/a2a/<agent>, whose metadata it gets. The prefixes are those of `rpc.PATHS`: change both."""
 
 logger = logging.getLogger(__name__)
 
@@ -149,20 +144,22 @@ def _metadata_url(request: Request) -> str:
 
 def _resource_path(request: Request) -> str:
     """Path of the agent that a request names, such as /a2a/weather or /mcp/weather; /mcp for the tools of the
-    default agent; else "", which is the deployment."""
-    path: str = request.scope["path"]
-    if path.rstrip("/") == "/mcp":
+    default agent; else "", which is the deployment. A dialect's path, and one that begins with the tenant,
+    names the same agent as /a2a/<agent>, whose metadata it gets."""
+    target, agents = target_of(request.scope["path"]), request.app.state.kit.agents
+    if target.prefix == "mcp" and target.agent is None:
         return "/mcp"
-    agents, match = request.app.state.kit.agents, AGENT_PATH.match(path)
-    if match is None:
-        return ""
-    # If callers without a key must not know which agents there are, any name after a prefix may be one's. A
-    # path without a prefix may be the deployment's own.
-    has_prefix = "/" in match[0][1:]
-    is_agent = match[2] in agents if agents.has_public_names else has_prefix and is_agent_name(match[2])
+    if agents.has_public_names:
+        name = target.agent or target.rest[1:].partition("/")[0]
+        is_agent = name in agents
+    else:
+        # Callers without a key must not know which agents there are, so any name after a prefix may be one's.
+        # A path without a prefix may be the deployment's own.
+        name = target.agent or ""
+        is_agent = is_agent_name(name)
     if not is_agent:
         return ""
-    return f"/{match[1] or 'a2a'}/{match[2]}"
+    return f"/{'mcp' if target.prefix == 'mcp' else 'a2a'}/{name}"
 
 
 def _agent_of(request: Request) -> str:

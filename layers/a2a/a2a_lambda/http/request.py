@@ -1,4 +1,4 @@
-"""Facts of a request: its body, its headers, its deadline, and the URL of the deployment.
+"""Facts of a request: its path, its headers, its body, its deadline, and the URL of the deployment.
 
 The URL comes from a setting or from API Gateway. No header that a client can set has a say in it.
 """
@@ -6,12 +6,18 @@ The URL comes from a setting or from API Gateway. No header that a client can se
 import re
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from a2a_lambda.errors import InvalidParams, InvalidRequest, RequestTooLarge, UnsupportedMediaType, excerpt
+from a2a_lambda.errors import (
+    InvalidParams,
+    InvalidRequest,
+    MethodNotAllowed,
+    RequestTooLarge,
+    UnsupportedMediaType,
+    excerpt,
+)
 from a2a_lambda.http.error_responses import JSON
 from a2a_lambda.protocol.model import plain_media_type
 
@@ -26,8 +32,39 @@ MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 SLASHES = re.compile("/+")
 
+AGENT_PATHS = (
+    # Some clients append a path to an agent's URL: Alibaba's suite for its streams, and python-a2a for its
+    # messages. No agent may have the name that would begin it: see `is_agent_name`.
+    re.compile(
+        r"/(?P<prefix>a2a|mcp|alibaba|v2/a2a|v2)/(?!stream/?$|tasks/)(?P<agent>[^/.][^/]*)(?P<rest>(?:/.*)?)",
+        re.DOTALL,
+    ),
+    re.compile(r"/(?P<prefix>mcp|alibaba)(?P<rest>(?:/.*)?)", re.DOTALL),
+)
+"""Paths below which an agent is called, and those of the default agent that have a prefix, too."""
+
 ANSWER_MARGIN_SECONDS = 2.0
 """Seconds before Lambda's deadline at which an answer must be out."""
+
+
+class Target(NamedTuple):
+    """What a path names.
+
+    prefix: the first segments of an agent's path, which tell how it is called: "a2a", "mcp", "alibaba",
+        "v2/a2a" or "v2"; "" = the path has none. agent: the name after the prefix, or None.
+    rest: what follows, with its first slash.
+    """
+
+    prefix: str
+    agent: str | None
+    rest: str
+
+
+def target_of(path: str) -> Target:
+    for pattern in AGENT_PATHS:
+        if match := pattern.fullmatch(path):
+            return Target(match["prefix"], match.groupdict().get("agent"), match["rest"])
+    return Target("", None, path)
 
 
 def base_url(request: Request) -> str:
@@ -88,9 +125,9 @@ def accepted_types(request: Request) -> frozenset[str]:
 
 
 def check_method(request: Request, *methods: str) -> None:
-    """Raises HTTPException 405 for another method of HTTP."""
+    """Raises MethodNotAllowed for another method of HTTP."""
     if request.method not in methods:
-        raise HTTPException(405, headers={"Allow": ", ".join(methods)})
+        raise MethodNotAllowed(request.method, methods)
 
 
 def check_media_type(request: Request) -> None:

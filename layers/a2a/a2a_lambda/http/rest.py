@@ -14,7 +14,7 @@ from starlette.responses import Response
 from a2a_lambda import strictjson
 from a2a_lambda.errors import (
     InvalidParams,
-    InvalidRequest,
+    MethodNotAllowed,
     ProtocolError,
     RouteNotFound,
     StreamingNotSupported,
@@ -24,7 +24,7 @@ from a2a_lambda.errors import (
 from a2a_lambda.http import sse
 from a2a_lambda.http.error_responses import JSON, NO_STORE, report_error
 from a2a_lambda.http.operation_call import Binding, accept, answer
-from a2a_lambda.http.request import A2A_VERSION, accepted_types, check_media_type, version
+from a2a_lambda.http.request import A2A_VERSION, Target, accepted_types, check_media_type, version
 from a2a_lambda.http.rpc import Rpc
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire import negotiation
@@ -41,12 +41,10 @@ REGISTRATION_HINT = ". Clients cannot register here: check the key or the token 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route that a path fits. agent: the agent that the path names, or "". variables: the path's variables,
-    with the tenant among them."""
+    """A route that a path fits. variables: the path's variables, with the tenant among them."""
 
     wire: Wire
     route: Route
-    agent: str
     variables: Mapping[str, str]
 
 
@@ -78,11 +76,14 @@ class Rest:
         return Response(strictjson.dumps(body), status, {**error.headers, **NO_STORE}, self.error_media_type)
 
 
-async def handle(request: Request, path: str) -> Response:
+async def handle(request: Request, target: Target) -> Response:
+    path: str = request.scope["path"].removeprefix("/")
+    # The other prefixes are those of JSON-RPC and MCP.
+    agent, rest = (target.agent, target.rest[1:]) if target.prefix == "a2a" else (None, path)
     wire = VERSIONS[0]
     binding = Rest(*_media_types(request, wire))
     try:
-        matches = list(_matches(path))
+        matches = list(_matches(rest))
         if not matches:
             hint = REGISTRATION_HINT if path == REGISTRATION_PATH else ""
             raise RouteNotFound(f"nothing is served at /{excerpt(path)}{hint}")
@@ -90,11 +91,7 @@ async def handle(request: Request, path: str) -> Response:
         binding = Rest(*_media_types(request, wire))
         match = next((match for match in matches if match.route.verb == request.method), None)
         if match is None:
-            verbs = ", ".join(dict.fromkeys(match.route.verb for match in matches))
-            refusal = InvalidRequest(f"{request.method} is not allowed here; use {verbs}")
-            refusal.status = 405
-            status, body = wire.encode_http_error(refusal)
-            return Response(strictjson.dumps(body), status, {"Allow": verbs}, binding.error_media_type)
+            raise MethodNotAllowed(request.method, dict.fromkeys(match.route.verb for match in matches))
         accepted_request = await accept(request, partial(check_version, wire))
         params = _params(request, accepted_request.body, match)
         if not wire.has_tenants:
@@ -110,9 +107,7 @@ async def handle(request: Request, path: str) -> Response:
             answer_binding = Rpc(accepted_types(request), jsonrpc.read_id(params))
             wire, params = agno.WIRE, params["params"]
         return await answer(
-            accepted_request.call(
-                answer_binding, (wire,), route.operation, method, params, match.agent, tenant
-            )
+            accepted_request.call(answer_binding, (wire,), route.operation, method, params, agent, tenant)
         )
     except Exception as cause:
         is_streaming = sse.MEDIA_TYPE in accepted_types(request)
@@ -120,19 +115,16 @@ async def handle(request: Request, path: str) -> Response:
 
 
 def _matches(path: str) -> Iterator[Match]:
-    """Routes that a path fits, whatever their verbs."""
-    agent, rest = "", path
-    if match := re.fullmatch(r"a2a/([^/]+)/(.+)", path):
-        agent, rest = match.groups()
+    """Routes that the path after the agent's fits, whatever their verbs."""
     # 0.3's paths begin with /v1. 1.0 has no prefix, but may have a tenant in its place.
     prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
-    prefix = next((candidate for candidate in prefixes if rest.startswith(f"{candidate}/")), "")
-    route_path = rest.removeprefix(f"{prefix}/")
+    prefix = next((candidate for candidate in prefixes if path.startswith(f"{candidate}/")), "")
+    route_path = path.removeprefix(f"{prefix}/")
     for wire in VERSIONS:
         for route in wire.routes if prefix == wire.path_prefix else ():
             if match := _pattern(route.path, allows_tenant=not prefix).fullmatch(route_path):
                 variables = {name: value for name, value in match.groupdict().items() if value}
-                yield Match(wire, route, agent, variables)
+                yield Match(wire, route, variables)
 
 
 @cache

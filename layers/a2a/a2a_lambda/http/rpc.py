@@ -1,6 +1,5 @@
 """JSON-RPC: one URL for every operation. The same URL with `/stream` appended works, too."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.operation_call import accept, answer
-from a2a_lambda.http.request import accepted_types, check_media_type, version
+from a2a_lambda.http.request import Target, accepted_types, check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import STREAMED
 from a2a_lambda.wire import negotiation, qianfan
@@ -21,48 +20,28 @@ from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import DIALECTS
 from a2a_lambda.wire.shared import jsonrpc
 
-AGENT = "(?P<agent>[^/]+)"
+DIALECTS_BY_PREFIX = {"": "", "a2a": "shared", "alibaba": "alibaba", "v2/a2a": "qianfan", "v2": "qianfan"}
+"""The dialect in which an agent is called, by the prefix of its path. For "shared" see `find_dialect`."""
 
-PATHS = {
-    re.compile(pattern + "(?:/stream|/tasks/send)?/?"): dialect
-    for pattern, dialect in {
-        "": "",
-        f"/a2a/{AGENT}": "shared",
-        "/alibaba": "alibaba",
-        f"/alibaba/{AGENT}": "alibaba",
-        f"/v2/a2a/{AGENT}": "qianfan",
-        f"/v2/{AGENT}": "qianfan",
-    }.items()
-}
-"""Where agents are called, and the dialect there. For "shared" see `find_address`. Some clients append a
-path: Alibaba's suite for its streams, and python-a2a for its messages."""
+APPENDED_PATHS = ("", "/stream", "/tasks/send")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a request was sent. agent: the agent that the path names, or None."""
-
-    dialect: str
-    agent: str | None
-
-
-def find_address(request: Request, path: str) -> Address | None:
-    """Address of a request, or None if its path is not one of JSON-RPC.
+def find_dialect(request: Request, target: Target) -> str | None:
+    """Dialect of a request, or None if its path is not one of JSON-RPC.
 
     Qianfan's clients share `/a2a/<agent>` with all others. Its own header says that a request is Qianfan's.
     If there is a bearer token only, the message says it: see `is_from_appbuilder`.
     """
-    for pattern, dialect in PATHS.items():
-        if match := pattern.fullmatch(path):
-            agent = match.groupdict().get("agent")
-            if dialect == "shared":
-                is_bearer = "x-api-key" not in request.headers and bool(secret_of(request))
-                if is_bearer and APPBUILDER in request.headers:
-                    return Address("qianfan", agent)
-                if not is_bearer or version(request):
-                    return Address("", agent)
-            return Address(dialect, agent)
-    return None
+    if target.rest.removesuffix("/") not in APPENDED_PATHS:
+        return None
+    dialect = DIALECTS_BY_PREFIX.get(target.prefix)
+    if dialect == "shared":
+        is_bearer = "x-api-key" not in request.headers and bool(secret_of(request))
+        if is_bearer and APPBUILDER in request.headers:
+            return "qianfan"
+        if not is_bearer or version(request):
+            return ""
+    return dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +75,14 @@ class Rpc:
         return Response(body, error.status, error.headers, JSON)
 
 
-async def handle(request: Request, address: Address) -> Response:
-    wires: Sequence[Wire] = DIALECTS[address.dialect]
+async def handle(request: Request, dialect: str, agent: str | None) -> Response:
+    """agent: the agent that the path names, if it does; otherwise the tenant may name one."""
+    wires: Sequence[Wire] = DIALECTS[dialect]
     binding = Rpc(accepted_types(request), None)
     is_streaming = False
     refusal: VersionNotSupported | None = None
     try:
-        wires = negotiation.wires_for(address.dialect, version(request))
+        wires = negotiation.wires_for(dialect, version(request))
     except VersionNotSupported as unsupported:
         refusal = unsupported  # raised once the caller is known
     try:
@@ -119,9 +99,7 @@ async def handle(request: Request, address: Address) -> Response:
         operation = wires[0].methods[method]
         is_streaming = operation in STREAMED
         tenant = params.get("tenant") if wires[0].has_tenants and isinstance(params, dict) else None
-        return await answer(
-            accepted_request.call(binding, wires, operation, method, params, address.agent, tenant)
-        )
+        return await answer(accepted_request.call(binding, wires, operation, method, params, agent, tenant))
     except Exception as cause:
         error = report_error(cause)
         return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=is_streaming)
