@@ -39,7 +39,7 @@ ALLOWED = {
     "client": {"wire", "net", "aws", "protocol"},
     "kit": {"files", "operations", "background", "push", "access", "catalog", "agent", "store", "aws"},
     "lambda_": {"operations", "background", "push", "aws", "durable", "tasks"},
-    "http": {"kit", "operations", "wire", "access", "tasks", "protocol"},
+    "http": {"kit", "operations", "wire", "access", "net", "tasks", "protocol"},
 }
 """What a folder may import: itself, GROUND, and these."""
 

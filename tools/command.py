@@ -1,7 +1,6 @@
 """What commands share: how they read their variables, and report errors: in one line, with exit status 1."""
 
 import functools
-import ipaddress
 import os
 import shlex
 import socket
@@ -105,15 +104,6 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
         names = ", ".join(folders) or "none"
         raise ConfigurationError(f"there is no agent {name!r}. Agents: {names}")
     return folders[name]
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL is of this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listen(port: int, command: str) -> socket.socket:

@@ -10,7 +10,8 @@ from typing import Any
 
 from a2a_lambda.client.keys import BearerToken
 from a2a_lambda.errors import ConfigurationError
-from tools.command import HOST, is_loopback, read_port, read_url
+from a2a_lambda.net.addresses import is_loopback_url
+from tools.command import HOST, read_port, read_url
 
 TABLE = "a2a"
 
@@ -102,7 +103,9 @@ def local_key() -> str:
 def key_for(url: str, environ: Mapping[str, str]) -> str:
     """What to sign in with: KEY, or a token, or the key of make run if the URL is of this machine, or "".
     Raises ConfigurationError."""
-    return environ.get("KEY") or read_token(environ) or (local_key() if is_loopback(read_url(url)) else "")
+    return (
+        environ.get("KEY") or read_token(environ) or (local_key() if is_loopback_url(read_url(url)) else "")
+    )
 
 
 def read_token(environ: Mapping[str, str]) -> BearerToken:

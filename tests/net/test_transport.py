@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from a2a_lambda.net import addresses, transport
-from a2a_lambda.net.addresses import Refused, Unresolved, is_public, resolve
+from a2a_lambda.net.addresses import Refused, Unresolved, is_loopback_url, is_public, resolve
 from a2a_lambda.net.transport import GuardedTransport
 from tests.conftest import replace_in
 
@@ -55,6 +55,28 @@ def test_inner_addresses(address: str) -> None:
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_public_addresses(address: str) -> None:
     assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("agent.localhost", True),
+        ("127.0.0.1:8080", True),
+        ("127.1", True),
+        ("2130706433", True),
+        ("[::1]:8080", True),
+        ("localhost.example", False),
+        ("mylocalhost", False),
+        ("127.0.0.1.example", False),
+        ("0.0.0.0", False),
+        ("10.0.0.1", False),
+        ("", False),
+    ],
+)
+def test_a_url_of_this_machine_is_known_without_a_lookup(host: str, is_local: bool) -> None:
+    assert is_loopback_url(f"http://{host}/path") is is_local
 
 
 def get(url: str, **where: bool) -> httpx2.Response:

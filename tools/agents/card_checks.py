@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import objects_in
-from tools.command import is_loopback
 
 COMMON = ("name", "description", "version", "capabilities", "skills")
 """Fields that every card must have."""
@@ -45,7 +45,7 @@ def _check_alibaba(card: Mapping[str, Json]) -> Iterator[Finding]:
     """What the console of Model Studio expects."""
     version, url = str(card.get("protocolVersion")), str(card.get("url"))
     yield "protocolVersion is 0.2.5", version == "0.2.5", version
-    is_local = is_loopback(url)
+    is_local = is_loopback_url(url)
     note = f"{url} (http is fine on this machine)" if is_local else url
     yield "url is https", urlsplit(url).scheme == "https" or is_local, note
     modes: Any = card.get("defaultInputModes")

@@ -11,8 +11,8 @@ import httpx2
 from a2a_lambda.client import sse
 from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import Json
-from tools.command import is_loopback
 
 MAX_BYTES = 100 * 1024 * 1024
 """Maximum size of an answer, or of an event, in bytes."""
@@ -41,7 +41,7 @@ def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> h
     """A client for calls of a deployment, which may be reachable only through the proxy that the environment
     names. transport: what calls go through instead of the network."""
     try:
-        uses_proxy = not is_loopback(url)
+        uses_proxy = not is_loopback_url(url)
         return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=uses_proxy, transport=transport)
     except ImportError:  # a SOCKS proxy needs another package
         return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=False, transport=transport)
@@ -70,7 +70,7 @@ class RecordingClient:
     @property
     def is_local(self) -> bool:
         """Whether the agent is on this machine."""
-        return is_loopback(self._base)
+        return is_loopback_url(self._base)
 
     async def _safely(self, records: AsyncGenerator[Record, None]) -> AsyncIterator[Record]:
         """The records of a call that begins now. What fails becomes a record, too."""

@@ -7,11 +7,11 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, discovery
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import Json, Part
 from a2a_lambda.strictjson import object_in, objects_in, text_in
 from a2a_lambda.wire.shared.card_json import UPLOADS_EXTENSION
 from tools.callers.records import error_text
-from tools.command import is_loopback
 
 MESSAGE_BYTES = 3_300_000
 """Bytes of the files that a message holds. In base64 they are a third more, and a request has 4.5 MB."""
@@ -63,7 +63,7 @@ async def upload(
     if not target or not download:
         raise AgentError("the agent's answer does not say where to upload the file")
     # A service of this machine, or of its network, has no certificate for a name of the agent's choice.
-    if not target.startswith("https://") and not is_loopback(url):
+    if not target.startswith("https://") and not is_loopback_url(url):
         raise AgentError(f"the agent's answer sends the file to a place without https, {target}")
     files = {"file": (part["filename"], file)}
     answer = await http.post(target, data=object_in(form, "fields"), files=files, timeout=UPLOAD_SECONDS)

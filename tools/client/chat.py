@@ -20,11 +20,12 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
 from tools.callers.records import make_http
 from tools.client.conversation import Chat
-from tools.command import HOST, is_loopback, reports_errors, split_words
+from tools.command import HOST, reports_errors, split_words
 from tools.deployment.stack import url_of
 from tools.state import key_for, server_port, start_advice
 
@@ -53,7 +54,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
     version = environ.get("VERSION") or "1.0"
     url = url_of(environ) or f"http://{HOST}:{server_port(environ)}"
-    is_local, key = is_loopback(url), key_for(url, environ)
+    is_local, key = is_loopback_url(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = make_http(url)
         try:

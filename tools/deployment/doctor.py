@@ -20,6 +20,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ConfigurationError, KitError
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     STOPPED,
@@ -35,7 +36,7 @@ from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
 from tools.callers.records import SharedTransport, error_text, make_http
-from tools.command import HOST, is_loopback, read_url, reports_errors
+from tools.command import HOST, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 from tools.state import key_for, server_port, start_advice
@@ -303,7 +304,7 @@ async def _check_reachable(url: str, http: httpx2.AsyncClient) -> None:
         async with http.stream("GET", url):
             pass  # the body may be endless
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-        hint = f"; {start_advice(httpx2.URL(url).port)}" if is_loopback(url) else ""
+        hint = f"; {start_advice(httpx2.URL(url).port)}" if is_loopback_url(url) else ""
         reason = str(error) or type(error).__name__
         raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL):

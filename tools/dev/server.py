@@ -26,11 +26,12 @@ from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import HOST, agent_folders, is_loopback, listen, read_port, reports_errors
+from tools.command import HOST, agent_folders, listen, read_port, reports_errors
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
@@ -286,7 +287,7 @@ def _create_queues(settings: Settings) -> None:
     os.environ["A2A_DEAD_LETTERS"] = queues.dead_arn
     os.environ["A2A_NOTICES"] = queues.notices
     # Callers who come through a tunnel must not reach this machine.
-    if is_loopback(os.environ["A2A_BASE_URL"]):
+    if is_loopback_url(os.environ["A2A_BASE_URL"]):
         os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
     os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_WAIT_SECONDS)

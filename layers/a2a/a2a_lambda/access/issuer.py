@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from a2a_lambda.errors import ConfigurationError, TokenRefused
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.card import SCOPE_PATTERN
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import text_in
@@ -253,8 +254,7 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         ) from None
     if "<" in url or ">" in url:
         raise ConfigurationError(f"{variable}={url}: replace what is in angle brackets")
-    is_loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
-    if parts.scheme != "https" and not (is_local and is_loopback and parts.scheme == "http"):
+    if parts.scheme != "https" and not (is_local and parts.scheme == "http" and is_loopback_url(url)):
         raise ConfigurationError(f"{variable}={url}: write a URL that begins with https://")
     if not parts.hostname or parts.query or parts.fragment or parts.username:
         raise ConfigurationError(f"{variable}={url}: write the URL without a query, a fragment or a user")

@@ -56,14 +56,10 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
         raise Refused(NO_URL) from None
     if len(url) > WEBHOOK_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise Refused(NO_URL)
-    address = host
-    with suppress(OSError, UnicodeError):  # 127.1 and 0x7f000001 are addresses, too
-        address = socket.inet_ntoa(socket.inet_aton(host))
-    try:
-        is_local, is_private = is_loopback(address), not is_public(address)
-    except ValueError:  # a name, whose addresses only `resolve` knows
-        is_local = is_private = f".{host.rstrip('.')}".endswith(".localhost")
-    is_local = is_local and allow_loopback
+    address = _address_of(host)
+    # Of a name that is not this machine's own, only `resolve` knows the addresses.
+    is_private = _is_local_name(host) if address is None else not is_public(address)
+    is_local = allow_loopback and is_loopback_url(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise Refused("must be https" + (", or http on this machine" if allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
@@ -97,6 +93,29 @@ async def resolve(host: str, port: int, *, allow_loopback: bool = False) -> list
 def is_loopback(address: str) -> bool:
     """Whether an IP address is this machine's own."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether a URL is of this machine, as far as the URL alone can tell. Raises ValueError if it is none."""
+    host = urlsplit(url).hostname or ""
+    address = _address_of(host)
+    return _is_local_name(host) if address is None else is_loopback(address)
+
+
+def _address_of(host: str) -> str | None:
+    """The IP address that a URL's host is, or None if it is a name."""
+    with suppress(OSError, UnicodeError):  # 127.1 and 0x7f000001 are addresses, too
+        return socket.inet_ntoa(socket.inet_aton(host))
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    return host
+
+
+def _is_local_name(host: str) -> bool:
+    """Whether a name stands for this machine wherever it is looked up (RFC 6761 section 6.3)."""
+    return f".{host.rstrip('.')}".endswith(".localhost")
 
 
 def is_public(address: str) -> bool:

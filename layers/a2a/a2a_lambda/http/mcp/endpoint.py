@@ -20,6 +20,7 @@ from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.http.operation_call import accept
 from a2a_lambda.http.request import base_url, check_media_type, read_body
 from a2a_lambda.kit import Kit
+from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.wire.mcp import envelope, tools
 from a2a_lambda.wire.mcp.revisions import (
@@ -136,9 +137,8 @@ def _check_origin(request: Request) -> None:
     kit: Kit = request.app.state.kit
     origins = kit.settings.cors_origins
     try:
-        page = urlsplit(origin)
-        is_own = page.netloc == urlsplit(base_url(request)).netloc
-        is_local = kit.settings.local and page.hostname in ("localhost", "127.0.0.1", "::1")
+        is_own = urlsplit(origin).netloc == urlsplit(base_url(request)).netloc
+        is_local = kit.settings.local and is_loopback_url(origin)
     except ValueError:  # no browser sends it
         is_own = is_local = False
     if not (is_own or is_local or origin in origins or "*" in origins):
