@@ -284,12 +284,24 @@ def test_a_message_sends_the_users_files_back(tmp_path: Path, count: int, size: 
     agent = Agent.load(
         write(tmp_path, "@skill\ndef hello(turn: Turn): return Message('x', *turn.files)", card)
     )
-    files = [File(f"{number}.bin", bytes([number]) * size) for number in range(count)]
+    files = [File(f"{number}.bin", bytes([number]) * size, media_type="image/png") for number in range(count)]
     answer = asyncio.run(agent.run("back", files=files))
     assert [(file.name, file.content) for file in answer.files] == [
         (file.name, file.content) for file in files
     ]
-    assert {file.media_type for file in answer.files} == {"application/octet-stream"}
+    assert {file.media_type for file in answer.files} == {"image/png"}
+
+
+@pytest.mark.parametrize(
+    "output", ["Message('x', *[File('a.bin', turn.files[0].content)] * 3)", "Message('x', *turn.files * 3)"]
+)
+def test_a_message_may_have_a_file_several_times(tmp_path: Path, output: str) -> None:
+    """All of them are in the message, which has room for what one file may have."""
+    card = CARD + 'defaultInputModes: ["*/*"]\n'
+    agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn: Turn): return {output}", card))
+    answer = asyncio.run(agent.run("back", files=[File("a.bin", b"x" * 90_000)]))
+    assert answer.state == "completed"
+    assert [file.content for file in answer.files] == [b"x" * 90_000] * 3
 
 
 @pytest.mark.parametrize(("size", "seen"), [(100_000, 0), (100_001, 1)])

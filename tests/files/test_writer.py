@@ -22,6 +22,7 @@ from a2a_lambda.files.bucket import Bucket
 from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.files.writer import PART_BYTES, Writer
 from a2a_lambda.protocol.model import Message, Part, Role, TaskState, make_status
+from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from tests.files.fake_s3 import FakeS3
@@ -294,11 +295,12 @@ def test_the_files_of_a_message_share_the_room_of_one(s3: FakeS3, is_async: bool
 def test_received_files_share_the_room_of_a_message_too(s3: FakeS3) -> None:
     """Those that are in the bucket, or elsewhere, take no room, and stay where they are."""
     raw = base64.b64encode(b"x" * 60_000).decode()
-    inline = [ReceivedFile(Part(raw=raw, filename=name)) for name in "ab"]
+    inline = [ReceivedFile(Part(raw=raw, filename=name, metadata={"page": 3})) for name in "ab"]
     elsewhere = [ReceivedFile(Part(url=url)) for url in ("a2a-file:uploads/1", "https://example.com/f")]
     [message] = output_files.store(turn_on(s3), (FinalMessage("x", *inline, *elsewhere),))
-    assert [each.content for each in message.contents[1:3]] == [None, None]
-    assert [each.name for each in message.contents[1:3]] == ["a", "b"]
+    for name, file in zip("ab", message.contents[1:3], strict=True):
+        assert file.part == {"url": file.part["url"], "filename": name, "metadata": {"page": 3}}
+        assert is_reference(file.part)
     assert message.contents[3:] == (*elsewhere,)
     assert [*map(len, s3.objects.values())] == [60_000, 60_000]
     [alone] = output_files.store(turn_on(s3), (FinalMessage("x", inline[0], *elsewhere),))

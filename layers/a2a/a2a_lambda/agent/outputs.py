@@ -258,8 +258,8 @@ def _to_json(value: Any) -> Any:
         if isinstance(member, KIT_OUTPUTS):
             raise AgentMistake(
                 f"{class_name(member)} inside a {type(value).__name__} would become JSON: return or yield"
-                ' it by itself, or in a tuple, as in `return "Here it is.", File(…)`; within a Message or an'
-                " Artifact, write *files"
+                ' it by itself, or in a tuple, as in `return "Here it is.", File(…)`; unpack a list of them,'
+                ' as in `Message("Here they are.", *files)`'
             )
     try:
         return to_jsonable_python(value)

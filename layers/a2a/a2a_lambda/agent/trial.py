@@ -260,7 +260,7 @@ async def run(
         configuration=configuration,
     )
     start = Continuation(make_turn, KeptResults(), dict(replies), caller)
-    return await _run_until_suspended(agent, start, dict(after.file_contents) if after else {})
+    return await _run_until_suspended(agent, start, dict(after.file_contents) if after is not None else {})
 
 
 async def _run_until_suspended(

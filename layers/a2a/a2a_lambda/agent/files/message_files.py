@@ -47,6 +47,12 @@ class ReceivedFile:
         deployment."""
         return self.read() if "raw" in self.part or is_reference(self.part) else None
 
+    def at(self, url: str) -> "ReceivedFile":
+        """The same file, with its content at another URL."""
+        part = Part(**{**self.part, "url": url})
+        del part["raw"]
+        return ReceivedFile(part, self._store)
+
     @property
     def _subject(self) -> str:
         """The file, at the beginning of a sentence."""

@@ -51,12 +51,16 @@ def read(file: File) -> File:
 
 def _files_to_store(outputs: tuple[Any, ...]) -> dict[int, tuple[File, int]]:
     """The files whose content is to be stored, or is not bytes yet, each with the bytes up to which it stays
-    in its task; among them the user's own files that a message sends back. Keys are the ids of the outputs,
-    because one file may be output twice."""
+    in its task; among them those of the user that a message sends back. Keys are the ids of the outputs,
+    because one file may be output twice.
+
+    A replay of a durable turn finds each stored file by its number, so their order must stay: those of the
+    skill come before those of the user.
+    """
     files: dict[int, tuple[File, int]] = {}
     for output in outputs:
         contents = output.contents if isinstance(output, NamedArtifact | FinalMessage) else (output,)
-        own_files = {
+        inline_files = {
             id(item): item
             for item in contents
             if isinstance(item, File) and item.content is not None and item.url is None
@@ -65,14 +69,15 @@ def _files_to_store(outputs: tuple[Any, ...]) -> dict[int, tuple[File, int]]:
         if isinstance(output, FinalMessage):
             from a2a_lambda.agent.files.message_files import ReceivedFile  # few skills end with a message
 
-            own_files |= {
+            inline_files |= {
                 id(item): File(item.name, item.read(), media_type=item.media_type)
                 for item in contents
                 if isinstance(item, ReceivedFile) and "raw" in item.part
             }
-            # All of a message is in its task's head, which has room for what one file may have.
-            inline_bytes //= max(len(own_files), 1)
-        for key, file in own_files.items():
+            # All of a message is in its task's head, which has room for what one file may have. A file that
+            # the message has twice takes room twice.
+            inline_bytes //= max(sum(id(item) in inline_files for item in contents), 1)
+        for key, file in inline_files.items():
             if not isinstance(file.content, bytes) or len(file.content) > inline_bytes:
                 files[key] = (file, inline_bytes)
     return files
@@ -194,6 +199,11 @@ def _replace(outputs: tuple[Any, ...], stored: dict[int, File]) -> tuple[Any, ..
                 )
             case FinalMessage():
                 result.append(FinalMessage(*_replace(output.contents, stored)))
-            case _:
+            case File():
                 result.append(stored.get(id(output), output))
+            case _ if id(output) in stored:  # one of the user's files, whose part may say more about it
+                url = stored[id(output)].url
+                result.append(output if url is None else output.at(url))
+            case _:
+                result.append(output)
     return tuple(result)

@@ -14,7 +14,7 @@ from a2a_lambda.protocol.stored_file import is_reference, output_reference
 class TrialFiles:
     """See `FileStore`.
 
-    contents: content of each file by its reference, those of earlier turns, too.
+    contents: content of each file by its reference, including the files of earlier turns.
     """
 
     task_id: str

@@ -178,7 +178,7 @@ class Skill:
         AgentMistake if it names a parameter that the skill does not have."""
         names = [] if question.fills is None else [question.fills]
         # A log has this error, and known names may be what a user has said: `known=turn.data[0]`.
-        problem = self.problem_of_names(names) or self.problem_of_names(question.known, is_private=True)
+        problem = self.problem_of_names(names) or self.problem_of_known(question.known)
         if problem:
             raise AgentMistake(f"{type(question).__name__}: {problem}")
         if question.choices or question.fills is None:
@@ -225,16 +225,27 @@ class Skill:
                 return f"the argument {name} of skill {self.id} does not fit{advice}"
         return ""
 
-    def problem_of_names(self, names: Iterable[str], *, is_private: bool = False) -> str:
-        """Which name is not a parameter's; "" if all are. is_private: the text must not quote it."""
-        own_names = [parameter.name for parameter in self.parameters]
+    def problem_of_names(self, names: Iterable[str]) -> str:
+        """Which name is not a parameter's; "" if all are."""
         for name in names:
-            if name not in own_names:
-                hint = mistakes.did_you_mean(name, own_names)
-                has = ", ".join(own_names) or "none"
-                unknown_name = "of that name" if is_private else repr(excerpt(name))
-                return f"skill {self.id} has no parameter {unknown_name}{hint} It has: {has}"
+            if advice := self._advice_on(name):
+                return f"skill {self.id} has no parameter {excerpt(name)!r}{advice}"
         return ""
+
+    def problem_of_known(self, known: Iterable[str]) -> str:
+        """Which of the names that a question knows is not a parameter's; "" if all are. The text is logged,
+        so it does not quote the name, which may be a user's word."""
+        for number, name in enumerate(known, 1):
+            if advice := self._advice_on(name):
+                return f"name {number} in known is not a parameter of skill {self.id}{advice}"
+        return ""
+
+    def _advice_on(self, name: str) -> str:
+        """What to write instead of a name that is not a parameter's; "" if it is one."""
+        own_names = [parameter.name for parameter in self.parameters]
+        if name in own_names:
+            return ""
+        return f"{mistakes.did_you_mean(name, own_names)} It has: {', '.join(own_names) or 'none'}"
 
     def _ask(self, parameter: Parameter, problem: str = "") -> AskArgument:
         question = f"{problem}Please tell me: {parameter.description or parameter.name}."
