@@ -53,6 +53,8 @@ def _holds(operator: str, key: str, wanted: Json, context: Mapping[str, str]) ->
             return value is not None and value in _as_list(wanted)
         case "StringLike" | "ForAnyValue:StringLike" | "ArnLike" | "ArnEquals":
             return value is not None and _any_matches(wanted, value)
+        case "Null":
+            return (value is None) is (wanted == "true")
         case "StringNotEquals":
             return value is None or value not in _as_list(wanted)
         case "ForAllValues:StringLike":

@@ -9,10 +9,11 @@ from samtranslator.yaml_helper import yaml_parse
 from a2a_lambda.store import items
 from a2a_lambda.tasks.identity import Scope
 from tests.conftest import ROOT
-from tests.template.permissions.conftest import STACK, render_roles, statements_of
+from tests.template.permissions.conftest import OPTIONS, STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
 from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
 from tools.agents.stages import read_stages
+from tools.build import lint
 
 Json = Any
 
@@ -225,22 +226,31 @@ def test_the_boundary_admits_what_the_roles_of_a_stack_may_do(
                 assert is_allowed(boundary, action, resource_name, context), (action, resource_name)
 
 
+@pytest.mark.parametrize("function", ["RpcFunction", "WorkerFunction", "DurableFunction"])
+@pytest.mark.parametrize("has_subnets", [False, True])
 @pytest.mark.parametrize("is_boundary", [False, True])
 def test_only_lambda_itself_changes_network_interfaces(
-    stacks: list[Rendered], roles: Rendered, is_boundary: bool
+    source: str, roles: Rendered, *, function: str, has_subnets: bool, is_boundary: bool
 ) -> None:
-    """Agents' code has the functions' roles, too.
+    """Agents' code has the functions' roles, too, and a policy of the fork may grant it anything. A
+    function's name does not tell its stack, because CloudFormation cuts long ones.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
     """
-    code = {"lambda:SourceFunctionArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{STACK}-RpcFunction-X"}
-    for name in ("RpcRole", "WorkerRole", "DurableRole"):
-        rendered = (roles, "Boundary") if is_boundary else (stacks[0], name)
-        [document] = documents_of(rendered[0].resources[rendered[1]]["Properties"])
-        [network] = [each for each in document["Statement"] if each["Sid"] == "Network"]
-        for action in network["Action"]:
-            assert is_allowed(document["Statement"], action, "*")
-            assert not is_allowed(document["Statement"], action, "*", code)
+    if is_boundary:
+        [document] = documents_of(roles.resources["Boundary"]["Properties"])
+    else:
+        release = {"Release": "0" * 64}
+        options = {**OPTIONS, **release} | ({} if has_subnets else {"SubnetIds": ""})
+        stack = Rendered(lint.translate(source, release), options, STACK)
+        [document] = documents_of(stack.resources[function.replace("Function", "Role")]["Properties"])
+    own, granted = document["Statement"], {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}
+    name = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{STACK[:3]}-{function}-X"
+    code = {"lambda:SourceFunctionArn": name}
+    for action in ("CreateNetworkInterface", "DeleteNetworkInterface", "AssignPrivateIpAddresses"):
+        assert is_allowed(own, f"ec2:{action}", "*") is (has_subnets or is_boundary)
+        assert not is_allowed([*own, granted], f"ec2:{action}", "*", code)
+    assert is_allowed([*own, granted], "ec2:DescribeSubnets", "*", code), "it changes nothing"
 
 
 def contexts_of(statement: Json) -> list[dict[str, str]]:

@@ -20,6 +20,10 @@ USE_KEY = (
 
 USE_FILES = "GetObject PutObject AbortMultipartUpload"
 
+INTERFACES = (
+    "CreateNetworkInterface DeleteNetworkInterface AssignPrivateIpAddresses UnassignPrivateIpAddresses"
+)
+
 NETWORK = (
     "CreateNetworkInterface DeleteNetworkInterface DescribeNetworkInterfaces DescribeSubnets"
     " AssignPrivateIpAddresses UnassignPrivateIpAddresses"
@@ -48,11 +52,8 @@ ACTIONS = {
     ("Rpc", "Lists"): "dynamodb:Query",
     ("Worker", "Sweep"): "dynamodb:Query",
     ("Rpc", "Turns"): "sqs:SendMessage",
-    **{
-        (name, sid): f"ec2:{NETWORK}"
-        for name in ("Rpc", "Worker", "Durable")
-        for sid in ("Network", "NoNetwork")
-    },
+    **{(name, "Network"): f"ec2:{NETWORK}" for name in ("Rpc", "Worker", "Durable")},
+    **{(name, "NoInterfacesFromCode"): f"ec2:{INTERFACES}" for name in ("Rpc", "Worker", "Durable")},
     **{(name, "AgentParameters"): "ssm:GetParameter" for name in ("Rpc", "Worker", "Durable")},
     **{(name, "OtlpHeaders"): "ssm:GetParameter" for name in ("Api", "Notifier")},
     **{(name, "Traces"): "xray:PutTraceSegments PutTelemetryRecords" for name in ALL},
@@ -91,12 +92,12 @@ RESOURCES = {
     "DurableKey": {"Ref": "DurableKeyArn"},
     "AgentParameters": [{"Fn::Sub": KEYS.replace("/keys", f"/{kind}/*")} for kind in ("secrets", "settings")],
     "Network": "*",  # network interfaces have no ARN before they are made
-    "NoNetwork": "*",
+    "NoInterfacesFromCode": "*",
     "Keys": [{"Fn::Sub": KEYS}, {"Fn::Sub": KEYS.replace("/keys", "/issuers")}],
 }
 
 
-CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants", "DurableKey", "NoNetwork")
+CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants", "DurableKey", "NoInterfacesFromCode")
 
 
 def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
