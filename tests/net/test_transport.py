@@ -1,6 +1,7 @@
 """Urls that came from someone else."""
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -204,3 +205,17 @@ def test_ones_own_network_when_it_is_meant() -> None:
         with pytest.raises(Refused):
             get(url)
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("level", "expected_level"), [(logging.NOTSET, logging.WARNING), (logging.DEBUG, logging.DEBUG)]
+)
+def test_a_client_logs_no_urls_unless_its_operator_wants_them(level: int, expected_level: int) -> None:
+    logger = logging.getLogger("httpx2")
+    level_before = logger.level
+    try:
+        logger.setLevel(level)
+        GuardedTransport()
+        assert logger.level == expected_level
+    finally:
+        logger.setLevel(level_before)

@@ -262,3 +262,10 @@ def test_a_container_remembers_so_many_callers(
         for owner in ("a", "b", "a", "c", "b", "a"):
             audit.log_accepted("key", owner, "", "", "")
     assert [record.owner for record in caplog.records] == ["a", "b", "c", "a"]  # type: ignore[attr-defined]
+
+
+def test_a_line_has_so_much_of_a_clients_name(caplog: pytest.LogCaptureFixture) -> None:
+    """Its issuer may call it anything."""
+    with caplog.at_level(logging.INFO):
+        audit.log_refused("token", "scope", issuer="idp", client="x" * 600)
+    assert [record.client for record in caplog.records] == ["x" * 512]  # type: ignore[attr-defined]

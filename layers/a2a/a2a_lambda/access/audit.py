@@ -6,10 +6,11 @@ token's claims that form the owner and the client's id.
 
 import logging
 
-from a2a_lambda.access.issuer import OWNER_BYTES
-
 CALLERS = 10_000
 """Callers that a container remembers."""
+
+FIELD_CHARACTERS = 512
+"""Characters of a field: an issuer may call a client anything."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -
 
 
 def _log(outcome: str, what: str, **fields: str) -> None:
-    # An issuer may call a client anything. No field needs more than an owner.
-    values = {name: value[:OWNER_BYTES] for name, value in fields.items() if value}
+    values = {name: value[:FIELD_CHARACTERS] for name, value in fields.items() if value}
     extra = {"sign_in": outcome, **values}
     logger.info("sign-in %s (%s)", outcome, what, extra=extra)

@@ -39,11 +39,14 @@ ERROR_CHARACTERS = 2_000
 """Characters of an exception's text that are logged."""
 
 LOG_LINE_BYTES = 250_000
-"""Bytes of a line. What is longer may be split, and is no JSON then: CloudWatch took 256 KB for an event
-until 2025, and no page says what Lambda's own way to it takes.
+"""Bytes up to which no field of a line is cut. A longer line may be split, and each piece is no JSON:
+CloudWatch Logs took 256 KB for an event until 2025, and Lambda documents no limit of its own.
 
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 """
+
+FIELD_CHARACTERS = 1_000
+"""Characters of a field that are never cut: a line has at least its level, its time and its ids."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +74,10 @@ class JsonFormatter(LambdaPowertoolsFormatter):
                 record.__dict__["Error"] = {"Code": error.get("Code")}
         line = super().format(record)
         characters = LOG_LINE_BYTES
-        while characters > 1 and len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES:  # few lines
-            characters //= 2
+        while (
+            len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES and characters > FIELD_CHARACTERS
+        ):
+            characters = max(characters // 2, FIELD_CHARACTERS)
             line = shorten_line(line, characters)
         return line
 
@@ -115,7 +120,7 @@ def shorten_line(line: str, characters: int) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if len(text) > characters:
             fields[name] = f"…{text[-characters:]}" if name == "exception" else f"{text[:characters]}…"
-    return json.dumps(fields)
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _lines(error: BaseException, ids: set[int]) -> Iterator[str]:

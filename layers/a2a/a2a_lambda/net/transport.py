@@ -17,8 +17,8 @@ from a2a_lambda.net.addresses import Refused, check_port, is_loopback, resolve
 CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
 
-for _name in ("httpx2", "httpcore2"):  # they log URLs, which may hold secrets, on any server
-    logging.getLogger(_name).setLevel(logging.WARNING)
+URL_LOGGERS = ("httpx2", "httpcore2")
+"""Loggers that write URLs, which may hold secrets."""
 
 
 @cache
@@ -34,6 +34,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
+        for name in URL_LOGGERS:  # on any server, unless its operator has chosen a level
+            if (logger := logging.getLogger(name)).level == logging.NOTSET:
+                logger.setLevel(logging.WARNING)
         self._allow_loopback = allow_loopback
         self._allows_private = private
         # No connection is used twice. The pool knows addresses only, so it would mix up names at one address.
