@@ -39,7 +39,7 @@ PROMISES = [
     ("background-work", "If more than 100 events are waiting", updates.MAX_EVENTS, 100),
     ("background-work", "within about two seconds", lease.CANCEL_POLL_SECONDS, 2),
     ("background-work", "at most ten configs, each of at most 8 KB", push_configs.MAX_CONFIGS, 10),
-    ("background-work", "at most ten configs, each of at most 8 KB", MAX_CONFIG_BYTES, 8_192),
+    ("background-work", "at most ten configs, each of at most 8 KB", MAX_CONFIG_BYTES, 8_000),
     ("costs", "ten seconds each", delivery.WEBHOOK_SECONDS, 10),
     ("design", "about four times a second", journal.FLUSH_SECONDS, 0.25),
     ("design", "a turn longer than a second", lease.LEASE_LOOK_SECONDS, 1),

@@ -1,4 +1,4 @@
-"""What keys share if there is one container alone."""
+"""A `KeyCopies` in memory, for tests with one container."""
 
 import time
 from collections.abc import Callable

@@ -234,13 +234,33 @@ def test_an_error_names_the_coding_of_a_compressed_body(client: TestClient, key:
 
 
 @pytest.mark.parametrize(
-    "path", ["/a2a/probe/message:send", "/a2a/probe/v1/message:send", "/mcp/probe", "/uploads"]
+    "path",
+    [
+        "/a2a/probe",
+        "/alibaba/probe",
+        "/a2a/probe/message:send",
+        "/a2a/probe/v1/message:send",
+        "/mcp",
+        "/uploads",
+    ],
 )
-def test_every_binding_names_the_coding_of_a_compressed_body(client: TestClient, key: str, path: str) -> None:
+def test_every_endpoint_names_the_coding_of_a_compressed_body(
+    client: TestClient, key: str, path: str
+) -> None:
     headers = {"X-API-Key": key, "Content-Type": "application/json", "Content-Encoding": "gzip"}
     answer = client.post(path, content=gzip.compress(b"{}"), headers=headers)
     assert answer.status_code == 400
     assert "Content-Encoding is gzip" in answer.text
+
+
+def test_every_line_of_content_encoding_counts(client: TestClient, key: str) -> None:
+    def post(*codings: str) -> Any:
+        headers = [("X-API-Key", key), ("Content-Type", "application/json")]
+        lines = [("Content-Encoding", coding) for coding in codings]
+        return client.post("/a2a/probe", content=json.dumps(SEND).encode(), headers=[*headers, *lines])
+
+    assert "Content-Encoding is gzip" in post("identity", "gzip").text
+    assert "error" not in post("identity", "Identity").json()
 
 
 def test_errors_of_a_stream_reach_a_reader_of_streams(client: TestClient, key: str) -> None:

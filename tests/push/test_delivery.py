@@ -207,6 +207,12 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
     assert webhook.seen == []
 
 
+def test_a_message_that_cannot_be_postponed_comes_again_by_itself(courier: Courier) -> None:
+    """An error of this would hide the error of the delivery, for which the message is postponed."""
+    settings = courier.kit.settings
+    PushNotifications(courier.sqs, settings.notices, courier.kit.store, files=Files()).postpone("none", 1)
+
+
 def test_what_was_delivered_before_an_error_is_not_sent_again(
     rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -138,7 +139,9 @@ def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> 
     prefix, name, _ = _target_of(event)
     if not name or name in agents:
         return event
-    copy: dict[str, Any] = json.loads(json.dumps(event).replace(f"/{prefix}/{name}", f"/{prefix}/{default}"))
+    # The event has the path several times, once without the first slash.
+    path = rf"(?<![\w-]){re.escape(prefix)}/{re.escape(name)}(?![\w-])"
+    copy: dict[str, Any] = json.loads(re.sub(path, f"{prefix}/{default}", json.dumps(event)))
     return copy
 
 

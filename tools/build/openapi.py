@@ -200,7 +200,8 @@ IdempotencyKey = Annotated[
     Annotated[str, Field(min_length=1, max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS)] | SkipJsonSchema[None],
     Header(
         alias="Idempotency-Key",
-        description="A request with a known key gets the earlier task; with other content, it is refused.",
+        description="A request that repeats a key gets the task of the first one. If its parameters differ,"
+        " it is refused.",
     ),
 ]
 

@@ -16,6 +16,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.documents import unpack
 from a2a_lambda.store.items import Item
 from a2a_lambda.tasks.context import NO_CHANGE
+from a2a_lambda.tasks.event_log import begins_context
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 
@@ -23,20 +24,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-WRITES = 25
-"""Deletions of a BatchWriteItem."""
+MAX_ITEM_DELETIONS = 25
+"""Deletions that a BatchWriteItem may have."""
 
-DELETIONS = 1000
-"""Deletions of a DeleteObjects."""
+MAX_OBJECT_DELETIONS = 1_000
+"""Deletions that a DeleteObjects may have."""
 
 RETRY_SECONDS = 0.5
 """Seconds after which items are deleted again that DynamoDB did not take."""
 
 OF_MESSAGES = re.compile(rf"{SCHEME}(?:messages|uploads)/[0-9a-f]{{32}}".encode())
 """References in a log to files that clients have sent. Those of agents have the task's id in their keys."""
-
-CONTEXT_EVENT = b'{"context":'
-"""How the event begins with which a durable turn's log keeps the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,6 @@ class Selection:
     agent: str = ""
     context: str = ""
     task: str = ""
-
-    @property
-    def prefix(self) -> str:
-        """What the partition keys of its items begin with."""
-        return f"{self.owner}#{self.agent}#" if self.agent else f"{self.owner}#"
 
     def __str__(self) -> str:
         named = {"task": self.task, "conversation": self.context, "agent": self.agent}
@@ -103,12 +96,12 @@ class Erasure:
         self.running_tasks: list[tuple[str, str]] = []
         """Agents and ids of erased tasks whose runs may write again."""
 
-    def table(self) -> tuple[str, int]:
+    def describe_table(self) -> tuple[str, int]:
         """Identity of the table; and its items, about: DynamoDB counts them every six hours."""
         table = self._dynamodb.describe_table(TableName=self._table)["Table"]
         return f"{table['TableArn']} of {table['CreationDateTime'].isoformat()}", table["ItemCount"]
 
-    def pages(self, selection: Selection, start: Item | None) -> Iterator[tuple[int, Item | None]]:
+    def erase_pages(self, selection: Selection, start: Item | None) -> Iterator[tuple[int, Item | None]]:
         """Erase what each page of the table has of a selection. Then yield the number of items that were
         read, and where the next page begins.
 
@@ -118,7 +111,9 @@ class Erasure:
             "TableName": self._table,
             "ConsistentRead": True,
             "FilterExpression": "begins_with(pk, :prefix)",
-            "ExpressionAttributeValues": {":prefix": {"S": selection.prefix}},
+            "ExpressionAttributeValues": {
+                ":prefix": {"S": items.partition_prefix(selection.owner, selection.agent)}
+            },
         }
         while True:
             if start is not None:
@@ -134,7 +129,7 @@ class Erasure:
             if start is None:
                 return
 
-    def task(self, scope: Scope, task_id: str) -> bool:
+    def erase_task(self, scope: Scope, task_id: str) -> bool:
         """Erase a task with its files. Returns whether there was one."""
         rows = self._delete_task(scope, task_id)
         for head in [row for row in rows if row["sk"]["S"] == "head" and row["holder"]["S"]]:
@@ -166,7 +161,7 @@ class Erasure:
         self._delete(heads)
         return rows
 
-    def files(self, selection: Selection) -> None:
+    def erase_files(self, selection: Selection) -> None:
         """Erase all files of an owner, or of an owner with an agent."""
         agent = f"{selection.agent}/" if selection.agent else ""
         self._delete_objects(self._keys_below(owner_prefix(selection.owner) + agent))
@@ -204,15 +199,13 @@ class Erasure:
 
     def _erase_of_context(self, selection: Selection, item: Item) -> None:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:
-            scope, task_id = items.task_of_item(item)
-            self.task(scope, task_id)
-        elif (
-            item["sk"]["S"] == "context"
-            and item["pk"]["S"].split("#", 2)[2] == f"context#{selection.context}"
-        ):
-            # A task that has expired may have left files.
-            self._delete_files_of(items.task_of_item(item)[0], [item])
-            self._delete([item])
+            self.erase_task(*items.scope_and_id_of(item))
+        elif item["sk"]["S"] == "context":
+            scope, context_id = items.scope_and_id_of(item)
+            if context_id == selection.context:
+                # A task that has expired may have left files.
+                self._delete_files_of(scope, [item])
+                self._delete([item])
 
     def _delete(self, rows: Sequence[Item]) -> None:
         for item in rows:
@@ -222,15 +215,15 @@ class Erasure:
                 self.counts.running += bool(item["holder"]["S"]) and float(item["lease"]["N"]) > time.time()
                 # While the head is there: without it, no one would find the execution again. It may have been
                 # started since the page was read.
-                scope, _ = items.task_of_item(item)
+                scope, _ = items.scope_and_id_of(item)
                 if self._executions is not None and items.to_head(scope, item).execution is not None:
                     latest_item = self._read(item)
                     execution = items.to_head(scope, latest_item).execution if latest_item else None
                     if execution is not None and execution.arn:
                         self._executions.stop(execution.arn)
         requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in rows]
-        for start in range(0, len(requests), WRITES):
-            request: Any = {self._table: requests[start : start + WRITES]}
+        for start in range(0, len(requests), MAX_ITEM_DELETIONS):
+            request: Any = {self._table: requests[start : start + MAX_ITEM_DELETIONS]}
             while request:
                 request = self._dynamodb.batch_write_item(RequestItems=request)["UnprocessedItems"]
                 if request:
@@ -254,7 +247,7 @@ class Erasure:
 
     def _delete_objects(self, keys: Iterable[str]) -> None:
         objects = iter(keys if self._bucket else ())
-        while batch := list(islice(objects, DELETIONS)):
+        while batch := list(islice(objects, MAX_OBJECT_DELETIONS)):
             answer = self._s3.delete_objects(
                 Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
             )
@@ -271,6 +264,6 @@ def _contents_without_context(rows: Iterable[Item]) -> Iterator[bytes]:
     for item in rows:
         content = bytes(item["body"]["B"]) if "body" in item else unpack(item["document"])
         if item.get("piece", {"N": "0"})["N"] == "0":  # else it continues the event before it
-            is_context = content.startswith(CONTEXT_EVENT)
+            is_context = begins_context(content)
         if not is_context:
             yield content

@@ -56,27 +56,27 @@ def run(
     """
     if selection.task:
         scopes = [Scope(selection.owner, agent) for agent in agents]
-        if not any([erasure.task(scope, selection.task) for scope in scopes]):
+        if not any([erasure.erase_task(scope, selection.task) for scope in scopes]):
             raise ConfigurationError(
                 f"{selection.owner} has no task {selection.task} with {', '.join(agents)}. If it was erased"
                 " before, nothing of it is left; otherwise, AGENT=… names another agent"
             )
         return
-    table, total = erasure.table()
+    table, total = erasure.describe_table()
     path = cursor_path(selection, table)
     state = _read_state(path)
     erasure.counts = Counts(**state["counts"])
     # Without its head, nothing says of which conversation a task was whose run has written more since then.
     for agent, task_id in state["tasks"]:
-        erasure.task(Scope(selection.owner, agent), task_id)
+        erasure.erase_task(Scope(selection.owner, agent), task_id)
     reads = state["reads"]
-    for count, cursor in erasure.pages(selection, state["cursor"]):
+    for count, cursor in erasure.erase_pages(selection, state["cursor"]):
         reads += count
         report(reads, total)
         counts, tasks = asdict(erasure.counts), erasure.running_tasks
         _write_state(path, {"cursor": cursor, "reads": reads, "counts": counts, "tasks": tasks})
     if not selection.context:
-        erasure.files(selection)
+        erasure.erase_files(selection)
     elif erasure.running_tasks:
         _write_state(path, {**FIRST_STATE, "tasks": erasure.running_tasks})
         return

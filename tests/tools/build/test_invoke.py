@@ -72,6 +72,16 @@ def test_the_agent_of_an_event_is_built(event: dict[str, str], agent: str) -> No
     assert invoke.agent_in(other) == ("news" if agent else "")
 
 
+def test_an_event_names_its_other_agent_everywhere() -> None:
+    event = {"path": "/a2a/weather/message:send", "pathParameters": {"proxy": "a2a/weather/message:send"}}
+    other = invoke.with_agent({**event, "body": "see /a2a/weather-map"}, ["news"], "news")
+    assert other == {
+        "path": "/a2a/news/message:send",
+        "pathParameters": {"proxy": "a2a/news/message:send"},
+        "body": "see /a2a/weather-map",
+    }
+
+
 def test_another_interpreter_needs_another_build(builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     builds[:] = [0, 0]
     assert invoke._build(BUILD) == 0

@@ -185,7 +185,7 @@ def interrupt(alice: Owner, settings: Settings) -> Json:
 
 
 def cursor_of(alice: Owner, settings: Settings) -> Path:
-    table, _ = erasure_on(Interrupted(settings, "scan", 1000), settings).table()
+    table, _ = erasure_on(Interrupted(settings, "scan", 1000), settings).describe_table()
     return erase.cursor_path(Selection(alice.name), table)
 
 

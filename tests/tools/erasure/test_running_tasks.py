@@ -40,7 +40,7 @@ def write_more(head: Head, kit: Kit, settings: Settings) -> None:
 
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_conversation", [False, True])
-def test_erasing_removes_what_a_run_writes_afterwards(
+def test_what_a_run_writes_afterwards_is_erased(
     alice: Owner,
     erasure: Erasure,
     kit: Kit,

@@ -41,7 +41,8 @@ def description(
     name: str = "shop", *, root: bool = True, schemas: Json = None, **fields: Json
 ) -> Description:
     """An agent with the skills buy and hello. schemas: by skill id."""
-    options = {key: fields.pop(key) for key in ("sign_ins", "upload_bytes") if key in fields}
+    own_fields = ("sign_ins", "upload_bytes", "repeat_seconds")
+    options = {key: fields.pop(key) for key in own_fields if key in fields}
     skills = [
         CardSkill(id="buy", name="Buy", description=" Orders something.\n"),
         CardSkill(id="hello", name="Hello", description="Greets.", examples=["Good morning", "Hi"]),
@@ -111,12 +112,12 @@ def test_an_operation_says_whose_it_is_and_how_a_caller_sign_in() -> None:
 
 
 def test_operations_that_take_a_message_describe_the_skills() -> None:
-    api = document(schemas={"buy": {"type": "object", "properties": {}}})
+    api = document(schemas={"buy": {"type": "object", "properties": {}}}, repeat_seconds=30.0)
     for path in ("/message:send", "/message:stream"):
         send = operation(api, path)
         assert send["description"] == (
             "About shop.\n"
-            "\nThe same request within 60 seconds, or with the same `Idempotency-Key`, gets the same task.\n"
+            "\nThe same request within 30 seconds, or with the same `Idempotency-Key`, gets the same task.\n"
             "\nSkills:\n\n"
             "- `buy`: Orders something. Arguments, as `data` of a part: `BuyArguments`.\n"
             "- `hello`: Greets."

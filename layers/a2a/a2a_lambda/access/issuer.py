@@ -204,7 +204,7 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         raise ConfigurationError(
             f"ISSUER={issuer.url}: Entra's tokens name their tenant, so write its id instead of {match[1]}"
         )
-    check_introspection(issuer, is_local=is_local)
+    _check_introspection(issuer, is_local=is_local)
     if wrong_scope := next((scope for scope in issuer.scopes if not re.match(SCOPE_PATTERN, scope)), None):
         raise ConfigurationError(
             f"SCOPE={wrong_scope}: no token can have this scope. Write it in ASCII letters, digits and"
@@ -229,8 +229,8 @@ def check_issuer(issuer: Issuer, *, is_local: bool) -> None:
         )
 
 
-def check_introspection(issuer: Issuer, *, is_local: bool) -> None:
-    """Raises ConfigurationError for an issuer that cannot be asked about its tokens as it says."""
+def _check_introspection(issuer: Issuer, *, is_local: bool) -> None:
+    """Raises ConfigurationError unless INTROSPECTION, CLIENT and SECRET fit together."""
     if issuer.introspection:
         check_url(issuer.introspection, is_local=is_local, variable="INTROSPECTION")
     elif issuer.client or issuer.secret:

@@ -129,9 +129,9 @@ class Accepted:
     grant: Grant
     body: bytes
 
-    def address(self, name: str | None) -> tuple[Profile, Scope]:
-        """The agent with a name, or the default one, and the caller's scope with it. The lines of the log
-        have the agent from now on. Raises RouteNotFound, Forbidden."""
+    def resolve_agent(self, name: str | None) -> tuple[Profile, Scope]:
+        """The agent with a name, or the default one, and the caller's scope with it. From now on, the lines
+        of the log name the agent. Raises RouteNotFound, Forbidden."""
         agent = self.kit.agents.find(name)
         scope = scope_of(self.request, self.grant, agent)
         telemetry.bind(agent=scope.agent)
@@ -155,7 +155,7 @@ class Accepted:
         agent_names = {name for name in names if isinstance(name, str) and name}
         if len(agent_names) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent, scope = self.address(next(iter(agent_names), None))
+        agent, scope = self.resolve_agent(next(iter(agent_names), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,

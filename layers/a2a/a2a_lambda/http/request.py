@@ -19,7 +19,7 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.http.error_responses import JSON
-from a2a_lambda.protocol.model import plain_media_type
+from a2a_lambda.protocol.model import SEQUENCE_DIGITS, plain_media_type
 
 INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
@@ -140,9 +140,11 @@ def check_media_type(request: Request) -> None:
 async def read_body(request: Request, limit: int) -> bytes:
     """The body of a request, of at most `limit` bytes. Raises RequestTooLarge, UnsupportedMediaType if it is
     compressed, and InvalidRequest if it breaks off."""
-    coding = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
-    if coding not in ("", "identity"):
-        raise UnsupportedMediaType(f"Content-Encoding is {excerpt(coding)}: send the body uncompressed")
+    items = ",".join(request.headers.getlist("content-encoding")).lower().split(",")
+    codings = [coding for item in items if (coding := item.strip()) not in ("", "identity")]
+    if codings:
+        names = excerpt(", ".join(codings))
+        raise UnsupportedMediaType(f"Content-Encoding is {names}: send the body uncompressed")
     chunks: list[bytes] = []
     size = 0
     try:
@@ -178,4 +180,4 @@ def last_event_id(request: Request) -> int | None:
     """Sequence number of the last event that the client has. None if it names none, or a number that the
     kit cannot have sent."""
     value = request.headers.get("last-event-id", "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= SEQUENCE_DIGITS else None

@@ -27,7 +27,7 @@ async def handle(request: Request, name: str | None) -> Response:
     try:
         accepted_request = await accept(request, check_media_type)
         kit = accepted_request.kit
-        agent, scope = accepted_request.address(name)
+        agent, scope = accepted_request.resolve_agent(name)
         source = fields.mapping(strictjson.loads(accepted_request.body), "body")
         size = fields.count(source, "size", "body")
         max_bytes = kit.settings.upload_bytes

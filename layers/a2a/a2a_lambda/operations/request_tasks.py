@@ -42,8 +42,8 @@ class RequestTasks:
         return self._repeats(request, head.requests) or not head.is_stopped
 
     async def needs_files(self, call: CallContext, request: SendMessageRequest) -> bool:
-        """Whether the files of a request must be stored. Not those of a repeated one, which its first try's
-        turn answers, and whose uploads may be gone by now; nor those for a task that has ended.
+        """Whether the files of a request must be stored. A repeated request needs none, because the turn of
+        its first try answers it, and its uploads may be gone by now; nor does one to a task that has ended.
 
         Raises TaskNotFound for a task that does not exist, so that nothing is written for it.
         """

@@ -42,6 +42,9 @@ STAGE = "stage"
 """Key in the metadata of a progress message: the name of the step."""
 
 
+SEQUENCE_DIGITS = 10
+"""Digits of the largest sequence number that an event may have."""
+
 OPERATION = "operation"
 """Key in the metadata of a status update: what a durable turn does. Its value has `kind` (step, sleep, wait),
 `name`, `state` (started, ended, failed) and, for a pause or a wait that ends by itself, `until`."""
@@ -276,9 +279,9 @@ def artifact_id(index: int) -> str:
     return f"artifact-{index + 1}"
 
 
-def artifact_index(identity: str) -> int:
-    """Place of an artifact in its task, by its id; 0 if the id does not show it."""
-    number = identity.removeprefix("artifact-")
+def artifact_index(id_: str) -> int:
+    """Position of an artifact in its task, by its id; 0 if the id does not show it."""
+    number = id_.removeprefix("artifact-")
     return int(number) - 1 if number.isdecimal() and int(number) else 0
 
 

@@ -15,9 +15,11 @@ import logging
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda import strictjson, telemetry, threads, tracing
 from a2a_lambda.aws.queue import postpone_seconds
@@ -28,7 +30,7 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig, unix_time
 from a2a_lambda.push.updates import Backlog, read_backlog
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import status_change, task_of_item
+from a2a_lambda.store.items import scope_and_id_of, status_change
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope
@@ -92,7 +94,7 @@ class PushNotifications:
         images = record["dynamodb"]
         if "NewImage" not in images:  # a deletion
             return 0
-        scope, task_id = task_of_item(images["NewImage"])
+        scope, task_id = scope_and_id_of(images["NewImage"])
         telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
         write_time = images["ApproximateCreationDateTime"]
         change = status_change(images["NewImage"], images.get("OldImage"), write_time)
@@ -182,9 +184,10 @@ class PushNotifications:
         """Make a message come again. The pause grows with each attempt, and is random in part."""
         share = random.uniform(0.5, 1.0)  # noqa: S311
         pause = int(share * postpone_seconds(NOTICE_POSTPONE_SECONDS, attempt))
-        self._client.change_message_visibility(
-            QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=pause
-        )
+        with suppress(ClientError, BotoCoreError):  # then it comes again when its visibility timeout ends
+            self._client.change_message_visibility(
+                QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=pause
+            )
 
     async def _make_headers(self, config: TaskPushNotificationConfig, content: bytes) -> dict[str, str]:
         headers: dict[str, str] = {}

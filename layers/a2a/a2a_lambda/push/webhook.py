@@ -12,7 +12,7 @@ from a2a_lambda.protocol.model import TaskPushNotificationConfig
 
 HEADER = re.compile(HEADER_PATTERN)
 
-MAX_CONFIG_BYTES = 8_192
+MAX_CONFIG_BYTES = 8_000
 """Maximum size of a config's JSON, in bytes."""
 
 

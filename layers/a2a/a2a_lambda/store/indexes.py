@@ -113,7 +113,7 @@ class Indexes:
                 },
             }
             for answer in self._table.query_pages(query):
-                tasks += map(items.task_of_item, answer["Items"])
+                tasks += map(items.scope_and_id_of, answer["Items"])
         return tasks
 
 

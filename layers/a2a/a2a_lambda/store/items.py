@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import TaskState, unix_time
+from a2a_lambda.protocol.model import SEQUENCE_DIGITS, TaskState, unix_time
 from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.tasks.context import Context, Undo, conversation_of
 from a2a_lambda.tasks.event_log import Entry
@@ -49,7 +49,13 @@ CHANGED_BYTES = 1_000
 RESTORED_AGE_SECONDS = 600.0
 """A head that is new in the table, with a status older than this many seconds, was restored from a backup."""
 
-LAST_SEQUENCE = 10**10 - 1
+LAST_SEQUENCE = 10**SEQUENCE_DIGITS - 1
+
+
+def partition_prefix(owner: str, agent: str = "") -> str:
+    """What the partition keys of an owner's items begin with; with an agent, those of its tasks and
+    conversations."""
+    return f"{owner}#{agent}#" if agent else f"{owner}#"
 
 
 def head_key(scope: Scope, task_id: str) -> dict[str, Any]:
@@ -132,11 +138,11 @@ def due_partition(shard: int) -> dict[str, str]:
     return {"S": f"shard-{shard}"}
 
 
-def task_of_item(item: Item) -> tuple[Scope, str]:
-    """Scope and id of a task, from its head or from the sweep's index."""
+def scope_and_id_of(item: Item) -> tuple[Scope, str]:
+    """Scope and id of a task, or of a conversation, from one of its items or from the sweep's index."""
     # No owner and no agent has a # in its name. An agent may be called "task".
-    owner, agent, _, task_id = item["pk"]["S"].split("#", 3)
-    return Scope(owner, agent), task_id
+    owner, agent, _, id_ = item["pk"]["S"].split("#", 3)
+    return Scope(owner, agent), id_
 
 
 def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, tuple[str, ...]] | None:
@@ -218,7 +224,7 @@ def to_head(scope: Scope, item: Item) -> Head:
     status["state"] = TaskState(status["state"])
     return Head(
         scope=scope,
-        task_id=task_of_item(item)[1],
+        task_id=scope_and_id_of(item)[1],
         context_id=item["context"]["S"],
         generation=item["generation"]["S"],
         created=float(item["created"]["N"]),
@@ -345,4 +351,4 @@ def _task(scope: Scope, task_id: str) -> str:
 
 
 def _sort(head: Head, sequence: int) -> str:
-    return f"e#{head.generation}#{sequence:010d}"
+    return f"e#{head.generation}#{sequence:0{SEQUENCE_DIGITS}d}"

@@ -89,6 +89,12 @@ class Fence:
         return entry.sequence <= self.committed or entry.epoch == self.epoch
 
 
+def begins_context(body: bytes) -> bool:
+    """Whether the body of an entry begins the event in which a durable turn keeps its conversation. It has
+    an entry of its own, and its JSON no spaces (see `split`)."""
+    return body.startswith(b'{"context":')
+
+
 def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
     """Entries of events that are stored at once, numbered from `after` + 1. The same events have the same
     entries."""

@@ -30,6 +30,7 @@ from a2a_lambda.protocol.model import (
     TaskStatus,
     TaskStatusUpdateEvent,
     make_status,
+    state_word,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
 from a2a_lambda.tasks.execution import Execution, WaitState
@@ -154,7 +155,7 @@ class Head:
     @property
     def outcome(self) -> str:
         """The state as metrics have it: completed, input_required …"""
-        return self.state.removeprefix("TASK_STATE_").lower()
+        return state_word(self.state).replace("-", "_")
 
     @property
     def log_end(self) -> int:

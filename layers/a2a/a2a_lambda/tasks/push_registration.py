@@ -1,4 +1,4 @@
-"""A task's webhook, and what it has received."""
+"""A webhook of a task, and how much of the task it has received."""
 
 from typing import NamedTuple
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import (
-    OPERATION,
     STOPPED,
     Artifact,
     Event,
@@ -78,11 +77,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         update["append"] = True  # in the suite's own streams, the first chunk has it, too
         update["artifact"] = _plain(update["artifact"])
         return [json_0x.encode_event(Event(artifactUpdate=update))]
-    if (
-        "statusUpdate" not in event
-        or "past" in event
-        or OPERATION in event["statusUpdate"].get("metadata", {})
-    ):
+    if not json_0x.is_current_status(event):
         return []
     change = event["statusUpdate"]
     status_update = TaskStatusUpdateEvent(

@@ -13,7 +13,6 @@ from typing import Any
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
-    OPERATION,
     STAGE,
     STOPPED,
     Artifact,
@@ -117,11 +116,7 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
         return encode_snapshot(event["task"], recipient)
     if "artifactUpdate" in event:
         return [encode_chunk(event["artifactUpdate"], recipient)]
-    if (
-        "statusUpdate" not in event
-        or "past" in event
-        or OPERATION in event["statusUpdate"].get("metadata", {})
-    ):
+    if not json_0x.is_current_status(event):
         return []
     update = event["statusUpdate"]
     if update["status"]["state"] in STOPPED:

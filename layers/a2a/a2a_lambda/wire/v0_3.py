@@ -6,7 +6,13 @@ Source: https://a2a-protocol.org/v0.3.0/specification, section 7.
 from functools import partial
 from typing import cast
 
-from a2a_lambda.errors import ExtendedAgentCardNotConfigured, ProtocolError
+from a2a_lambda.errors import (
+    ExtendedAgentCardNotConfigured,
+    ExtensionSupportRequired,
+    InvalidRequest,
+    ProtocolError,
+    VersionNotSupported,
+)
 from a2a_lambda.protocol.model import Event, Json, TaskPushNotificationConfig, is_empty_end
 from a2a_lambda.protocol.requests import (
     ListPushConfigsRequest,
@@ -140,7 +146,8 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def encode_error(error: ProtocolError) -> Json:
     """An error. Codes of later versions become that of an invalid request."""
-    code = error.code if error.code not in (-32008, -32009) else -32600
+    is_later = error.code in (ExtensionSupportRequired.code, VersionNotSupported.code)
+    code = InvalidRequest.code if is_later else error.code
     result: Object = {"code": code, "message": str(error)}
     if error.path is not None:
         result["data"] = {"path": error.path}

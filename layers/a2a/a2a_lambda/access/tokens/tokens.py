@@ -8,7 +8,6 @@ and not where a key comes from. Until its signature is checked, its claims choos
 issuers.
 """
 
-import base64
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -22,10 +21,10 @@ from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import IssuerDown, KeysUnavailable, ParseError, TokenRefused
 from a2a_lambda.protocol.caller import Caller
-from a2a_lambda.protocol.model import Json
+from a2a_lambda.protocol.model import Json, decode_raw
 from a2a_lambda.strictjson import text_in
 
-MAX_TOKEN_BYTES = 16_384
+MAX_TOKEN_BYTES = 16_000
 
 TOKEN_TYPES = frozenset({"", "jwt", "at+jwt"})
 """Values of `typ` in the header of an access token, in lower case (RFC 9068 section 2.1)."""
@@ -270,4 +269,4 @@ def _decode(part: str) -> bytes:
     """Bytes of a part in base64url without padding (RFC 7515 section 2). Raises ValueError."""
     if set(part) & set("+/="):  # of base64, and the padding
         raise ValueError("not base64url")
-    return base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4), validate=True)
+    return decode_raw(part)

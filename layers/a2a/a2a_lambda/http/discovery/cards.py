@@ -239,7 +239,14 @@ async def describe(
     settings = request.app.state.kit.settings
     upload_bytes = settings.upload_bytes if settings.files_bucket else 0
     return card_json.Description(
-        card, agent.name, base_url(request), root, public_schemas, sign_ins, upload_bytes
+        card,
+        agent.name,
+        base_url(request),
+        root,
+        public_schemas,
+        sign_ins,
+        upload_bytes,
+        settings.repeat_seconds,
     )
 
 

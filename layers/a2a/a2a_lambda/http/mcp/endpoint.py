@@ -51,7 +51,7 @@ async def handle(request: Request, agent: str | None) -> Response:
         if message is None or message.id is None:
             return Response(status_code=202)
         revision = message.revision
-        profile, scope = accepted_request.address(agent)
+        profile, scope = accepted_request.resolve_agent(agent)
         telemetry.bind(version=f"mcp-{revision}")
         mcp_call = McpCall(
             request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message

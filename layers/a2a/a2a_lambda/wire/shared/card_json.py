@@ -73,6 +73,7 @@ class Description:
     the base.
     input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
     they cannot be read now. upload_bytes: bytes of the largest file that may be uploaded; 0 = none may.
+    repeat_seconds: seconds for which the same bytes are the same request.
     """
 
     card: Card
@@ -82,6 +83,7 @@ class Description:
     input_schemas: dict[str, Object]
     sign_ins: Sequence[SignIn] | None = ()
     upload_bytes: int = 0
+    repeat_seconds: float = 0
 
     @property
     def http(self) -> str:

@@ -10,6 +10,7 @@ from typing import cast
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import (
+    OPERATION,
     PART_CONTENT,
     Artifact,
     AuthenticationInfo,
@@ -220,6 +221,13 @@ def decode_config(source: Object, path: str) -> TaskPushNotificationConfig:
     elif "authentication" in result:
         del result["authentication"]
     return cast(TaskPushNotificationConfig, result)
+
+
+def is_current_status(event: Event) -> bool:
+    """Whether an event is a status as it is now: no question that was answered since, and no notice of what a
+    durable turn does. The dialects have neither."""
+    is_status = "statusUpdate" in event and "past" not in event
+    return is_status and OPERATION not in event["statusUpdate"].get("metadata", {})
 
 
 def encode_part(part: Part, mark: str = "kind") -> Object:

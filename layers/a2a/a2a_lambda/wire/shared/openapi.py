@@ -166,7 +166,11 @@ def _operation(operation: Object, agent: Description, suffix: str, body: _Body) 
 
 def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
     yield agent.card.description.strip()
-    yield "\nThe same request within 60 seconds, or with the same `Idempotency-Key`, gets the same task."
+    if agent.repeat_seconds:
+        period = f"within {agent.repeat_seconds:g} seconds, or with the same `Idempotency-Key`,"
+    else:
+        period = "with the same `Idempotency-Key`"
+    yield f"\nThe same request {period} gets the same task."
     yield "\nSkills:\n"
     for skill in agent.card.skills:
         arguments = f" Arguments, as `data` of a part: `{names[skill.id]}`." if skill.id in names else ""
