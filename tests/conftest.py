@@ -16,7 +16,6 @@ from starlette.testclient import TestClient
 
 from a2a_lambda import telemetry
 from a2a_lambda.access import keys
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.tokens import documents
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.background import placement
@@ -36,6 +35,7 @@ from tests.helpers.rest import Rest
 from tests.helpers.rpc import Rpc
 from tools import template
 from tools.dev import emulator
+from tools.registers.keys import KeyRegister
 
 pytest_plugins = ["tests.background.durable_bench", "tests.processes.servers"]
 

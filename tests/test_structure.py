@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.kit import MANIFEST
 from tests.conftest import AGENTS, PACKAGE, ROOT
@@ -343,7 +343,7 @@ def test_a_build_imports_no_yaml_and_only_the_streamed_function_imports_agents(
 ) -> None:
     """A build has a manifest. An agent may take long to import, or fail."""
     shutil.copytree(AGENTS, tmp_path / "agents", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / MANIFEST).write_bytes(encode_manifest(check_all(AGENTS)))
+    (tmp_path / MANIFEST).write_bytes(encode_manifest(load_profiles(AGENTS)))
     variables = dict.fromkeys(("A2A_QUEUE", "A2A_NOTICES", "A2A_DEAD_LETTERS"), "https://queue")
     code = f"import runpy, sys; runpy.run_path('functions/{function}.py'); print(*sys.modules)"
     result = subprocess.run(

@@ -92,11 +92,11 @@ def build_kit() -> tuple[Path, Path]:
     shutil.copytree(FOLDER / "agents", functions / "agents", ignore=shutil.ignore_patterns("__pycache__"))
     code = (
         "import sys, pathlib\n"
-        "from a2a_lambda.catalog.agents import check_all\n"
+        "from a2a_lambda.catalog.agents import load_profiles\n"
         "from a2a_lambda.catalog.manifest import encode_manifest\n"
         "from a2a_lambda.kit import MANIFEST\n"
         "folder = pathlib.Path(sys.argv[1])\n"
-        "(folder / MANIFEST).write_bytes(encode_manifest(check_all(folder / 'agents')))\n"
+        "(folder / MANIFEST).write_bytes(encode_manifest(load_profiles(folder / 'agents')))\n"
     )
     subprocess.run([sys.executable, "-c", code, str(functions)], check=True)
     shutil.rmtree(functions / "agents" / "__pycache__", ignore_errors=True)

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
@@ -47,7 +47,7 @@ def measure(count: int) -> Start:
                 card = place / "card.yaml"
                 card.write_text(card.read_text("utf-8").replace("default: true\n", ""), "utf-8")
         manifest = agents.parent / MANIFEST
-        manifest.write_bytes(encode_manifest(check_all(agents)))
+        manifest.write_bytes(encode_manifest(load_profiles(agents)))
         figures = min(_start(agents) for _ in range(3))
         return Start(*figures, manifest=manifest.stat().st_size)
 

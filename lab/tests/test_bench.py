@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import MANIFEST
@@ -26,7 +26,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("rpc", "worker", "notifier"):
         (folder / f"{name}.py").symlink_to(ROOT / "functions" / f"{name}.py")
     (folder / "agents").symlink_to(contestants.FOLDER / "agents")
-    (folder / MANIFEST).write_bytes(encode_manifest(check_all(folder / "agents")))
+    (folder / MANIFEST).write_bytes(encode_manifest(load_profiles(folder / "agents")))
     return folder
 
 

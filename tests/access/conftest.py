@@ -6,12 +6,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from a2a_lambda.access import keys
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import KEYS_WAIT_SECONDS, Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.helpers.clock import Clock
+from tools.registers.keys import KeyRegister
 
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParametersByPath")
 

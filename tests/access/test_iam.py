@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from a2a_lambda.access.iam import find_caller
-from a2a_lambda.access.issuer import Issuer, check_issuer
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.errors import ConfigurationError
+from tools.registers.issuer_checks import check_issuer
 
 ACCOUNT = "123456789012"
 

@@ -11,12 +11,12 @@ from a2a_lambda.access.credentials import digest_of
 from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.key import Key
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import KeyLoad
 from tests.access.conftest import Ssm, unknown
 from tests.helpers.clock import Clock
+from tools.registers.keys import KeyRegister
 
 ANN, BEN = (Key(name, digest_of(unknown(number)), name) for number, name in enumerate(("ann", "ben")))
 
@@ -49,7 +49,7 @@ def read(parameters: ParameterStore, load: KeyLoad, clock: Clock) -> bool:
 def test_a_load_continues_where_another_container_has_stopped(
     parameters: ParameterStore, clock: Clock
 ) -> None:
-    load = KeyLoad(clock(), pages=1, token="second", rows=[ANN.row()])
+    load = KeyLoad(clock(), pages=1, page_token="second", rows=[ANN.row()])
     assert read(parameters, load, clock)
     assert load.rows == [ANN.row(), BEN.row(), ISSUER.row()]
     assert load.pages == 3
@@ -57,7 +57,7 @@ def test_a_load_continues_where_another_container_has_stopped(
 
 def test_a_load_whose_token_has_expired_begins_again(parameters: ParameterStore, clock: Clock) -> None:
     """The age of the keys counts from the new first page."""
-    load = KeyLoad(clock() - 200, pages=7, token="old", rows=[["of", "then"]])
+    load = KeyLoad(clock() - 200, pages=7, page_token="old", rows=[["of", "then"]])
     start = clock()
     assert read(parameters, load, clock)
     assert load.started_at == start

@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.access import keys
 from a2a_lambda.access.key_reader import KeyReader
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
@@ -28,6 +27,7 @@ from tests.access.unshared_copies import UnsharedKeyCopies
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.clock import Clock
 from tests.helpers.rpc import Rpc, message, request
+from tools.registers.keys import KeyRegister
 
 
 def packed(rows: Any) -> bytes:
@@ -173,7 +173,7 @@ def test_a_load_that_cannot_be_continued_begins_again(
     secret = register.create("alice")
     load = copies.begin_load(seconds=10, resume=300)
     assert load is not None
-    load.pages, load.token, load.rows = 1, "0", [["of", "another", "release"]]
+    load.pages, load.page_token, load.rows = 1, "0", [["of", "another", "release"]]
     copies.stop_load(load, cooldown_seconds=0)
     assert make().find(secret)
 

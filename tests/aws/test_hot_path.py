@@ -29,7 +29,7 @@ PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-eusc")
 def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The environment of a Lambda function."""
     for name in os.environ:
-        if name.upper() in hot_path.UNUSUAL or name.startswith("AWS_"):
+        if name.upper() in hot_path.BOTOCORE_VARIABLES or name.startswith("AWS_"):
             monkeypatch.delenv(name)
     for name, value in {
         "AWS_REGION": "eu-central-1",

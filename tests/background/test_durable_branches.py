@@ -56,7 +56,7 @@ def test_a_step_that_begins_late_in_every_run_fails(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The code before it takes half of each run, and would run, and cost, until the execution ends."""
-    monkeypatch.setattr(sdk_engine, "MOST_MOVES", 0)
+    monkeypatch.setattr(sdk_engine, "MAX_MOVES", 0)
     monkeypatch.setattr(RunState, "time_left", property(lambda state: 0.1 * state.seconds))
     task = bench.send(skill="count")
     bench.wait_for(task["id"], TaskState.FAILED)

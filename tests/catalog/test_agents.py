@@ -10,7 +10,7 @@ import pytest
 
 from a2a_lambda import Agent
 from a2a_lambda.catalog import agents
-from a2a_lambda.catalog.agents import Agents, check_all, default_of, read_cards
+from a2a_lambda.catalog.agents import Agents, default_of, load_profiles, read_cards
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError, RouteNotFound, Unavailable
 from a2a_lambda.protocol.card import Card, CardSkill
@@ -25,7 +25,7 @@ SKILL = CardSkill(id="s", name="S", description="D")
 def build_agents(folder: Path, *names: str) -> Agents:
     """The agents of a build: from the manifest."""
     manifest = folder / "manifest.json"
-    manifest.write_bytes(encode_manifest(check_all(folder)))
+    manifest.write_bytes(encode_manifest(load_profiles(folder)))
     return Agents.of_manifest(manifest, folder, names)
 
 
@@ -87,7 +87,7 @@ def test_agents_without_a_clear_default_are_served_by_their_names(
             catalog.find("three")
     assert "The candidates are: one, two" in caplog.text
     with pytest.raises(ConfigurationError, match=reason):
-        check_all(tmp_path)
+        load_profiles(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
     assert "weather/card.yml: a card is called card.yaml: rename this file" in reasons["weather"]
     assert read_cards(tmp_path, ["good"])[1] == {}
     with pytest.raises(ConfigurationError, match="rename this file"):
-        check_all(tmp_path)
+        load_profiles(tmp_path)
     (folder / "agent.py").unlink()
     assert read_cards(tmp_path)[1] == {}, "a folder without an agent may have any file"
-    assert [profile.name for profile in check_all(tmp_path)] == ["good"]
+    assert [profile.name for profile in load_profiles(tmp_path)] == ["good"]
 
 
 def test_code_without_a_card_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

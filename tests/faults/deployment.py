@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
@@ -25,6 +24,7 @@ from tests.helpers.rest import PLAIN_HTTP
 from tests.processes.servers import answers
 from tools.build.built_functions import free_port
 from tools.dev import event_sources
+from tools.registers.keys import KeyRegister
 
 VISIBILITY_SECONDS = "2"
 

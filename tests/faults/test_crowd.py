@@ -12,7 +12,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
@@ -21,6 +20,7 @@ from tests.helpers.rest import message_1_0
 from tests.helpers.rpc import bare_events, intent
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
+from tools.registers.keys import KeyRegister
 
 pytestmark = pytest.mark.slow(seconds=50)
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from a2a_lambda.background import placement
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import MANIFEST, Kit
@@ -33,7 +33,7 @@ def deploy(settings: Settings, tmp_path: Path) -> Deploy:
         folder.mkdir()
         write(folder, GOOD, CARD + "default: true\n", name="good")
         bad = write(folder, GOOD, name="bad")
-        (tmp_path / MANIFEST).write_bytes(encode_manifest(check_all(folder)))
+        (tmp_path / MANIFEST).write_bytes(encode_manifest(load_profiles(folder)))
         (bad / "agent.py").write_text(code)
         kit = Kit(settings.model_copy(update={"agents": folder, **options}))
         return TestClient(create_app(kit), base_url=BASE_URL)

@@ -11,13 +11,13 @@ import httpx2
 import pytest
 
 from a2a_lambda.access.issuer import SUBJECT_OR_CLIENT, Issuer
-from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
 from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Provider, new_key, run_client
 from tests.processes.servers import Server
+from tools.registers.issuers import IssuerRegister
 
 Json = Any
 

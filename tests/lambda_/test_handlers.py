@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
@@ -17,6 +16,7 @@ from tests.helpers.lambda_events import STATUSES, ended, last_event
 from tests.helpers.rpc import texts
 from tests.lambda_.conftest import logging_kept
 from tests.lambda_.context import Context
+from tools.registers.keys import KeyRegister
 
 Json = Any
 

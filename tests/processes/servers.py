@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, ROOT
@@ -19,6 +18,7 @@ from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import PLAIN_HTTP
 from tools import template
 from tools.build.built_functions import free_port
+from tools.registers.keys import KeyRegister
 
 MINISTACK = ROOT / ".venvs" / "ministack" / "bin" / "ministack"
 KEYS_PATH = "/processes/keys"

@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.aws.signing import Signer
 from a2a_lambda.files.files import Files
@@ -32,6 +31,7 @@ from tests.conftest import BASE_URL
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 from tests.push.courier import Courier, Webhook
+from tools.registers.keys import KeyRegister
 
 pytestmark = pytest.mark.slow
 

@@ -75,7 +75,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(
 ) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    load.token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
+    load.page_token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
     copies.stop_load(load, cooldown_seconds=5)
     clock.now += 4
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
@@ -83,7 +83,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(
     next_load = copies.begin_load(seconds=10, resume=resume)
     assert next_load is not None
     expected = (load.started_at, 2, "next", ROWS) if resume == 30 else (clock.now, 0, "", [])
-    assert (next_load.started_at, next_load.pages, next_load.token, next_load.rows) == expected
+    assert (next_load.started_at, next_load.pages, next_load.page_token, next_load.rows) == expected
     assert next_load.part == (1 if resume == 30 else 0)
 
 
@@ -94,7 +94,7 @@ def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: KeyC
     clock.now += 1
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None
-    assert (again.started_at, again.token) == (clock.now, "")
+    assert (again.started_at, again.page_token) == (clock.now, "")
 
 
 def test_an_older_load_replaces_no_newer_copy(copies: KeyCopies, clock: Clock) -> None:
@@ -146,12 +146,12 @@ def test_a_load_that_this_release_cannot_read_begins_again(
 ) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    load.token, load.rows = "next", [*ROWS]
+    load.page_token, load.rows = "next", [*ROWS]
     copies.stop_load(load, cooldown_seconds=0)
     table.put({**item_of(table, copies, "load"), "version": {"N": "3"}}, "attribute_exists(pk)")
     again = copies.begin_load(seconds=10, resume=30)
     assert again is not None
-    assert again.token == ""
+    assert again.page_token == ""
 
 
 def test_a_copy_of_the_first_releases_has_no_version_and_no_issuers(copies: KeyCopies, table: Table) -> None:

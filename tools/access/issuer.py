@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from a2a_lambda.access.issuer import Issuer, check_issuer
-from a2a_lambda.access.issuer_register import IssuerRegister
+from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.access.tokens.discovery import fetch_keys, find_metadata
 from a2a_lambda.access.tokens.introspection import introspect
 from a2a_lambda.access.tokens.issuer_keys import TOKEN_ALGORITHMS, count_usable
@@ -28,6 +27,8 @@ from a2a_lambda.errors import (
 )
 from tools.access.parameters import check_command, find_parameters, named_agents, stack_argument
 from tools.command import reports_errors, require_name, split_names
+from tools.registers.issuer_checks import check_issuer
+from tools.registers.issuers import IssuerRegister
 
 ISSUER_FIELDS = (
     *("ISSUER", "AUDIENCE", "OWNER", "SCOPE", "AGENTS", "CLAIMS", "PRIVATE"),

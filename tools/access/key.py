@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping
 
 from a2a_lambda.access.key import Key
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.errors import ConfigurationError
 from tools.access.parameters import check_command, find_parameters, named_agents, stack_argument
 from tools.command import reports_errors, require_name
+from tools.registers.keys import KeyRegister
 
 
 @reports_errors

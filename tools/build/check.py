@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from a2a_lambda import agent_threads
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports
@@ -45,7 +45,7 @@ def main(argv: list[str] = sys.argv) -> int:
     Watch(AGENTS).start()
     # Not in the main thread, because a deployment imports agents in other ones, where `signal.signal` and
     # `asyncio.get_event_loop` fail.
-    work = agent_threads.call_in_thread(partial(check_all, AGENTS, named), "imports")
+    work = agent_threads.call_in_thread(partial(load_profiles, AGENTS, named), "imports")
     profiles = asyncio.run(work)
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))

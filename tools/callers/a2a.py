@@ -104,7 +104,7 @@ class A2aCaller(RecordingClient):
         self._name = name
         self.agent = agent
 
-    async def card(self) -> AsyncGenerator[Record, None]:
+    async def read_card(self) -> AsyncGenerator[Record, None]:
         """Read the card. Ends with a record `result`, or `error`."""
         async for record in self._safely(self._discover()):
             yield record
@@ -230,8 +230,8 @@ class A2aCaller(RecordingClient):
                 if frame.data:
                     result = self._result(frame.data, answer.status_code)
                     event = self._version.wire.decode_event(result)
-                    identity = frame.identity.decode(errors="replace")
-                    yield {"kind": "event", "event": event, "id": identity}
+                    event_id = frame.event_id.decode(errors="replace")
+                    yield {"kind": "event", "event": event, "id": event_id}
         if answer.status_code >= 400:
             raise AgentError(error_text(b"", answer.status_code), status=answer.status_code)
 

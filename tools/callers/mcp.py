@@ -23,7 +23,7 @@ from a2a_lambda.errors import ParseError
 from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION, intents
 from a2a_lambda.protocol.model import Event, Json, Message, Part, TaskState, plain_media_type, text_of
 from a2a_lambda.protocol.requests import Operation
-from a2a_lambda.wire.mcp.envelope import MAY_BE_NAMED, MUST_BE_NAMED
+from a2a_lambda.wire.mcp.envelope import NAME_PARAMETERS, OPTIONAL_NAME_PARAMETERS
 from a2a_lambda.wire.mcp.revisions import (
     CAPABILITIES_KEY,
     CONTEXT_KEY,
@@ -51,7 +51,7 @@ TITLE = f"MCP {STATELESS}"
 CAPABILITIES: Mapping[str, Json] = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
 """It asks its user, and takes a task for long work."""
 
-NAME_PARAMETERS = {**MUST_BE_NAMED, **MAY_BE_NAMED}
+MIRRORED_PARAMETERS = {**NAME_PARAMETERS, **OPTIONAL_NAME_PARAMETERS}
 """Parameter that Mcp-Name mirrors, by method."""
 
 POLL_RANGE_SECONDS = (0.2, 60.0)
@@ -73,7 +73,7 @@ class McpCaller(RecordingClient):
         self._result: Json = None
         self._has_result = False
 
-    async def card(self) -> AsyncGenerator[Record, None]:
+    async def read_card(self) -> AsyncGenerator[Record, None]:
         """Read the tools. Ends with a record `result`, which looks like a card, or `error`."""
         async for record in self._safely(_check_records(self._discover())):
             yield record
@@ -211,7 +211,7 @@ class McpCaller(RecordingClient):
             "Accept": f"application/json, {EVENT_STREAM}",
             "MCP-Protocol-Version": STATELESS,
             "Mcp-Method": method,
-            **({"Mcp-Name": params[NAME_PARAMETERS[method]]} if method in NAME_PARAMETERS else {}),
+            **({"Mcp-Name": params[MIRRORED_PARAMETERS[method]]} if method in MIRRORED_PARAMETERS else {}),
             **(bearer_header(self._key) if self._key else {}),
         }
         content = strictjson.dumps(body)

@@ -69,7 +69,7 @@ class Chat:
 
     async def open(self) -> bool:
         """Read the card. Returns whether it could be read."""
-        async for record in self._caller.card():
+        async for record in self._caller.read_card():
             if record["kind"] in ("request", "response"):
                 self.is_unanswered = record["kind"] == "request"
             if record["kind"] == "error":

@@ -12,14 +12,14 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from a2a_lambda.access.issuer_register import IssuerRegister
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KitError
 from tools.agents.card_checks import Finding
 from tools.deployment.account import SMALL_CONCURRENCY, quota_request
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
 from tools.deployment.versions import release_of
+from tools.registers.issuers import IssuerRegister
+from tools.registers.keys import KeyRegister
 
 EVENT_SOURCES = {
     "WorkerTurns": "background turns",

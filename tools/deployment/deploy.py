@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.aws import clients
-from a2a_lambda.catalog.agents import check_all
+from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.net.addresses import Refused, check_webhook_url
 from tools import environments, template
@@ -134,9 +134,9 @@ def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
     names = split_names(parameters["AgentNames"])
-    # One that is called card.yml, say, is named by `check_all`.
+    # One that is called card.yml, say, is named by `load_profiles`.
     stages.check_agent_names(names, sorted({card.parent.name for card in AGENTS.glob("*/card.*")}))
-    for profile in check_all(AGENTS, names):
+    for profile in load_profiles(AGENTS, names):
         for schedule in profile.card.schedules:
             if schedule.webhook is None:
                 continue

@@ -102,39 +102,41 @@ class Visit:
         self._text = text
         self.report = Report()
 
-    async def alibaba(self, url: str) -> None:
+    async def visit_alibaba(self, url: str) -> None:
         """Call the agent as Model Studio's console and its multimodal suite do."""
         own, _, name = url.partition("/a2a/")
         place = f"/alibaba/{name}" if name else "/alibaba"
-        agent = await self._agent(
+        agent = await self._check_agent(
             "alibaba", discovery.card_url(own, f"{place}/.well-known/agent.json"), v0_3.WIRE
         )
         if agent is not None:
             suffix = VERSIONS["alibaba"].stream_suffix
-            await self._calls(agent, first="task", states=SUITE_STATES, stream_suffix=suffix)
+            await self._check_calls(agent, first="task", states=SUITE_STATES, stream_suffix=suffix)
 
-    async def v0_3(self, url: str) -> None:
+    async def visit_v0_3(self, url: str) -> None:
         """Call the agent as a client of A2A 0.3 does."""
-        agent = await self._agent("0.3", discovery.card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE)
+        agent = await self._check_agent(
+            "0.3", discovery.card_url(url, "/.well-known/agent-card.json"), v0_3.WIRE
+        )
         if agent is not None:
-            await self._calls(agent)
+            await self._check_calls(agent)
 
-    async def v1_0(self, url: str) -> None:
+    async def visit_v1_0(self, url: str) -> None:
         """Call the agent as a client of A2A 1.0 does."""
         headers = {"A2A-Version": "1.0"}
-        agent = await self._agent(
+        agent = await self._check_agent(
             "1.0", discovery.card_url(url, "/.well-known/agent-card.json"), v1_0.WIRE, headers
         )
         if agent is not None:
-            await self._calls(agent, first="task")
+            await self._check_calls(agent, first="task")
 
-    async def mcp(self, url: str) -> None:
+    async def visit_mcp(self, url: str) -> None:
         """Call the agent as a host of MCP does. An agent need not have tools."""
         if url.endswith(".json"):
             return
         base, _, name = url.partition("/a2a/")
         caller = McpCaller(self._http, base, key=self._key, name=name)
-        *_, tools = [record async for record in caller.card()]
+        *_, tools = [record async for record in caller.read_card()]
         if tools["kind"] == "error":
             is_absent = tools.get("status") in (404, 405)
             self.report.add("the tools", None if is_absent else False, tools["message"])
@@ -142,14 +144,14 @@ class Visit:
         for finding in tools["findings"]:
             self.report.add(*finding)
         self._http.cookies.clear()  # one of a gateway would sign in the call without a key
-        *_, answer = [record async for record in McpCaller(self._http, base, name=name).card()]
+        *_, answer = [record async for record in McpCaller(self._http, base, name=name).read_card()]
         status = 200 if answer["kind"] == "result" else answer.get("status")
         verdict = status in (401, 403) if status else None
         self.report.add(
             "refuses a call without a key", verdict, f"status {status}" if status else answer["message"]
         )
 
-    async def _agent(
+    async def _check_agent(
         self,
         version: str,
         url: str,
@@ -175,7 +177,7 @@ class Visit:
                 return agent
         return None
 
-    async def _calls(
+    async def _check_calls(
         self,
         agent: discovery.DiscoveredAgent,
         *,
@@ -213,12 +215,12 @@ class Visit:
         capabilities = agent.card.get("capabilities")
         if isinstance(capabilities, dict) and capabilities.get("streaming"):
             stream_url = agent.url.rstrip("/") + stream_suffix if stream_suffix else agent.url
-            await self._stream(replace(agent, url=stream_url), first)
+            await self._check_stream(replace(agent, url=stream_url), first)
         if task_id:
             async with self._errors_as_rows("reads the task again"), self._client(agent) as client:
                 add("reads the task again", (await client.get(task_id))["id"] == task_id)
 
-    async def _stream(self, agent: discovery.DiscoveredAgent, first: str) -> None:
+    async def _check_stream(self, agent: discovery.DiscoveredAgent, first: str) -> None:
         async with self._errors_as_rows("a stream"), self._client(agent) as client:
             start = time.monotonic()
             events: list[Any] = []
@@ -274,10 +276,10 @@ class Visit:
 
 
 CLIENTS: Mapping[str, Callable[[Visit, str], Any]] = {
-    "Alibaba Model Studio": Visit.alibaba,
-    "A2A 0.3": Visit.v0_3,
-    "A2A 1.0": Visit.v1_0,
-    "MCP": Visit.mcp,
+    "Alibaba Model Studio": Visit.visit_alibaba,
+    "A2A 0.3": Visit.visit_v0_3,
+    "A2A 1.0": Visit.visit_v1_0,
+    "MCP": Visit.visit_mcp,
 }
 
 

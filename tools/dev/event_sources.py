@@ -309,7 +309,7 @@ class StreamRecords:
             self._left = [record for record in records if self.wants(record)]
             if not records or not self._iterator:  # at the end of what there is, or of the shard
                 break
-        return ({"Records": self._left}, self._done) if self._left else None
+        return ({"Records": self._left}, self._keep_failed) if self._left else None
 
     def _next(self) -> list[Json]:
         iterator, self._iterator = self._iterator or self.first(), ""
@@ -317,7 +317,7 @@ class StreamRecords:
         self._iterator = answer.get("NextShardIterator", "")
         return [to_lambda_json(record) for record in answer["Records"]]
 
-    def _done(self, answer: Json) -> None:
+    def _keep_failed(self, answer: Json) -> None:
         """Keep the first failed record and those after it, to send them again."""
         failures = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}
         numbers = [record["dynamodb"]["SequenceNumber"] for record in self._left]

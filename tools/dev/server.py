@@ -21,7 +21,6 @@ import uvicorn
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
@@ -35,6 +34,7 @@ from tools.command import HOST, agent_folders, listen, read_port, reports_errors
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
+from tools.registers.keys import KeyRegister
 from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")

@@ -261,7 +261,7 @@ class Playground:
             key=self._key_of(request.headers.get("x-api-key", "")),
             name=query.get("agent", ""),
         )
-        async for record in caller.card():
+        async for record in caller.read_card():
             if record["kind"] == "error":
                 raise AgentError(record["message"])
         url = upload_url(caller.agent.card, caller.agent.url) if caller.agent is not None else ""
@@ -320,7 +320,7 @@ class Playground:
                     http, self._target.url, call.version, key=key, name=call.agent, agent=agent
                 )
                 stream = (
-                    caller.card()
+                    caller.read_card()
                     if call.operation == "card"
                     else caller.call(call.operation, call.request, after=call.after)
                 )

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from a2a_lambda import Ask, Command, Turn, route, skill
 
 from . import language
-from .language import Sport, chinese
+from .language import Sport, is_chinese
 
 Skill = Callable[..., object]
 
@@ -83,17 +83,17 @@ def ai_calculate(
         terms += numbers
     if any(map(is_too_large, terms)):
         return Ask(
-            "这个数太大了，换一个吧。" if chinese(turn.text) else "That is too large for me. Another number?"
+            "这个数太大了，换一个吧。" if is_chinese(turn.text) else "That is too large for me. Another number?"
         )
     if not terms:
-        return Ask("请问是哪两个数？" if chinese(turn.text) else "Which two numbers should I add?")
+        return Ask("请问是哪两个数？" if is_chinese(turn.text) else "Which two numbers should I add?")
     if len(terms) == 1:
         number_text = plain(terms[0])
-        question = f"{number_text} 加多少？" if chinese(turn.text) else f"What should I add to {number_text}?"
+        question = f"{number_text} 加多少？" if is_chinese(turn.text) else f"What should I add to {number_text}?"
         return Ask(question, known={"num1": number_text})
     with localcontext(prec=3 * LARGEST):
         total = sum(terms, Decimal(0))
-    if chinese(turn.text):
+    if is_chinese(turn.text):
         return f"{' 加 '.join(map(plain, terms))} 等于 {plain(total)}。"
     return f"{' plus '.join(map(plain, terms))} is {plain(total)}."
 
@@ -101,7 +101,7 @@ def ai_calculate(
 @skill
 def ai_count(turn: Turn) -> str:
     count = hear(turn)
-    if chinese(turn.text):
+    if is_chinese(turn.text):
         return f"算上这一句，您一共说了 {count} 句话。"
     return f"You have said {count} sentence{'s' if count != 1 else ''}, this one included."
 
@@ -109,7 +109,7 @@ def ai_count(turn: Turn) -> str:
 @skill
 def ai_flash(turn: Turn) -> tuple[str, Command]:
     hear(turn)
-    return ("闪一下！" if chinese(turn.text) else "Flash!"), Command("flash")
+    return ("闪一下！" if is_chinese(turn.text) else "Flash!"), Command("flash")
 
 
 @skill
@@ -124,10 +124,10 @@ def ai_coach(
         return other(turn)
     hear(turn)
     if sport is None:
-        if chinese(turn.text):
+        if is_chinese(turn.text):
             return Ask("想学篮球还是足球？", choices=["篮球", "足球"])
         return Ask("Which sport should I coach: basketball or football?", choices=["basketball", "football"])
-    return advise(ADVICE_ZH[sport] if chinese(turn.text) else ADVICE[sport])
+    return advise(ADVICE_ZH[sport] if is_chinese(turn.text) else ADVICE[sport])
 
 
 async def advise(pieces: tuple[str, ...]) -> AsyncIterator[str]:

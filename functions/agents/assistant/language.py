@@ -24,7 +24,7 @@ FLASHES = re.compile(r"\bflash\b|闪", re.IGNORECASE)
 COACHES = re.compile(r"\bcoach(?:es|ing)?\b|\bteach\b|\bhow to play\b|教|怎么[打踢]", re.IGNORECASE)
 
 
-def chinese(text: str) -> bool:
+def is_chinese(text: str) -> bool:
     return re.search(r"[\u4e00-\u9fff]", text) is not None
 
 

@@ -160,8 +160,9 @@ class TokenRefused(KitError):
         self.reason, self.scopes = reason, scopes
         self.issuer = self.client = ""
 
-    def again(self) -> "TokenRefused":
-        """The same refusal, of another request."""
+    def copy(self) -> "TokenRefused":
+        """The same refusal, for another request. An error that was raised holds its frames, and with them the
+        token."""
         error = TokenRefused(self.reason, str(self), scopes=self.scopes)
         error.issuer, error.client = self.issuer, self.client
         return error

@@ -15,7 +15,7 @@ EMULATOR_REGION = "us-east-1"
 keeps each region's data apart."""
 
 
-def split_words(value: object) -> object:
+def split_list(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
@@ -62,9 +62,9 @@ class Settings(BaseModel):
     keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
     base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
     agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
-    agent_names: Annotated[tuple[str, ...], BeforeValidator(split_words)] = ()
-    origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(split_words)] = ()
-    cors_origins: Annotated[tuple[str, ...], BeforeValidator(split_words)] = ()
+    agent_names: Annotated[tuple[str, ...], BeforeValidator(split_list)] = ()
+    origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(split_list)] = ()
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(split_list)] = ()
     task_days: float = Field(default=30, gt=0, le=3650)
     repeat_seconds: float = Field(default=60, ge=0)
     max_body_bytes: int = Field(default=4_500_000, gt=0)

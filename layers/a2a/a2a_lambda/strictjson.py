@@ -44,7 +44,7 @@ def loads(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
             parse_float=parse_float,
             parse_int=parse_int,
         )
-        _check(value, max_depth, surrogates="\\ud" in text or "\\uD" in text)
+        _check(value, max_depth, has_surrogates="\\ud" in text or "\\uD" in text)
     except json.JSONDecodeError as error:
         raise ParseError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
@@ -68,7 +68,7 @@ def dumps_verified(value: Any) -> bytes:
     """JSON text of a value, whose depth and numbers `loads` accepts. Raises ValueError or TypeError."""
     text = dumps(value)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
-        _check(value, MAX_DEPTH, surrogates=False)
+        _check(value, MAX_DEPTH, has_surrogates=False)
     if LARGE_NUMBER.search(text):  # within a string, it is no number
         json.loads(text, parse_int=parse_int)
     return text
@@ -102,18 +102,18 @@ def parse_int(digits: str) -> int:
     return int(digits)
 
 
-def _check(value: Any, max_depth: int, *, surrogates: bool) -> None:
+def _check(value: Any, max_depth: int, *, has_surrogates: bool) -> None:
     level = [value]
     for _ in range(max_depth):
         children: list[Any] = []
         for item in level:
             if isinstance(item, dict):
                 children.extend(item.values())
-                if surrogates:
+                if has_surrogates:
                     children.extend(item)
             elif isinstance(item, list | tuple):
                 children.extend(item)
-            elif surrogates and isinstance(item, str):
+            elif has_surrogates and isinstance(item, str):
                 try:
                     item.encode()
                 except UnicodeEncodeError:

@@ -9,7 +9,6 @@ from pytest_httpserver import HTTPServer
 from starlette.testclient import TestClient
 
 from a2a_lambda.access.issuer import Issuer
-from a2a_lambda.access.issuer_register import IssuerRegister
 from a2a_lambda.aws import hot_path
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
@@ -17,6 +16,7 @@ from a2a_lambda.settings import Settings
 from tests.access.tokens.identity_provider import IdentityProvider
 from tests.conftest import BASE_URL, forget
 from tests.http.sign_in.calls import Accept
+from tools.registers.issuers import IssuerRegister
 
 AGENT = """
 import dataclasses

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from a2a_lambda.access.key_register import KeyRegister
 from a2a_lambda.aws import clients
 from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.settings import Settings
@@ -19,6 +18,7 @@ from tests.lambda_.runtime.runtime_api import PROBE, RuntimeApi, event, streamed
 from tools import template
 from tools.build.built_functions import Built
 from tools.dev import emulator
+from tools.registers.keys import KeyRegister
 
 pytestmark = pytest.mark.slow(seconds=60)
 

@@ -52,7 +52,7 @@ def test_a_build_for_one_agent_that_imports_another_stops(
     write_among(tmp_path / "agents", "def hello(turn): ...", "other")
     monkeypatch.setattr(check, "AGENTS", agents)
     monkeypatch.setattr(
-        check, "check_all", lambda _, names: [SimpleNamespace(name=name) for name in sorted(names)]
+        check, "load_profiles", lambda _, names: [SimpleNamespace(name=name) for name in sorted(names)]
     )
     monkeypatch.setattr(
         check, "encode_manifest", lambda profiles: ",".join(each.name for each in profiles).encode()

@@ -51,7 +51,7 @@ async def test_every_version_sends_streams_gets_and_cancels(
     http: httpx2.AsyncClient, key: str, version: str
 ) -> None:
     caller = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="probe")
-    [*_, last] = [record async for record in caller.card()]
+    [*_, last] = [record async for record in caller.read_card()]
     assert last["result"]["name"]
     send_records = [record async for record in caller.call("send", message("hello"))]
     [result] = of_kind(send_records, "result")
@@ -96,7 +96,7 @@ async def test_what_is_refused_is_an_error(http: httpx2.AsyncClient, key: str, v
     [*_, refusal] = [record async for record in stranger.call("send", message("hello"))]
     assert (refusal["kind"], refusal["status"]) == ("error", 401)
     nowhere = A2aCaller(http, BASE_URL, VERSIONS[version], key=key, name="no-such-agent")
-    [*_, absent] = [record async for record in nowhere.card()]
+    [*_, absent] = [record async for record in nowhere.read_card()]
     assert (absent["kind"], absent["status"]) == ("error", 404)
 
 
@@ -115,7 +115,7 @@ async def test_a_resumed_stream_begins_after_the_last_event(http: httpx2.AsyncCl
 async def test_a_server_that_is_away_is_an_error() -> None:
     async with httpx2.AsyncClient() as http:
         caller = A2aCaller(http, "http://127.0.0.1:1", VERSIONS["1.0"])
-        [*_, error] = [record async for record in caller.card()]
+        [*_, error] = [record async for record in caller.read_card()]
     assert "does not answer" in error["message"]
 
 
@@ -135,7 +135,7 @@ async def test_a_base_may_have_a_query_or_be_the_card(base: str, url: str) -> No
         return httpx2.Response(404)
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
-        async for _ in A2aCaller(http, base, VERSIONS["1.0"]).card():
+        async for _ in A2aCaller(http, base, VERSIONS["1.0"]).read_card():
             pass
     assert urls == [url]
 
@@ -182,7 +182,7 @@ async def test_an_agent_may_have_http_json_alone() -> None:
         assert caller.agent is not None
         assert caller.agent.url == "https://a.example/v1/"
         [*_, error] = [
-            record async for record in A2aCaller(http, "https://a.example", VERSIONS["1.0"]).card()
+            record async for record in A2aCaller(http, "https://a.example", VERSIONS["1.0"]).read_card()
         ]
     assert error["message"].endswith("Choose A2A 1.0, HTTP+JSON (VERSION=1.0-http)")
 
@@ -208,7 +208,7 @@ async def test_a_card_may_be_for_those_with_a_token_only() -> None:
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
         caller = A2aCaller(http, "https://a.example", VERSIONS["1.0"], key="token")
-        [*_, last] = [record async for record in caller.card()]
+        [*_, last] = [record async for record in caller.read_card()]
     assert last["kind"] == "result"
 
 
@@ -218,14 +218,14 @@ async def test_a_card_of_another_host_says_how_to_call_it() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=card))
     async with httpx2.AsyncClient(transport=transport) as http:
         caller = A2aCaller(http, "http://127.0.0.1:9999", VERSIONS["1.0"])
-        [*_, error] = [record async for record in caller.card()]
+        [*_, error] = [record async for record in caller.read_card()]
     assert error["message"].endswith("http://localhost:9999. To trust it, write that host into the URL")
 
 
 async def test_a_key_that_no_header_can_have_is_not_shown() -> None:
     async with httpx2.AsyncClient() as http:
         caller = A2aCaller(http, "http://127.0.0.1:1", VERSIONS["1.0"], key="sk-secret\n")
-        records = [record async for record in caller.card()]
+        records = [record async for record in caller.read_card()]
     assert "a character that a header cannot carry" in records[-1]["message"]
     assert "sk-secret" not in str(records)
 
@@ -284,5 +284,5 @@ async def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a2a, "MAX_BYTES", 1000)
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 5000))
     async with httpx2.AsyncClient(transport=transport) as http:
-        [*_, error] = [record async for record in A2aCaller(http, "https://a", VERSIONS["1.0"]).card()]
+        [*_, error] = [record async for record in A2aCaller(http, "https://a", VERSIONS["1.0"]).read_card()]
     assert "more than 1000 bytes" in error["message"]

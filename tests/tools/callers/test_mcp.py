@@ -47,7 +47,7 @@ def of_kind(caller: McpCaller, kind: str) -> list[Record]:
 
 
 async def test_the_tools_look_like_a_card(caller: McpCaller) -> None:
-    *_, last = [record async for record in caller.card()]
+    *_, last = [record async for record in caller.read_card()]
     card = last["result"]
     assert "pieces" in [skill["id"] for skill in card["skills"]]
     assert card["tools"][0]["inputSchema"]["type"] == "object"
@@ -111,7 +111,7 @@ async def test_a_message_that_names_a_tool_answers_no_question(caller: McpCaller
 async def test_a_server_that_is_none_of_mcp(content: bytes, status: int, reason: str) -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(status, content=content))
     async with httpx2.AsyncClient(transport=transport) as http:
-        *_, last = [record async for record in McpCaller(http, BASE_URL).card()]
+        *_, last = [record async for record in McpCaller(http, BASE_URL).read_card()]
     assert last["kind"] == "error"
     assert reason in last["message"]
 
@@ -205,7 +205,7 @@ def test_a_text_is_for_the_first_tool_that_reads_it() -> None:
     card = Card(name="a", description="a", version="1", skills=skills)
     schemas = {"weather": {"type": "object", "properties": {"a": {"type": "string"}}}}
     text_skills = frozenset({"talk"})
-    profile = Profile(name="a", card=card, input_schemas=schemas, modified=0, text_skills=text_skills)
+    profile = Profile(name="a", card=card, input_schemas=schemas, modified_at=0, text_skills=text_skills)
     tools, _ = page_of(profile, None)
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="Hello")])
     assert call_of(message, tools) == {"name": "talk", "arguments": {"message": "Hello"}}

@@ -96,7 +96,7 @@ def test_one_whose_streams_stay_open(
             return await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
 
     visit = doctor.Visit(httpx2.AsyncClient(transport=Durable()), key, "hello")
-    asyncio.run(visit.v0_3(BASE_URL))
+    asyncio.run(visit.visit_v0_3(BASE_URL))
     assert visit.report.failed == 0, visit.report.table()
     for text in texts:
         assert text in visit.report.table()
@@ -113,7 +113,7 @@ def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> No
             return await httpx2.ASGITransport(create_app(kit)).handle_async_request(request)
 
     visit = doctor.Visit(httpx2.AsyncClient(transport=Whole()), key, "hello")
-    asyncio.run(visit.v0_3(BASE_URL))
+    asyncio.run(visit.visit_v0_3(BASE_URL))
     assert "the answer is the whole task, and not a stream" in visit.report.table()
     assert visit.report.failed == 1
 

@@ -16,7 +16,9 @@ def profile_of(*skills: CardSkill, schemas: Json = None, text_skills: Json = (),
     """schemas: properties of each skill's parameters, by skill id."""
     card = Card(name="a", description="a", version="1.0.0", skills=[*skills], **fields)
     inputs = {name: {"type": "object", "properties": of_skill} for name, of_skill in (schemas or {}).items()}
-    return Profile(name="a", card=card, input_schemas=inputs, modified=0, text_skills=frozenset(text_skills))
+    return Profile(
+        name="a", card=card, input_schemas=inputs, modified_at=0, text_skills=frozenset(text_skills)
+    )
 
 
 def skill(name: str = "add", **fields: Json) -> CardSkill:

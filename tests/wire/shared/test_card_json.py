@@ -17,7 +17,7 @@ def test_an_extension_says_that_it_is_required_and_not_that_it_is_none() -> None
         "extensions": [{"uri": "urn:a", "required": True}, {"uri": "urn:b"}],
     }
     source = card_json.Description(
-        card=Card.model_validate(content), name="n", base="https://x", root=True, input_schemas={}
+        card=Card.model_validate(content), name="n", base="https://x", is_root=True, input_schemas={}
     )
     extensions = card_json.v1_0(source)["capabilities"]["extensions"]
     assert [item for item in extensions if item["uri"] in ("urn:a", "urn:b")] == [

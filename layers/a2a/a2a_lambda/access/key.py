@@ -23,7 +23,7 @@ LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OWNER_FORM = re.compile(OWNER_PATTERN)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
-LATEST = 1e12
+LATEST_UNIX_TIME = 1e12
 """A Unix time after every sensible end of a key, or of a token."""
 
 
@@ -50,7 +50,7 @@ class Key:
             and isinstance(self.owner, str)
             and OWNER_FORM.fullmatch(self.owner)
             and (self.expires is None or isinstance(self.expires, int | float))
-            and (self.expires is None or abs(self.expires) < LATEST)  # false for NaN
+            and (self.expires is None or abs(self.expires) < LATEST_UNIX_TIME)  # false for NaN
             and all(isinstance(agent, str) for agent in self.agents)
             and isinstance(self.local, bool)
         ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.access.issuer import Issuer, is_issuer_row
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.store.key_copies import KeyLoad
+from a2a_lambda.store.key_copies import ISSUERS_PART, KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -19,9 +19,6 @@ PAGE_SECONDS = 0.05
 """Minimum number of seconds between two pages, so that no single second uses more than half of the quota."""
 
 KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
-
-ISSUERS_PART = 1
-"""Value of `KeyLoad.part` while the issuers are read. While the keys are, it is 0."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +68,7 @@ class KeyReader:
                 # A token is valid for a short time only, and another container may have stopped long ago:
                 # begin again.
                 if error.code == "InvalidNextToken":
-                    load.started_at, load.pages, load.token, load.rows = self._clock(), 0, "", []
+                    load.started_at, load.pages, load.page_token, load.rows = self._clock(), 0, "", []
                     load.part = 0
                 elif not may_retry:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
@@ -82,7 +79,7 @@ class KeyReader:
                 return True
             if self._clock() >= give_up_at:
                 return False
-            if load.token:  # the first page of the issuers follows at once
+            if load.page_token:  # the first page of the issuers follows at once
                 self._sleep(max(0.0, start + PAGE_SECONDS - self._clock()))
 
     def _read_page(self, load: KeyLoad) -> bool:
@@ -90,8 +87,8 @@ class KeyReader:
         KeysUnavailable."""
         path, parse, command = self._parts[load.part]
         arguments: dict[str, Any] = {"Path": path, "MaxResults": 10}
-        if load.token:
-            arguments["NextToken"] = load.token
+        if load.page_token:
+            arguments["NextToken"] = load.page_token
         with parameter_errors():
             page = self._client.get_parameters_by_path(**arguments)
         for parameter in page["Parameters"]:
@@ -108,8 +105,8 @@ class KeyReader:
                     name,
                 )
         load.pages += 1
-        load.token = page.get("NextToken", "")
-        if not load.token:
+        load.page_token = page.get("NextToken", "")
+        if not load.page_token:
             load.part += 1
         return load.part < len(self._parts)
 

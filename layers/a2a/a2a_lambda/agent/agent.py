@@ -50,10 +50,10 @@ class _Call(NamedTuple):
 class Agent:
     """One agent, imported. Its name is that of its folder."""
 
-    def __init__(self, name: str, card: Card, module: ModuleType, mtime: float = 0.0) -> None:
+    def __init__(self, name: str, card: Card, module: ModuleType, modified_at: float = 0.0) -> None:
         self.name = name
         self.card = card
-        self._modified = mtime
+        self._modified_at = modified_at
         # Each once, whatever names it has. A proxy or a mock seems to have every attribute, so values count.
         members = {id(member): member for member in vars(module).values()}.values()
         marked_functions = [member for member in members if type(getattr(member, MARK, None)) is tuple]
@@ -99,9 +99,9 @@ class Agent:
         from a2a_lambda.agent.agent_module import import_agent
 
         module = import_agent(path)
-        mtime = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
+        modified_at = max(file.stat().st_mtime for file in (path / "card.yaml", path / "agent.py"))
         try:
-            return cls(path.name, card, module, mtime)
+            return cls(path.name, card, module, modified_at)
         except ConfigurationError:
             raise
         except Exception as error:  # a member of the module, such as a lazy proxy, may raise anything
@@ -115,7 +115,7 @@ class Agent:
             name=self.name,
             card=self.card,
             input_schemas=schemas,
-            modified=self._modified,
+            modified_at=self._modified_at,
             default_skill="" if self._route else self._default.id,
             output_schemas={
                 skill.id: skill.output_schema for skill in self.skills.values() if skill.output_schema

@@ -254,8 +254,8 @@ class EventBuilder:
         append = name in self._artifacts
         if not append and len(self._artifacts) >= MAX_ARTIFACTS:
             raise LimitExceeded(f"A turn may output at most {MAX_ARTIFACTS:,} artifacts.")
-        identity = self._artifacts.setdefault(name, artifact_id(self._first_index + len(self._artifacts)))
-        artifact = Artifact(artifactId=identity, parts=parts)
+        id_ = self._artifacts.setdefault(name, artifact_id(self._first_index + len(self._artifacts)))
+        artifact = Artifact(artifactId=id_, parts=parts)
         if output is not None:
             artifact["name"] = name
             if output.description is not None:
@@ -298,14 +298,14 @@ class EventBuilder:
         chunks = {update["artifact"]["artifactId"]: update for update in updates}
         closings: list[Event] = []
         chunk: TaskArtifactUpdateEvent | None = None
-        for name, identity in self._artifacts.items():
-            is_last = identity == artifact_id(self._first_index + len(self._artifacts) - 1)
-            chunk = chunks.get(identity)
+        for name, id_ in self._artifacts.items():
+            is_last = id_ == artifact_id(self._first_index + len(self._artifacts) - 1)
+            chunk = chunks.get(id_)
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
                 last_parts = chunk["artifact"]["parts"] if chunk is not None else []
-                is_text = "text" in last_parts[-1] if last_parts else identity not in self._files
+                is_text = "text" in last_parts[-1] if last_parts else id_ not in self._files
                 end_parts = [Part(text="")] if is_text else []
-                artifact = Artifact(artifactId=identity, parts=end_parts)
+                artifact = Artifact(artifactId=id_, parts=end_parts)
                 if name:
                     artifact["name"] = name
                 closing = self._update(artifact, append=True)
@@ -313,9 +313,9 @@ class EventBuilder:
                 chunk = closing["artifactUpdate"]
             chunk["lastChunk"] = True
         started_ids = set(self._artifacts.values())
-        for identity in self._stale_ids:
-            if identity not in started_ids:
-                blank = Artifact(artifactId=identity, parts=[Part(text="")])
+        for id_ in self._stale_ids:
+            if id_ not in started_ids:
+                blank = Artifact(artifactId=id_, parts=[Part(text="")])
                 closings.append(self._update(blank, append=False))
                 closings[-1]["artifactUpdate"]["lastChunk"] = True
         events[:0] = closings

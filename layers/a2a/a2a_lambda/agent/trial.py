@@ -58,13 +58,14 @@ class Performer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """From where a turn runs, at first or after a wait: what makes it, its record, and the replies so far.
+    """From where a turn runs, at first or after a wait.
 
-    caller: who sends the replies.
+    make_turn: makes the turn of each run. kept_results: what its earlier runs have stored. replies: those so
+    far. caller: who sends them.
     """
 
     make_turn: Callable[[], Turn]
-    record: KeptResults
+    kept_results: KeptResults
     replies: dict[str, Any]
     caller: Caller
 
@@ -73,10 +74,10 @@ class Continuation:
         turn is suspended, unless it is one for a branch's wait, under a key without the branch."""
         names_by_branch = {
             branch: {result.name for result in results if result.kind == "wait"}
-            for branch, results in self.record.results.items()
+            for branch, results in self.kept_results.results.items()
         }
         if is_suspended:
-            for wait in self.record.open:
+            for wait in self.kept_results.open:
                 name = wait.key.rpartition("/")[2]
                 if name != wait.key and name in self.replies.keys() - names_by_branch.get("", set()):
                     raise ValueError(f"the wait {name!r} of a branch is called {wait.key!r} in replies")
@@ -232,19 +233,20 @@ async def run(
     if not isinstance(caller, Caller) or isinstance(caller.scopes, str):
         raise TypeError('caller must be a Caller with a tuple of scopes: Caller("ann", scopes=("chat",))')
     if after is not None and (continuation := after.continuation) is not None:
-        record = continuation.record.copy()  # a test may continue from the same answer in several ways
+        # A test may continue from the same answer in several ways.
+        kept_results = continuation.kept_results.copy()
         replies = {**continuation.replies, **replies}
         # The question comes first, as in `Head.message_wait`.
-        waits = sorted(record.open, key=lambda wait: wait.question is None)
+        waits = sorted(kept_results.open, key=lambda wait: wait.question is None)
         if wait := next((wait for wait in waits if wait.takes_messages), None):
             replies.setdefault(wait.key, Reply(message["parts"], caller=caller))
-        elif not {wait.key for wait in record.open} & replies.keys():
-            key = record.open[0].key
+        elif not {wait.key for wait in kept_results.open} & replies.keys():
+            key = kept_results.open[0].key
             raise ValueError(
                 f"the wait {key!r} accepts no message, only a call to its URL: give its JSON, as in"
                 f' agent.run(after=…, replies={{"{key}": {{"amount": 12}}}})'
             )
-        next_run = Continuation(continuation.make_turn, record, replies, caller)
+        next_run = Continuation(continuation.make_turn, kept_results, replies, caller)
         return await _run_until_suspended(agent, next_run, dict(after.file_contents))
     is_same_task = after is not None and after.pending is not None
     make_turn = partial(
@@ -271,10 +273,10 @@ async def _run_until_suspended(
 
     file_contents: contents of the conversation's large files, to which the turn adds those of its own.
     """
-    replay, record = Replay(), start.record
+    replay, kept_results = Replay(), start.kept_results
     while True:
         turn = start.make_turn()
-        engine = turn.engine = MemoryEngine(record, start.replies, caller=start.caller)
+        engine = turn.engine = MemoryEngine(kept_results, start.replies, caller=start.caller)
         files = turn.file_store = TrialFiles(turn.task_id, turn.id, file_contents)
         builder = EventBuilder(turn.task_id, turn.context_id)
         events: list[Event] = []
@@ -293,14 +295,14 @@ async def _run_until_suspended(
             raise AgentMistake(f"{agent.source_of(turn)}: {error}") from None
         except Suspended:
             is_suspended = True
-            if not record.open:
+            if not kept_results.open:
                 continue
-            record.open.sort(key=branch_order)  # as in `Suspended`
+            kept_results.open.sort(key=branch_order)  # as in `Suspended`
         start.check_replies(is_suspended=is_suspended)
         task = Task(id=turn.task_id, contextId=turn.context_id, status=make_status(TaskState.WORKING, 0))
         apply(task, events)
         if is_suspended:
-            if wait := next((wait for wait in record.open if wait.question is not None), None):
+            if wait := next((wait for wait in kept_results.open if wait.question is not None), None):
                 task["status"] = question_status(turn.id, turn.task_id, turn.context_id, wait, 0)
         elif builder.closing_status is not None:
             task["status"] = builder.closing_status
@@ -317,7 +319,7 @@ async def _run_until_suspended(
             events=[change_parts(event, files.with_content) for event in events],
             context=turn.context if is_suspended else turn.context.after(record_of_turn),
             pending=agent.pending_after(turn, builder.question) if builder.question else None,
-            steps=record.names,
+            steps=kept_results.names,
             continuation=start if is_suspended else None,
             skill=turn.skill,
             file_contents=file_contents,

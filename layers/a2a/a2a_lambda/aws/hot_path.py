@@ -36,7 +36,7 @@ SUFFIXES = {
 """Suffix of host names, for the regions of a partition.
 Source: https://docs.aws.amazon.com/general/latest/gr/rande.html"""
 
-UNUSUAL = frozenset(
+BOTOCORE_VARIABLES = frozenset(
     {
         "HTTP_PROXY",
         "HTTPS_PROXY",
@@ -76,8 +76,8 @@ def _client(service: AwsService, settings: Settings, attempts: int) -> Any:
     region = EMULATOR_REGION if is_emulated else region
     url = settings.emulator if is_emulated else _url(service.name, region)
     read_credentials = (lambda: LOCAL_CREDENTIALS) if is_emulated else _credentials_reader()
-    is_unusual = any(name.upper() in UNUSUAL for name in os.environ)
-    if settings.botocore or is_unusual or not url or read_credentials is None:
+    needs_botocore = any(name.upper() in BOTOCORE_VARIABLES for name in os.environ)
+    if settings.botocore or needs_botocore or not url or read_credentials is None:
         from a2a_lambda.aws import clients
 
         return {DYNAMODB: clients.dynamodb, SSM: clients.ssm, SQS: clients.sqs}[service](settings)

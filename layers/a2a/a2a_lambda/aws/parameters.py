@@ -21,7 +21,7 @@ from a2a_lambda.errors import ConfigurationUnavailable
 CACHE_SECONDS = 300
 """Seconds for which a value is used before it is read again."""
 
-PARAMETER_TIMEOUTS = Config(
+PARAMETER_CONFIG = Config(
     connect_timeout=2, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3}
 )
 
@@ -76,13 +76,11 @@ def _get(read: Callable[[], object], name: str) -> str | None:
 @cache
 def _parameter_store() -> SSMProvider:
     region = os.environ.get("AWS_REGION")  # botocore does not read it
-    return SSMProvider(
-        boto_config=PARAMETER_TIMEOUTS, boto3_session=boto3.session.Session(region_name=region)
-    )
+    return SSMProvider(boto_config=PARAMETER_CONFIG, boto3_session=boto3.session.Session(region_name=region))
 
 
 @cache
 def _secrets_manager(region: str) -> SecretsProvider:
     return SecretsProvider(
-        boto_config=PARAMETER_TIMEOUTS, boto3_session=boto3.session.Session(region_name=region)
+        boto_config=PARAMETER_CONFIG, boto3_session=boto3.session.Session(region_name=region)
     )

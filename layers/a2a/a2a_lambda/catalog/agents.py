@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from a2a_lambda import mistakes
 from a2a_lambda.agent.agent import Agent
@@ -61,20 +62,29 @@ class Agents(Mapping[str, Profile]):
     default: name of the agent that answers at the root, even if its card cannot be read; "" if the cards do
         not say which one does.
     shows_reasons: whether a client may read why an agent is not available, as in development.
+    card_problems: why a card cannot be read, by the agent's name; "" = why no agent is the default.
+    reads_profiles: a profile is replaced by that of the agent once the agent is imported.
     """
 
     def __init__(
-        self, profiles: Iterable[Profile], folder: Path = Path(), *, shows_reasons: bool = False
+        self,
+        profiles: Iterable[Profile],
+        folder: Path = Path(),
+        *,
+        default: str | None = None,
+        shows_reasons: bool = False,
+        card_problems: Mapping[str, str] = MappingProxyType({}),
+        reads_profiles: bool = False,
     ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
-        self.default = next(iter(self._profiles), "")
+        self.default = next(iter(self._profiles), "") if default is None else default
         self._folder = folder
         self._shows_reasons = shows_reasons
         self._lock = threading.Lock()
         self._imports: dict[str, AgentImport] = {}
         self._failed_at: dict[str, float] = {}
-        self._card_problems: dict[str, str] = {}
-        self._reads_profiles = False
+        self._card_problems = card_problems
+        self._reads_profiles = reads_profiles
 
     @classmethod
     def of(cls, *loaded: Agent) -> "Agents":
@@ -115,7 +125,10 @@ class Agents(Mapping[str, Profile]):
                 )
         profiles = [
             Profile(
-                name=name, card=card, input_schemas={}, modified=(folder / name / "card.yaml").stat().st_mtime
+                name=name,
+                card=card,
+                input_schemas={},
+                modified_at=(folder / name / "card.yaml").stat().st_mtime,
             )
             for name, card in cards.items()
         ]
@@ -128,10 +141,14 @@ class Agents(Mapping[str, Profile]):
             except ConfigurationError as error:  # the others are served by their names
                 logger.error("%s", error)
                 reasons[""] = str(error)
-        agents = cls(profiles, folder, shows_reasons=shows_reasons)
-        agents.default = default
-        agents._card_problems = reasons
-        agents._reads_profiles = True
+        agents = cls(
+            profiles,
+            folder,
+            default=default,
+            shows_reasons=shows_reasons,
+            card_problems=reasons,
+            reads_profiles=True,
+        )
         imports = {name: agents.start(name) for name in cards}
         # The server starts without an agent whose import is slow. Calls to it wait for the import, or hear
         # that it was given up.
@@ -302,9 +319,9 @@ def _default_candidates(cards: Mapping[str, Card], names: Sequence[str]) -> list
     return defaults or [name for name in names[:1] if name in cards] or list(cards)
 
 
-def check_all(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
+def load_profiles(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
-    = all. Raises ConfigurationError for anything that is wrong with any of them."""
+    = all. Raises ConfigurationError for the first one that is wrong."""
     places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
     misnamed_cards = _misnamed_cards(folder)
     served_names = _select_names(names, [*(place.name for place in places), *misnamed_cards], folder)

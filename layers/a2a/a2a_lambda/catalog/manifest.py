@@ -35,13 +35,13 @@ def read_manifest(path: Path) -> list[Profile]:
     """Profiles of a deployment's agents. Raises ConfigurationError."""
     try:
         entries = strictjson.loads(path.read_bytes())
-        mtime = path.stat().st_mtime
+        modified_at = path.stat().st_mtime
         return [
             Profile(
                 name=entry["name"],
                 card=Card.model_validate(entry["card"]),
                 input_schemas=entry["input_schemas"],
-                modified=mtime,
+                modified_at=modified_at,
                 default_skill=entry["default_skill"],
                 output_schemas=entry["output_schemas"],
                 text_skills=frozenset(entry["text_skills"]),

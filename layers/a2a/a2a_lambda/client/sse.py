@@ -21,7 +21,7 @@ class TooLarge(Exception):
 class Received(NamedTuple):
     """An event, or a comment: one that only keeps the stream alive has no data. text: its lines."""
 
-    identity: bytes
+    event_id: bytes
     data: bytes
     text: bytes
 

@@ -78,19 +78,19 @@ class KeptResults:
 class MemoryEngine:
     """Keeps the results of one test's turn.
 
-    record: results of earlier runs; this run adds to them. replies: those that are known.
+    kept_results: results of earlier runs; this run adds to them. replies: those that are known.
     caller: who sends them.
     """
 
     def __init__(
         self,
-        record: KeptResults,
+        kept_results: KeptResults,
         replies: KnownReplies,
         branch: str = "",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
         self.keys = OperationKeys(branch)
-        self._record = record
+        self._kept_results = kept_results
         self._replies = replies
         self._caller = caller
         self._branch = branch
@@ -98,11 +98,11 @@ class MemoryEngine:
         self._is_interrupted = False
         self.suspension: Suspended | None = None
         if not branch:
-            record.open.clear()
+            kept_results.open.clear()
 
     def check_end(self) -> None:
         """Raises CodeChanged if an earlier run had more operations than this one, which has ended."""
-        operations = self._record.results.get(self._branch, [])
+        operations = self._kept_results.results.get(self._branch, [])
         if self._next < len(operations):
             raise CodeChanged(f"it ended where the earlier run had the {operations[self._next]}")
 
@@ -130,7 +130,7 @@ class MemoryEngine:
         if (operation := self._replay("wait", wait.key)) is None:
             # Suspended in either case, as on AWS. With a reply, the next run returns it.
             if wait.key not in self._replies:
-                self._record.open.append(wait)
+                self._kept_results.open.append(wait)
                 self._suspend(Suspended([OpenWait(wait)]))
             self._keep("wait", wait.key, _reply(self._replies[wait.key], wait, self._caller))
             self._suspend(Suspended())
@@ -146,7 +146,7 @@ class MemoryEngine:
         runs = [
             _run(
                 branch,
-                MemoryEngine(self._record, self._replies, f"{prefix}{index}/", self._caller),
+                MemoryEngine(self._kept_results, self._replies, f"{prefix}{index}/", self._caller),
                 f"{name}/{index}",
             )
             for index, branch in enumerate(branches)
@@ -178,9 +178,9 @@ class MemoryEngine:
             raise self.suspension
         if self._is_interrupted:
             raise error_after_cancellation(f"{kind} {name}")
-        operations = self._record.results.setdefault(self._branch, [])
+        operations = self._kept_results.results.setdefault(self._branch, [])
         if self._next == len(operations):
-            if sum(map(len, self._record.results.values())) >= MAX_OPERATIONS:
+            if sum(map(len, self._kept_results.results.values())) >= MAX_OPERATIONS:
                 raise RuntimeError(
                     f"a turn may have {MAX_OPERATIONS:,} operations, and fails on Lambda with more: do more"
                     " in each step"
@@ -198,7 +198,7 @@ class MemoryEngine:
 
     def _keep(self, kind: str, name: str, outcome: Any) -> KeptResult:
         operation = KeptResult(kind, name, outcome)
-        self._record.results[self._branch].append(operation)
+        self._kept_results.results[self._branch].append(operation)
         self._next += 1
         return operation
 

@@ -122,18 +122,18 @@ class Bucket:
         return self._shared_client.get()
 
     def put(self, key: str, content: bytes) -> None:
-        with _errors("PutObject"):
+        with _s3_call("PutObject"):
             self._s3.put_object(Bucket=self.name, Key=key, Body=content, ContentType=BINARY_TYPE)
 
     def begin_parts(self, key: str) -> str:
         """Begin an object in parts; returns the id of the upload."""
-        with _errors("CreateMultipartUpload"):
+        with _s3_call("CreateMultipartUpload"):
             answer = self._s3.create_multipart_upload(Bucket=self.name, Key=key, ContentType=BINARY_TYPE)
         return answer["UploadId"]
 
     def put_part(self, key: str, upload_id: str, number: int, content: bytes) -> "CompletedPartTypeDef":
         """Put a part of at least 5 MiB, or the last one; returns what `end_parts` needs. number: from 1."""
-        with _errors("UploadPart"):
+        with _s3_call("UploadPart"):
             answer = self._s3.upload_part(
                 Bucket=self.name, Key=key, UploadId=upload_id, PartNumber=number, Body=content
             )
@@ -145,19 +145,19 @@ class Bucket:
 
     def end_parts(self, key: str, upload_id: str, parts: "list[CompletedPartTypeDef]") -> None:
         """Make the parts one object. Until then there is no object."""
-        with _errors("CompleteMultipartUpload"):
+        with _s3_call("CompleteMultipartUpload"):
             self._s3.complete_multipart_upload(
                 Bucket=self.name, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
             )
 
     def abort_parts(self, key: str, upload_id: str) -> None:
-        with _errors("AbortMultipartUpload"):
+        with _s3_call("AbortMultipartUpload"):
             self._s3.abort_multipart_upload(Bucket=self.name, Key=key, UploadId=upload_id)
 
     def find(self, key: str) -> StoredObject | None:
         """An object, or None if there is none."""
         try:
-            with _errors("HeadObject"):
+            with _s3_call("HeadObject"):
                 answer = self._s3.head_object(Bucket=self.name, Key=key)
         except FileAbsent:
             return None
@@ -179,7 +179,7 @@ class Bucket:
         return content_of(answer["Body"], answer["ContentLength"], read_from)
 
     def _get(self, key: str, **options: str) -> "GetObjectOutputTypeDef":
-        with _errors("GetObject"):
+        with _s3_call("GetObject"):
             return self._s3.get_object(Bucket=self.name, Key=key, **options)  # type: ignore[arg-type]
 
     def link(self, key: str, name: str, media_type: str) -> str:
@@ -199,7 +199,7 @@ class Bucket:
             "ResponseContentType": shown_type if is_shown else BINARY_TYPE,
             "ResponseContentDisposition": f"{disposition}; filename*=UTF-8''{quote(name, safe='')}",
         }
-        with _errors("presign"):
+        with _s3_call("presign"):
             return self._s3.generate_presigned_url("get_object", Params=params, ExpiresIn=LINK_SECONDS)
 
     def form(self, key: str, max_bytes: int) -> Form:
@@ -207,7 +207,7 @@ class Bucket:
         call."""
         form_fields = {"Content-Type": BINARY_TYPE}
         conditions = [form_fields, ["content-length-range", 1, max_bytes]]
-        with _errors("presign"):
+        with _s3_call("presign"):
             answer = self._s3.generate_presigned_post(
                 self.name, key, Fields=dict(form_fields), Conditions=conditions, ExpiresIn=FORM_SECONDS
             )
@@ -221,7 +221,7 @@ def _version_of(answer: "GetObjectOutputTypeDef | HeadObjectOutputTypeDef") -> s
 
 
 @contextmanager
-def _errors(operation: str) -> Iterator[None]:
+def _s3_call(operation: str) -> Iterator[None]:
     """A span of a call; its failures are raised as the kit's own."""
     try:
         with tracing.aws_span("S3", operation):

@@ -101,7 +101,7 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     try:
         grant = kit.tokens.find_cached(token)
         if grant is None:  # what an unknown key of an issuer waits for must not delay a known one
-            run = threads.run if kit.tokens.knows(token) else threads.run_for_keys
+            run = threads.run if kit.tokens.asks_no_issuer(token) else threads.run_for_keys
             grant = await run(kit.tokens.check, token)
     except TokenRefused as error:
         audit.log_refused("token", error.reason, issuer=error.issuer, client=error.client)
@@ -114,8 +114,8 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     return grant
 
 
-def scope_of(request: Request, grant: Grant, agent: Profile) -> Scope:
-    """Scope of the caller and an agent. Raises Forbidden for a caller that may not call it."""
+def authorize(request: Request, grant: Grant, agent: Profile) -> Scope:
+    """Check that a caller may call an agent; returns the scope of both. Raises Forbidden."""
     caller = grant.caller
     try:
         return grant.scope(agent.name, agent.card.scopes)

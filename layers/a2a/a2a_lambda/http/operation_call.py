@@ -20,7 +20,7 @@ from a2a_lambda import strictjson, telemetry, tracing
 from a2a_lambda.access.credentials import Grant
 from a2a_lambda.errors import InvalidParams, ProtocolError
 from a2a_lambda.http import sse
-from a2a_lambda.http.auth import authenticate, scope_of
+from a2a_lambda.http.auth import authenticate, authorize
 from a2a_lambda.http.discovery import cards
 from a2a_lambda.http.error_responses import JSON, NO_STORE, is_fault_on_lambda, report_error
 from a2a_lambda.http.request import (
@@ -59,7 +59,7 @@ class Binding(Protocol):
     def has_unique_id(self) -> bool: ...
     def result(self, value: Json, /) -> bytes: ...
     def error(self, wire: Wire, error: ProtocolError, /) -> bytes: ...
-    def refusal(self, wire: Wire, error: ProtocolError, /, *, streaming: bool) -> Response: ...
+    def refusal(self, wire: Wire, error: ProtocolError, /, *, is_streaming: bool) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Accepted:
         """The agent with a name, or the default one, and the caller's scope with it. From now on, the lines
         of the log name the agent. Raises RouteNotFound, Forbidden."""
         agent = self.kit.agents.find(name)
-        scope = scope_of(self.request, self.grant, agent)
+        scope = authorize(self.request, self.grant, agent)
         telemetry.bind(agent=scope.agent)
         return agent, scope
 

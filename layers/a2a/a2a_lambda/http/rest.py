@@ -66,9 +66,9 @@ class Rest:
     def error(self, wire: Wire, error: ProtocolError) -> bytes:
         return strictjson.dumps(wire.encode_http_error(error)[1])
 
-    def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
+    def refusal(self, wire: Wire, error: ProtocolError, *, is_streaming: bool) -> Response:
         status, body = wire.encode_http_error(error)
-        if streaming and wire.stream_errors_as_events and isinstance(error, StreamingNotSupported):
+        if is_streaming and wire.stream_errors_as_events and isinstance(error, StreamingNotSupported):
             # This client expects a stream, whatever the card says. It gets a stream of one event: the error.
             return Response(
                 sse.encode(strictjson.dumps(body), event=self.error_event), media_type=sse.MEDIA_TYPE
@@ -111,7 +111,7 @@ async def handle(request: Request, target: Target) -> Response:
         )
     except Exception as cause:
         is_streaming = sse.MEDIA_TYPE in accepted_types(request)
-        return binding.refusal(wire, report_error(cause), streaming=is_streaming)
+        return binding.refusal(wire, report_error(cause), is_streaming=is_streaming)
 
 
 def _matches(path: str) -> Iterator[Match]:

@@ -67,9 +67,9 @@ class Rpc:
     def error(self, wire: Wire, error: ProtocolError) -> bytes:
         return jsonrpc.error(self.id, wire.encode_error(error))
 
-    def refusal(self, wire: Wire, error: ProtocolError, *, streaming: bool) -> Response:
+    def refusal(self, wire: Wire, error: ProtocolError, *, is_streaming: bool) -> Response:
         body = self.error(wire, error)
-        is_event = streaming and wire.stream_errors_as_events and error.status == 200
+        is_event = is_streaming and wire.stream_errors_as_events and error.status == 200
         if is_event and sse.MEDIA_TYPE in self.accepted:
             return Response(sse.encode(body), media_type=sse.MEDIA_TYPE)
         return Response(body, error.status, error.headers, JSON)
@@ -102,4 +102,4 @@ async def handle(request: Request, dialect: str, agent: str | None) -> Response:
         return await answer(accepted_request.call(binding, wires, operation, method, params, agent, tenant))
     except Exception as cause:
         error = report_error(cause)
-        return binding.refusal(negotiation.wire_for_error(error, wires), error, streaming=is_streaming)
+        return binding.refusal(negotiation.wire_for_error(error, wires), error, is_streaming=is_streaming)

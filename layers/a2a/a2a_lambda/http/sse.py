@@ -69,12 +69,12 @@ class StreamView:
         """Note an event; returns whether a client that cannot replace an artifact gets it. It gets no more of
         an artifact that is not whole: a gap in a text is worse than an early end."""
         if "artifactUpdate" in update:
-            identity = update["artifactUpdate"]["artifact"]["artifactId"]
+            artifact_id = update["artifactUpdate"]["artifact"]["artifactId"]
             # A turn that runs again begins its artifacts again, after what the client has of them.
-            begins_again = identity in self._artifact_ids and not update["artifactUpdate"]["append"]
+            begins_again = artifact_id in self._artifact_ids and not update["artifactUpdate"]["append"]
             self.is_stale = self.is_stale or begins_again
-            self._artifact_ids.add(identity)
-            return identity not in self._broken_ids
+            self._artifact_ids.add(artifact_id)
+            return artifact_id not in self._broken_ids
         return True
 
 

@@ -69,7 +69,7 @@ STEP_END_MARGIN_SECONDS = 5.0
 STEP_PART = 0.5
 """A step starts in a new run if less than this part of a run's time is left. So it always has that much."""
 
-MOST_MOVES = 4
+MAX_MOVES = 4
 """Tries that a step may have in addition to its attempts, because each move to a later run counts as one."""
 
 Result = TypeVar("Result")
@@ -361,7 +361,7 @@ def _submit(
 
 def decide_retry(retry: Retry, at_most_once: bool, error: Exception, attempt: int) -> RetryDecision:
     if isinstance(error, OutOfTime):
-        if attempt < retry.attempts + MOST_MOVES:
+        if attempt < retry.attempts + MAX_MOVES:
             return RetryDecision.retry(Duration(seconds=1))
         logger.error("a durable turn cannot continue: %s", error)
     pause = None if at_most_once or isinstance(error, MISTAKES) else retry.pause_after(attempt)

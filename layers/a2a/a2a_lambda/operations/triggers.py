@@ -48,8 +48,11 @@ FIRST_LOOK_SECONDS = 60.0
 LATE_LOOK_SECONDS = 300.0
 """Seconds that two looks may be apart without an outage. Times between them are always started."""
 
-METADATA = "schedule"
+SCHEDULE_KEY = "schedule"
 """Key in the metadata of a schedule's message: `id` and `time`, for which it was started."""
+
+EVENT_KEY = "event"
+"""Key in the metadata of an event's message: `id`."""
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +204,7 @@ class Triggers:
         await self._check_arguments(agent, event)
         parts = [Part(text=event.message), *([Part(data=event.data)] if event.data is not None else [])]
         try:
-            return await self._send(agent, event, parts, f"event {event.id}", {"event": {"id": event.id}})
+            return await self._send(agent, event, parts, f"event {event.id}", {EVENT_KEY: {"id": event.id}})
         except (InvalidParams, PushNotificationNotSupported) as error:  # of what the rule says
             raise ConfigurationError(f"the event's `start`: {error}") from None
 
@@ -222,7 +225,7 @@ class Triggers:
 
     async def _start(self, entry: AgentSchedule, time: float, key: str) -> str:
         schedule = entry.schedule
-        metadata = {METADATA: {"id": schedule.id, "time": timestamp(time)}}
+        metadata = {SCHEDULE_KEY: {"id": schedule.id, "time": timestamp(time)}}
         parts = [Part(text=schedule.message)]
         return await self._send(entry.agent, schedule, parts, f"schedule {schedule.id} {key}", metadata)
 

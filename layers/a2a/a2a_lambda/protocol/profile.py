@@ -13,7 +13,7 @@ from a2a_lambda.protocol.model import Json
 class Profile:
     """What a deployment knows about an agent without importing it.
 
-    name: name of the agent's folder. modified: when its files changed last, in Unix seconds.
+    name: name of the agent's folder. modified_at: when its files changed last, in Unix seconds.
     input_schemas: JSON Schema of each skill that has parameters, by skill id. default_skill: id of the skill
         that gets a message without an intent; "" = the agent's code chooses it.
     output_schemas: JSON Schema of what a skill returns, by skill id, if its annotation gives one.
@@ -24,7 +24,7 @@ class Profile:
     name: str
     card: Card
     input_schemas: Mapping[str, dict[str, Json]]
-    modified: float
+    modified_at: float
     default_skill: str = ""
     output_schemas: Mapping[str, dict[str, Json]] = field(default_factory=dict)
     text_skills: frozenset[str] | None = None

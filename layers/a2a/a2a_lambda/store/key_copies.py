@@ -52,19 +52,23 @@ class KeyCopy:
     is_of_card: bool = False
 
 
+KEYS_PART, ISSUERS_PART = 0, 1
+"""What a load reads: first the keys, then the issuers of tokens."""
+
+
 @dataclass(slots=True)
 class KeyLoad:
     """A load of the keys. One container at a time may load them.
 
-    started_at: Unix time of its first page. token: where it continues; "" = at the first page of its part.
-    part: 0 for the keys, 1 for the issuers of tokens. issuers_loaded_at: see KeyCopy; None = at started_at.
+    started_at: Unix time of its first page. page_token: where it continues; "" = at the first page of its
+    part. part: KEYS_PART or ISSUERS_PART. issuers_loaded_at: see KeyCopy; None = at started_at.
     refusal: why the issuers could not be read; None = they were read, or have not been asked for.
     """
 
     started_at: float
     pages: int = 0
-    token: str = ""
-    part: int = 0
+    page_token: str = ""
+    part: int = KEYS_PART
     rows: Rows = field(default_factory=list)
     issuers_loaded_at: float | None = None
     is_of_card: bool = False
@@ -126,7 +130,7 @@ class KeyCopies:
                 return KeyLoad(
                     started_at=float(old_item["begun"]["N"]),
                     pages=int(old_item["pages"]["N"]),
-                    token=str(old_item["token"]["S"]),
+                    page_token=str(old_item["token"]["S"]),
                     part=int(old_item["part"]["N"]),
                     rows=_rows_of(old_item),
                     holder=load.holder,
@@ -162,7 +166,7 @@ class KeyCopies:
             fields |= {
                 "begun": {"N": str(load.started_at)},
                 "pages": number(load.pages),
-                "token": {"S": load.token},
+                "token": {"S": load.page_token},
                 "part": number(load.part),
                 "rows": pack(load.rows),
                 "version": number(ROWS_VERSION),

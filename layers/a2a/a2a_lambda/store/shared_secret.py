@@ -10,7 +10,7 @@ from a2a_lambda.store.table import ConditionFailed, Table
 
 SECRET_BYTES = 32
 
-NEVER = 2**33
+FAR_UNIX_TIME = 2**33
 """A Unix time in the year 2242."""
 
 
@@ -32,7 +32,7 @@ class SharedSecret:
             if item is None:
                 with suppress(ConditionFailed):  # another container was first
                     value = {"B": secrets.token_bytes(SECRET_BYTES)}
-                    new_item = {**self._key, "value": value, "expires": number(NEVER)}
+                    new_item = {**self._key, "value": value, "expires": number(FAR_UNIX_TIME)}
                     self._table.put(new_item, "attribute_not_exists(pk)")
                 item = self._table.get(self._key)
             if item is None:

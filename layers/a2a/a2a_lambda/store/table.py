@@ -57,7 +57,7 @@ class Table:
 
     def get(self, key: dict[str, Any]) -> Item | None:
         """An item, or None if it is absent or expired. The read is strongly consistent."""
-        with _errors():
+        with _call():
             answer = self._client.get_item(TableName=self.name, Key=key, ConsistentRead=True)
         item = answer.get("Item")
         return None if item is None or has_expired(item, self.clock()) else item
@@ -73,7 +73,7 @@ class Table:
             }
             pause = FIRST_BATCH_PAUSE_SECONDS
             while request:
-                with _errors():
+                with _call():
                     answer = self._client.batch_get_item(RequestItems=request)
                 rows = answer["Responses"].get(self.name, [])
                 yield from (item for item in rows if not has_expired(item, self.clock()))
@@ -90,7 +90,7 @@ class Table:
         # DynamoDB refuses an empty map of values, and botocore also refuses None.
         options: dict[str, Any] = {"ExpressionAttributeValues": values} if values else {}
         try:
-            with _errors():
+            with _call():
                 self._client.put_item(
                     TableName=self.name,
                     Item=item,
@@ -107,7 +107,7 @@ class Table:
         what was there, or None, which is also returned if an earlier try succeeded after all. Raises
         ConditionFailed."""
         try:
-            with _errors():
+            with _call():
                 answer = self._client.put_item(
                     TableName=self.name,
                     Item=item,
@@ -125,7 +125,7 @@ class Table:
 
     def add(self, key: dict[str, Any], attribute: str, amount: int, *, expires: int) -> int:
         """Add to a number in an item; returns the sum. Makes the item if it is absent."""
-        with _errors():
+        with _call():
             answer = self._client.update_item(
                 TableName=self.name,
                 Key=key,
@@ -138,7 +138,7 @@ class Table:
 
     def update(self, key: dict[str, Any], expression: str, condition: str, values: Mapping[str, Any]) -> None:
         """Change attributes of an item. Raises ConditionFailed."""
-        with _errors():
+        with _call():
             self._client.update_item(
                 TableName=self.name,
                 Key=key,
@@ -149,12 +149,12 @@ class Table:
 
     def delete(self, key: dict[str, Any]) -> None:
         """Delete an item, if it is there."""
-        with _errors():
+        with _call():
             self._client.delete_item(TableName=self.name, Key=key)
 
     def delete_if(self, key: dict[str, Any], condition: str, values: Mapping[str, Any]) -> None:
         """Delete an item. Raises ConditionFailed."""
-        with _errors():
+        with _call():
             self._client.delete_item(
                 TableName=self.name,
                 Key=key,
@@ -189,12 +189,12 @@ class Table:
 
     def query_page(self, query: Mapping[str, Any]) -> Mapping[str, Any]:
         """One answer of a query."""
-        with _errors():
+        with _call():
             return self._client.query(TableName=self.name, **query)
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _call() -> Iterator[None]:
     """Count a call, and raise its failures as the kit's own."""
     telemetry.measure({"DynamoDBCalls": 1})
     try:

@@ -46,7 +46,7 @@ ENDS = {
 SPOKEN_STATES = {TaskState.COMPLETED, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED}
 """States whose message is sent as an artifact."""
 
-END_USER_ID = range(6, 65)
+END_USER_ID_LENGTHS = range(6, 65)
 """Lengths that metadata.end_user_id may have, in characters."""
 
 
@@ -74,9 +74,9 @@ def decode_send(params: Json) -> SendMessageRequest:
     base = "params.message.metadata"
     if metadata.get("end_user_id") not in (None, ""):
         name = fields.text(metadata, "end_user_id", base)
-        if len(name) not in END_USER_ID:
-            path = f"{base}.end_user_id"
-            raise InvalidParams(f"{path} must have 6 to 64 characters", path=path)
+        if len(name) not in END_USER_ID_LENGTHS:
+            path, shortest, longest = f"{base}.end_user_id", END_USER_ID_LENGTHS[0], END_USER_ID_LENGTHS[-1]
+            raise InvalidParams(f"{path} must have {shortest} to {longest} characters", path=path)
     fields.strings(metadata, "file_ids", base)
     request = v0_3.decode_send({**source, "message": message})
     request["lacks_id"] = lacks_id

@@ -16,7 +16,7 @@ from typing import Any
 from a2a_lambda import strictjson
 from a2a_lambda.access.credentials import Grant, digest_of, is_token
 from a2a_lambda.access.issuer import Issuer, client_of, issuer_of, scopes_of
-from a2a_lambda.access.key import LATEST
+from a2a_lambda.access.key import LATEST_UNIX_TIME
 from a2a_lambda.access.keys import Keys
 from a2a_lambda.access.tokens.issuer_keys import IssuerKeys
 from a2a_lambda.errors import IssuerDown, KeysUnavailable, ParseError, TokenRefused
@@ -99,7 +99,7 @@ class Tokens:
         # An issuer that was changed or removed must not live on in what was checked before.
         return entry.grant if entry.issuer in issuers else None
 
-    def knows(self, token: str) -> bool:
+    def asks_no_issuer(self, token: str) -> bool:
         """Whether `check` waits for no issuer: the public key that the token names is known, or the token is
         refused before any call. After a forged signature, one request in half a minute still waits."""
         if not is_token(token):
@@ -149,7 +149,7 @@ class Tokens:
         until, refusal = refusals.get(digest, (0.0, None))
         if now < until:
             if refusal is not None:
-                raise refusal.again()
+                raise refusal.copy()
             raise KeysUnavailable("the issuer of this token did not answer about it a moment ago")
         if now < self._silent_until:
             raise KeysUnavailable("the issuer of opaque tokens did not answer a moment ago")
@@ -172,7 +172,7 @@ class Tokens:
                 refusals.clear()
             # Not the error itself, whose frames hold the token, and what the issuer said.
             if isinstance(error, TokenRefused):
-                refusals[digest] = (now + KNOWN_SECONDS, error.again())
+                refusals[digest] = (now + KNOWN_SECONDS, error.copy())
             else:
                 refusals[digest] = (now + SILENT_SECONDS, None)
             raise
@@ -260,7 +260,7 @@ def _time(claims: dict[str, Json], name: str) -> float | None:
     value: Any = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST_UNIX_TIME:
         raise TokenRefused("form", f"its {name} is not a time")
     return float(value)
 

@@ -79,12 +79,12 @@ class ReceivedFile:
         except NotFetched as error:
             raise SkillError(f"{self._subject} cannot be read: {error}.") from None
 
-    def read(self, most_bytes: int = READ_BYTES) -> bytes:
+    def read(self, max_bytes: int = READ_BYTES) -> bytes:
         """The content. Raises SkillError as `open` does, and for a file that has more bytes."""
         with self.open() as stream:
-            content = stream.read(most_bytes + 1)
-        if len(content) > most_bytes:
-            raise SkillError(f"{self._subject} has more than {most_bytes:,} bytes.")
+            content = stream.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise SkillError(f"{self._subject} has more than {max_bytes:,} bytes.")
         return content
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -22,7 +22,7 @@ from a2a_lambda.errors import (
     Unavailable,
     VersionNotSupported,
 )
-from a2a_lambda.http.auth import METADATA_PATH, authenticate, find_issuers, scope_of
+from a2a_lambda.http.auth import METADATA_PATH, authenticate, authorize, find_issuers
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.request import base_url, version
 from a2a_lambda.kit import Kit
@@ -104,10 +104,10 @@ async def authenticated_extended_card(request: Request) -> Response:
     kit: Kit = request.app.state.kit
     agent = request.path_params.get("agent")
     profile = kit.agents.find(agent)
-    scope_of(request, await authenticate(request), profile)
+    authorize(request, await authenticate(request), profile)
     if profile.card.extended is None:
         raise RouteNotFound("the agent has no extended card")
-    description = await describe(request, profile, root=agent is None, extended=True)
+    description = await describe(request, profile, is_root=agent is None, is_extended=True)
     headers = {"Cache-Control": cache_control([description], needs_key=True)}
     return Response(strictjson.dumps(card_json.v0_2_5(description)), headers=headers, media_type=JSON)
 
@@ -164,8 +164,8 @@ async def extended_card(request: Request, agent: Profile, wire: Wire) -> tuple[J
     if agent.card.extended is None:
         raise wire.no_extended_card("the agent's card has no extended part")
     kit: Kit = request.app.state.kit
-    root = agent.name == kit.agents.default
-    description = await describe(request, agent, root=root, extended=True)
+    is_root = agent.name == kit.agents.default
+    description = await describe(request, agent, is_root=is_root, is_extended=True)
     card = wire.encode_card(description)
     await _sign(request, card, description)
     return card, cache_control([description], needs_key=True)
@@ -182,17 +182,17 @@ async def find_agent(request: Request, name: str | None, *, needs_key: bool = Fa
     profile = kit.agents.get(name or kit.agents.default) or kit.agents.find(None)
     needs_key = needs_key or not profile.card.public
     if needs_key:
-        scope_of(request, await authenticate(request), kit.agents.find(name))
+        authorize(request, await authenticate(request), kit.agents.find(name))
     return kit.agents.find(name), needs_key
 
 
 async def _card(request: Request, translate: Translate, *, needs_key: bool = False) -> Response:
     name: str | None = request.path_params.get("agent")
     agent, needs_key = await find_agent(request, name, needs_key=needs_key)
-    description = await describe(request, agent, root=name is None)
+    description = await describe(request, agent, is_root=name is None)
     card = translate(description)
     body = strictjson.dumps(card)
-    date = datetime.fromtimestamp(int(agent.modified), UTC)
+    date = datetime.fromtimestamp(int(agent.modified_at), UTC)
     headers = {
         **cache_headers(body, [description], needs_key=needs_key),  # without signatures, which vary
         "Last-Modified": format_datetime(date, usegmt=True),
@@ -222,10 +222,10 @@ async def _sign(request: Request, card: dict[str, Json], description: card_json.
 
 
 async def describe(
-    request: Request, agent: Profile, *, root: bool, extended: bool = False
+    request: Request, agent: Profile, *, is_root: bool, is_extended: bool = False
 ) -> card_json.Description:
-    """What cards and documents of an agent are made from. root: they name the deployment's own URL."""
-    card = agent.card.with_extended() if extended else agent.card
+    """What cards and documents of an agent are made from. is_root: they name the deployment's own URL."""
+    card = agent.card.with_extended() if is_extended else agent.card
     schemas = agent.input_schemas
     ids = {skill.id for skill in card.skills}
     public_schemas = {skill: schema for skill, schema in schemas.items() if skill in ids}
@@ -242,7 +242,7 @@ async def describe(
         card,
         agent.name,
         base_url(request),
-        root,
+        is_root,
         public_schemas,
         sign_ins,
         upload_bytes,

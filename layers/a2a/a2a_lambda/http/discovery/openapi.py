@@ -21,14 +21,14 @@ async def handle(request: Request, name: str | None) -> Response:
     Raises as `find_agent` does.
     """
     agent, needs_key = await find_agent(request, name)
-    agents = [await describe(request, agent, root=name is None)]
+    agents = [await describe(request, agent, is_root=name is None)]
     if name is not None:
         document = openapi.encode_agent(_api(), agents[0])
     else:
         kit: Kit = request.app.state.kit
         for profile in kit.agents.values():
             if profile.card.public and profile.name != agent.name:
-                agents.append(await describe(request, profile, root=False))
+                agents.append(await describe(request, profile, is_root=False))
         document = openapi.encode_deployment(_api(), agents)
     body = strictjson.dumps(document)
     headers = cache_headers(body, agents, needs_key=needs_key)

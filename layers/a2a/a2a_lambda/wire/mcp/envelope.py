@@ -21,10 +21,10 @@ VERSION_HEADER = "mcp-protocol-version"
 ENCODED = ("=?base64?", "?=")
 """Prefix and suffix of a header value that is not plain ASCII."""
 
-MUST_BE_NAMED = {"tools/call": "name"}
+NAME_PARAMETERS = {"tools/call": "name"}
 """Parameter that the header Mcp-Name mirrors, by method."""
 
-MAY_BE_NAMED = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+OPTIONAL_NAME_PARAMETERS = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
 """The same, for methods whose clients must send the header, too, but are heard without it."""
 
 
@@ -129,7 +129,7 @@ def _revision_of(
 def _check_headers(method: str, params: Mapping[str, Json], headers: Mapping[str, str]) -> None:
     """Raises HeaderMismatch."""
     expected_headers = {"mcp-method": method}
-    name_parameters = MUST_BE_NAMED if "mcp-name" not in headers else MUST_BE_NAMED | MAY_BE_NAMED
+    name_parameters = NAME_PARAMETERS | (OPTIONAL_NAME_PARAMETERS if "mcp-name" in headers else {})
     if method in name_parameters:
         expected_headers["mcp-name"] = str(params.get(name_parameters[method], ""))
     begin, end = ENCODED

@@ -69,8 +69,8 @@ class SignIn:
 class Description:
     """What a card is made from.
 
-    name: name of the agent. base: URL of the deployment, without a trailing slash. root: the agent answers at
-    the base.
+    name: name of the agent. base: URL of the deployment, without a trailing slash. is_root: the agent answers
+    at the base.
     input_schemas: JSON Schema by skill id. sign_ins: the issuers whose tokens are accepted; None =
     they cannot be read now. upload_bytes: bytes of the largest file that may be uploaded; 0 = none may.
     repeat_seconds: seconds for which the same bytes are the same request.
@@ -79,7 +79,7 @@ class Description:
     card: Card
     name: str
     base: str
-    root: bool
+    is_root: bool
     input_schemas: dict[str, Object]
     sign_ins: Sequence[SignIn] | None = ()
     upload_bytes: int = 0
@@ -88,11 +88,11 @@ class Description:
     @property
     def http(self) -> str:
         """URL of the HTTP+JSON interface. Its clients append paths."""
-        return self.base if self.root else f"{self.base}/a2a/{self.name}"
+        return self.base if self.is_root else f"{self.base}/a2a/{self.name}"
 
     @property
     def rpc(self) -> str:
-        return f"{self.base}/" if self.root else self.http
+        return f"{self.base}/" if self.is_root else self.http
 
 
 def v0_2_5(source: Description) -> Object:
@@ -173,7 +173,7 @@ def hybrid_for_go(source: Description) -> Object:
 def alibaba(source: Description) -> Object:
     """In the console's table, `security` is a list of strings. An empty list is valid in both forms. The
     suite takes and sends text only, whatever the agent can do."""
-    url = f"{source.base}/alibaba" if source.root else f"{source.base}/alibaba/{source.name}"
+    url = f"{source.base}/alibaba" if source.is_root else f"{source.base}/alibaba/{source.name}"
     capabilities: dict[str, Any] = {
         "streaming": source.card.capabilities.streaming,
         "extensions": _extensions(source),
@@ -262,7 +262,7 @@ def _mcp_extension(source: Description) -> list[Object]:
     """The extension for MCP, if the agent shows a tool."""
     if not source.card.mcp or not any(skill.mcp for skill in source.card.skills):
         return []
-    url = f"{source.base}/mcp" if source.root else f"{source.base}/mcp/{source.name}"
+    url = f"{source.base}/mcp" if source.is_root else f"{source.base}/mcp/{source.name}"
     return [{"uri": MCP_EXTENSION, "description": "The skills as tools of MCP", "params": {"url": url}}]
 
 

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 
 from a2a_lambda.access.credentials import KEY_FORM
 from a2a_lambda.access.key import Key
-from a2a_lambda.access.key_register import MAX_KEY_DAYS, KeyRegister
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from tests.access.conftest import THROTTLED, Ssm
 from tests.helpers.clock import Clock
+from tools.registers.keys import MAX_KEY_DAYS, KeyRegister
 
 
 def test_a_key_is_256_bits_and_kept_nowhere(register: KeyRegister, ssm: Ssm, path: str) -> None:

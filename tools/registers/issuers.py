@@ -5,9 +5,9 @@ import time
 from typing import TYPE_CHECKING
 
 from a2a_lambda.access.issuer import Issuer
-from a2a_lambda.access.key_reader import ISSUERS_PART, KeyReader, issuers_path
-from a2a_lambda.access.key_register import operator_errors
-from a2a_lambda.store.key_copies import KeyLoad
+from a2a_lambda.access.key_reader import KeyReader, issuers_path
+from a2a_lambda.store.key_copies import ISSUERS_PART, KeyLoad
+from tools.registers.keys import operator_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
