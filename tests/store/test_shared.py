@@ -9,7 +9,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import StoreError
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.issuer_copies import FETCH_LEASE_SECONDS, IssuerCopies, IssuerCopy
+from a2a_lambda.store.issuer_copies import FETCH_LEASE_SECONDS, FetchState, IssuerCopies, IssuerCopy
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.shared_secret import SharedSecret
 from a2a_lambda.store.table import Table
@@ -44,13 +44,13 @@ def copies(table: Table, path: str) -> IssuerCopies:
 
 
 def test_what_an_issuer_said_is_shared(copies: IssuerCopies, clock: Clock) -> None:
-    assert (copies.read_copy(IDP), copies.read_fetch_state(IDP)) == (IssuerCopy(0.0, []), "")
+    assert (copies.read_copy(IDP), copies.read_fetch_state(IDP)) == (IssuerCopy(0.0, []), None)
     fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
-    assert copies.read_fetch_state(IDP) == "busy"
+    assert copies.read_fetch_state(IDP) == FetchState.BUSY
     copies.finish_fetch(IDP, fetch, JWKS)
     assert copies.read_copy(IDP) == IssuerCopy(clock.now, JWKS)
-    assert copies.read_fetch_state(IDP) == "done"
+    assert copies.read_fetch_state(IDP) == FetchState.DONE
 
 
 def test_a_copy_is_of_one_issuer_and_one_deployment(copies: IssuerCopies, table: Table) -> None:
@@ -75,13 +75,13 @@ def test_a_fetch_fails_when_its_issuer_or_its_container_is_silent(copies: Issuer
     fetch = copies.begin_fetch(IDP, cooldown_seconds=30)
     assert fetch is not None
     clock.now += FETCH_LEASE_SECONDS - 1
-    assert copies.read_fetch_state(IDP) == "busy"
+    assert copies.read_fetch_state(IDP) == FetchState.BUSY
     clock.now += 1
-    assert copies.read_fetch_state(IDP) == "failed"
+    assert copies.read_fetch_state(IDP) == FetchState.FAILED
     copies.finish_fetch(IDP, fetch, JWKS)
-    assert copies.read_fetch_state(IDP) == "done", "it was late, but it has answered"
-    copies.end_fetch(IDP, fetch, "failed")
-    assert copies.read_fetch_state(IDP) == "failed"
+    assert copies.read_fetch_state(IDP) == FetchState.DONE, "it was late, but it has answered"
+    copies.end_fetch(IDP, fetch, FetchState.FAILED)
+    assert copies.read_fetch_state(IDP) == FetchState.FAILED
 
 
 def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock) -> None:
@@ -92,9 +92,9 @@ def test_a_slow_fetch_replaces_nothing_newer(copies: IssuerCopies, clock: Clock)
     assert quick is not None
     copies.finish_fetch(IDP, quick, JWKS)
     copies.finish_fetch(IDP, slow, [])
-    copies.end_fetch(IDP, slow, "failed")
+    copies.end_fetch(IDP, slow, FetchState.FAILED)
     assert copies.read_copy(IDP) == IssuerCopy(clock.now, JWKS)
-    assert copies.read_fetch_state(IDP) == "done"
+    assert copies.read_fetch_state(IDP) == FetchState.DONE
 
 
 def test_a_fetch_of_another_url_replaces_a_newer_copy(copies: IssuerCopies, clock: Clock) -> None:
@@ -114,10 +114,10 @@ def test_a_copy_is_kept_for_two_days(copies: IssuerCopies, clock: Clock) -> None
     copies.finish_fetch(IDP, fetch, JWKS)
     clock.now += 2 * 24 * 3600 - 1
     assert copies.read_copy(IDP).jwks == JWKS
-    assert copies.read_fetch_state(IDP) == "done"
+    assert copies.read_fetch_state(IDP) == FetchState.DONE
     clock.now += 1
     assert copies.read_copy(IDP).jwks == []
-    assert copies.read_fetch_state(IDP) == ""
+    assert copies.read_fetch_state(IDP) is None
 
 
 def test_a_copy_that_cannot_be_read_is_none(

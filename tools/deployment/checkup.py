@@ -17,7 +17,7 @@ from a2a_lambda.errors import KitError
 from tools.agents.card_checks import Finding
 from tools.deployment.account import SMALL_CONCURRENCY, quota_request
 from tools.deployment.stack import ALIAS, DURABLE, ask_worker, functions_of
-from tools.deployment.versions import release_of
+from tools.deployment.versions import SHOWN_CHARACTERS, release_of
 from tools.registers.issuers import IssuerRegister
 from tools.registers.keys import KeyRegister
 
@@ -108,7 +108,7 @@ class Checkup:
             releases[name] = release = release_of(live_configuration)
             text = f"version {alias['FunctionVersion']}, {state}"
             text += f"; also {shares}" if shares else ""
-            text += f", release {release[:12]}" if release else ""
+            text += f", release {release[:SHOWN_CHARACTERS]}" if release else ""
             is_active = None if state == "Inactive" else state == "Active"
             text += (
                 ": no one has called it for two weeks, and the first call may fail"

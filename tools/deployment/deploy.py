@@ -34,7 +34,7 @@ from tools.deployment.account import (
     use_stage,
 )
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
-from tools.deployment.versions import Versions, build_of, release_after
+from tools.deployment.versions import SHOWN_CHARACTERS, Versions, build_of, release_after
 
 TEMPLATE = Path("template.yaml")
 
@@ -320,7 +320,7 @@ def deploy(
     status = environments.run_sam(*command(environ, parameters))
     if not status:
         name = stage["stack_name"]
-        print(f"release {release[:12]} is deployed to {name}")
+        print(f"release {release[:SHOWN_CHARACTERS]} is deployed to {name}")
         prefix = prefix_of(stage)
         key = f"{prefix}make key NAME=alice STACK={name}, then " if is_first else ""
         print(f"Next: {key}{prefix}make doctor STACK={name} KEY=<a key>")

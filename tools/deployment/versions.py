@@ -38,6 +38,9 @@ PREPARATION_PAUSE_SECONDS = 2.0
 
 RELEASE_DIGEST = re.compile(r"[0-9a-f]{64}$")
 
+SHOWN_CHARACTERS = 12
+"""Characters of a release's digest that commands print."""
+
 PREDECESSOR_CHARACTERS = 12
 """Characters at the end of a release that are those of the release that was live before."""
 
@@ -186,11 +189,11 @@ def roll_back(functions: Mapping[str, Versions], release: str = "") -> Iterator[
         functions[name].wait_until_active(targets[name])
     for name, target in targets.items():
         if not target:
-            reason = f"it has no version of release {digest[:12]}"
+            reason = f"it has no version of release {digest[:SHOWN_CHARACTERS]}"
             yield f"{name}: stays at version {live_versions[name]}: {reason}"
             continue
         functions[name].make_live(target)
-        yield f"{name}: version {live_versions[name]} → {target}, release {digest[:12]}"
+        yield f"{name}: version {live_versions[name]} → {target}, release {digest[:SHOWN_CHARACTERS]}"
 
 
 def choose_release(
@@ -213,6 +216,7 @@ def choose_release(
         if name != DURABLE or histories[lead].get(live_versions[lead]) in histories[name].values()
     }
     releases = [digest for digest in histories[lead].values() if digest in common_releases]
+    # The live release is no choice, unless a rollback was cut off, so that there are two.
     other_releases = [digest for digest in releases if {digest} != live_releases]
     if release:
         candidates = [digest for digest in other_releases if digest.startswith(release)]
@@ -227,16 +231,14 @@ def choose_release(
             f"release {release} is not in every function" if release else "no release is before the live one"
         )
         choices = ", ".join(
-            f"{digest[:12]} ({lead}: version {newest_version(histories[lead], digest)})"
+            f"{digest[:SHOWN_CHARACTERS]} ({lead}: version {newest_version(histories[lead], digest)})"
             for digest in dict.fromkeys(reversed(other_releases))
         )
         advice = f"Write RELEASE= and one of these: {choices}" if choices else "There is no other release"
         raise ConfigurationError(f"{problem}. {advice}")
     if release and len(matches := dict.fromkeys(candidates)) > 1:
-        raise ConfigurationError(
-            f"several releases begin with {release}: {', '.join(digest[:12] for digest in matches)}."
-            " Write more characters"
-        )
+        names = ", ".join(digest[:SHOWN_CHARACTERS] for digest in matches)
+        raise ConfigurationError(f"several releases begin with {release}: {names}. Write more characters")
     return candidates[-1]
 
 

@@ -69,6 +69,7 @@ NOT_RELOADED = ("agents/*/tests/*", "agents/*/tests/*/*", "evals.yaml", "README.
 """Files in these folders that the server does not read. An agent may be called `tests`."""
 
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
+"""Ends the single quotes of a shell command, and begins them again: every paste sends a new id."""
 
 
 @reports_errors
@@ -90,11 +91,11 @@ def main() -> int:
         if url:
             _create_queues(settings)
             _create_bucket(settings)
-        own_resources = _create_own_resources(settings)
+        emulated = _create_own_resources(settings)
         state = state_file(port)
         state.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(state.unlink, missing_ok=True)
-        print(banner(f"http://{HOST}:{port}", secret, cards, default, own_resources), flush=True)
+        print(banner(f"http://{HOST}:{port}", secret, cards, default, emulated), flush=True)
         config = uvicorn.Config(
             APPLICATION,
             factory=True,

@@ -16,6 +16,7 @@ keeps each region's data apart."""
 
 
 def split_list(value: object) -> object:
+    """Values that commas or spaces separate; anything but a string as it is."""
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
@@ -44,7 +45,7 @@ class Settings(BaseModel):
     durable_function: name of the function of durable turns, with its alias. "" = there is none, and durable
         skills are refused. execution_timeout: seconds that a durable turn may take.
     dead_letters: ARN of the dead-letter queue of `queue`. notices: URL of the FIFO queue of push
-    notifications.
+        notifications.
     iam_callers: a function URL lets in only callers whom AWS has authenticated; they need no key.
     service: name of the deployment, on log lines and metrics. log_level: level of Python's logging.
     debug_logs: log the text of exceptions, which may hold messages of clients.

@@ -86,6 +86,7 @@ def object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_constant(name: str) -> NoReturn:
+    """Raises ValueError for NaN, Infinity and -Infinity."""
     raise ValueError(f"{name} is not a JSON value")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from a2a_lambda.access.tokens import issuer_keys
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.store.issuer_copies import Fetch
+from a2a_lambda.store.issuer_copies import Fetch, FetchState
 from tests.access.tokens.door import Door
 from tests.access.tokens.identity_provider import IdentityProvider
 from tests.helpers.clock import Clock
@@ -73,13 +73,13 @@ def test_who_asked_in_vain_waits_for_no_one(
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
     assert not clock.slept_seconds
-    assert door.copies.read_fetch_state(provider.issuer()) == "failed"
+    assert door.copies.read_fetch_state(provider.issuer()) == FetchState.FAILED
 
 
 def test_it_hears_at_once_that_the_issuer_is_silent(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:
-    clock.events = [lambda: door.copies.end_fetch(provider.issuer(), fetch, "failed")]
+    clock.events = [lambda: door.copies.end_fetch(provider.issuer(), fetch, FetchState.FAILED)]
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
     assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)

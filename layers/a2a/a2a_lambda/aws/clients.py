@@ -38,7 +38,8 @@ class _ModelLoader(Loader):
     one, which takes 40 % of the time to make the first client."""
 
     def list_available_services(self, type_name: str) -> list[str]:
-        """Names of the folders. One without such a file fails later, when its file is loaded."""
+        """Names of the services' folders. One without a model of this type is listed, too, and fails when it
+        is loaded."""
         return [name for path in self.search_paths if os.path.isdir(path) for name in os.listdir(path)]
 
 

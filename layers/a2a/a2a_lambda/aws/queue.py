@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 TURN_POSTPONE_SECONDS = 15
+"""Seconds until a turn comes again after its first attempt."""
 
 MAX_POSTPONE_SECONDS = 900
+"""Maximum seconds until a message comes again."""
 
 
 class Queue(Protocol):
@@ -60,7 +62,7 @@ class Sqs:
             )
 
 
-def postpone_seconds(first: int, attempt: int) -> int:
-    """Seconds after which a message should come again: `first` after the first attempt, then twice as many
-    after each."""
-    return min(MAX_POSTPONE_SECONDS, first << (attempt - 1))
+def postpone_seconds(first_seconds: int, attempt: int) -> int:
+    """Seconds after which a message should come again: `first_seconds` after the first attempt, and twice as
+    many after each further one."""
+    return min(MAX_POSTPONE_SECONDS, first_seconds << (attempt - 1))

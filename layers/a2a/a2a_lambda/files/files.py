@@ -32,7 +32,8 @@ class UploadPlace(NamedTuple):
 class Files:
     """The files of a deployment: received, output, shown and uploaded.
 
-    bucket: None = every file stays in its task. allow_loopback: URLs of files may lead to this machine.
+    bucket: None = every file stays in its task. repeat_seconds: see `Inbox`. allow_loopback: URLs of files
+    may lead to this machine.
     """
 
     def __init__(

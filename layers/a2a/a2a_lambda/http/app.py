@@ -189,7 +189,8 @@ class Traced:
             return
         headers = Headers(scope=scope)
         carrier = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
-        is_callback = CALLBACKS in scope["path"]  # whose rest is a secret
+        # Anywhere in the path, because the base path has not been removed yet. What follows is a secret.
+        is_callback = CALLBACKS in scope["path"]
         path = CALLBACKS if is_callback else scope["path"]
         # A method that a client makes up must not name a span:
         # https://opentelemetry.io/docs/specs/semconv/http/http-spans/

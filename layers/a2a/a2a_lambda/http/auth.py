@@ -39,6 +39,11 @@ async def authenticate(request: Request) -> Grant:
     """What the caller may do. Raises Unauthenticated, InsufficientScope, TooManyRequests, Unavailable."""
     kit: Kit = request.app.state.kit
     secret = secret_of(request)
+    iam_caller: Caller | None = None
+    if not secret and kit.settings.iam_callers:  # AWS may have authenticated the caller
+        from a2a_lambda.access import iam
+
+        iam_caller = iam.find_caller(request.scope.get("aws.event", {}))
     try:
         if is_token(secret):
             grant = await _check_token(request, kit, secret)
@@ -47,7 +52,7 @@ async def authenticate(request: Request) -> Grant:
             grant = key.grant
         elif secret:
             grant = await _check_key(request, kit, secret)
-        elif (iam_caller := _iam_caller(request)) is not None:
+        elif iam_caller is not None:
             grant = Grant(iam_caller)
         else:
             audit.log_refused("none", "absent")
@@ -65,16 +70,6 @@ async def authenticate(request: Request) -> Grant:
     telemetry.bind(owner=caller.owner)
     await kit.rate_limit.admit(caller.owner)
     return grant
-
-
-def _iam_caller(request: Request) -> Caller | None:
-    """The caller whom AWS has authenticated, if the deployment's function URL lets in AWS roles."""
-    kit: Kit = request.app.state.kit
-    if not kit.settings.iam_callers:
-        return None
-    from a2a_lambda.access import iam
-
-    return iam.find_caller(request.scope.get("aws.event", {}))
 
 
 async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:

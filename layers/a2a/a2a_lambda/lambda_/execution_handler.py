@@ -51,13 +51,13 @@ class DurableHandler:
         arn = context.execution_context.durable_execution_arn
         turn = TurnReference.read(json.dumps(message))
 
-        def make_engine(earlier: EarlierRuns, url: Callable[[str], str]) -> Engine:
-            run.earlier, run.url = earlier, url
+        def complete_engine(earlier: EarlierRuns, url_of: Callable[[str], str]) -> Engine:
+            run.earlier, run.url_of = earlier, url_of
             return engine
 
         async def work() -> None:
             try:
-                await self._worker.run(turn, arn, make_engine, run.deadline)
+                await self._worker.run(turn, arn, complete_engine, run.deadline)
             finally:
                 run.cancel()
 

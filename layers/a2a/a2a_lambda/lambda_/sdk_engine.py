@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait as wait_for_futures
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,6 +88,7 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
+    earlier, url_of: what the earlier runs left, and the URL of a wait by its key; the worker sets both.
     waits, times: what suspended operations wait for, by key. observer: takes notices of operations.
     sent_notices: notices that it took. work: steps and branches that are running. steps: the steps in `work`.
     moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.
@@ -97,7 +97,7 @@ class RunState:
     deadline: float
     seconds: float
     earlier: EarlierRuns = field(default_factory=EarlierRuns)
-    url: Callable[[str], str] = str
+    url_of: Callable[[str], str] = str
     observer: Callable[[OperationNotice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class OperationThread:
             if self._run.is_canceled and not at_most_once:
                 raise OutOfTime("the run has ended") from None
             raise InterruptedError(f"step {name!r} was canceled") from None
-        except FutureTimeout:
+        except TimeoutError:
             if future.done():  # the step raised it
                 raise
             future.cancel()
@@ -271,9 +271,8 @@ class OperationThread:
 
         # A replay comes here again, later.
         until = self._run.earlier.timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
-        return await self._run_in_branch(
-            f"wait {wait.key}", operation, OperationNotice("wait", wait.key, "started", until)
-        )
+        notice = OperationNotice("wait", wait.key, "started", until)
+        return await self._run_in_branch(f"wait {wait.key}", operation, notice)
 
     async def parallel(
         self, name: str, branches: Sequence[Callable[[Engine], Awaitable[bytes]]], labels: Sequence[str]
@@ -299,7 +298,7 @@ class OperationThread:
         return [BranchOutcome.read(text) for text in await self._run_in_branch(f"branches {name}", operation)]
 
     def callback_url(self, key: str) -> str:
-        return self._run.url(key)
+        return self._run.url_of(key)
 
     def observe(self, observer: Callable[[OperationNotice], None]) -> None:
         self._run.observer = observer
@@ -360,6 +359,7 @@ def _submit(
 
 
 def decide_retry(retry: Retry, at_most_once: bool, error: Exception, attempt: int) -> RetryDecision:
+    """What the SDK does after a failed try. attempt: counts moves to later runs, too; see MAX_MOVES."""
     if isinstance(error, OutOfTime):
         if attempt < retry.attempts + MAX_MOVES:
             return RetryDecision.retry(Duration(seconds=1))

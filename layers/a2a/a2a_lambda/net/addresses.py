@@ -56,10 +56,10 @@ def check_webhook_url(url: str, *, allow_loopback: bool) -> tuple[str, int]:
         raise Refused(NO_URL) from None
     if len(url) > WEBHOOK_URL_BYTES or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise Refused(NO_URL)
-    address = _address_of(host)
+    address, is_loopback_host = _address_of(host), is_loopback_url(url)
     # Of a name that is not this machine's own, only `resolve` knows the addresses.
-    is_private = _is_local_name(host) if address is None else not is_public(address)
-    is_local = allow_loopback and is_loopback_url(url)
+    is_private = is_loopback_host or (address is not None and not is_public(address))
+    is_local = is_loopback_host and allow_loopback
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise Refused("must be https" + (", or http on this machine" if allow_loopback else ""))
     if not host or parts.username is not None or parts.password is not None:
@@ -98,8 +98,10 @@ def is_loopback(address: str) -> bool:
 def is_loopback_url(url: str) -> bool:
     """Whether a URL is of this machine, as far as the URL alone can tell. Raises ValueError if it is none."""
     host = urlsplit(url).hostname or ""
-    address = _address_of(host)
-    return _is_local_name(host) if address is None else is_loopback(address)
+    if (address := _address_of(host)) is not None:
+        return is_loopback(address)
+    # A name that stands for this machine wherever it is looked up (RFC 6761 section 6.3).
+    return f".{host.rstrip('.')}".endswith(".localhost")
 
 
 def _address_of(host: str) -> str | None:
@@ -111,11 +113,6 @@ def _address_of(host: str) -> str | None:
     except ValueError:
         return None
     return host
-
-
-def _is_local_name(host: str) -> bool:
-    """Whether a name stands for this machine wherever it is looked up (RFC 6761 section 6.3)."""
-    return f".{host.rstrip('.')}".endswith(".localhost")
 
 
 def is_public(address: str) -> bool:

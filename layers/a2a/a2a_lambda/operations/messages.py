@@ -174,8 +174,8 @@ class Messages:
                     yield item
 
     async def start(self, call: CallContext, request: SendMessageRequest) -> TurnStart:
-        """What a message starts. A turn that runs elsewhere is dispatched, here or by the sweep. Raises what
-        `Intake.start` raises."""
+        """Start what a message asks for; returns what was started. A turn that runs elsewhere is dispatched,
+        here or by the sweep. Raises what `Intake.start` raises."""
         started = await self.intake.start(call, request)
         # After the head's write, which decides whether this request counts.
         await store_push_config(self.store, call, request, started)

@@ -16,7 +16,7 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
 from botocore.exceptions import BotoCoreError, ClientError
@@ -53,6 +53,9 @@ CONFIG_SECONDS = 60.0
 """Seconds after a change of the task's status in which a webhook's config may not be stored yet."""
 
 NOTICE_POSTPONE_SECONDS = 2
+
+Outcome = Literal["delivered", "gone", "refused"]
+"""What became of a call of a webhook."""
 
 TOKEN_HEADER = "X-A2A-Notification-Token"  # noqa: S105
 
@@ -202,10 +205,10 @@ class PushNotifications:
 
     async def _post(
         self, http: httpx2.AsyncClient, url: str, content: bytes, headers: Mapping[str, str], trace: str
-    ) -> str:
-        """Call a webhook once, without redirects, and do not read its answer's body. Returns delivered,
-        gone, or refused if the URL must not be called. The call is in the trace, a `traceparent`, of the
-        task's turn. Raises Undelivered."""
+    ) -> Outcome:
+        """Call a webhook once, without redirects, and do not read its answer's body. Returns "refused" if the
+        URL must not be called. The call is in the trace, a `traceparent`, of the task's turn. Raises
+        Undelivered."""
         try:
             with tracing.http_span(url, parent={"traceparent": trace}) as span:
                 async with (

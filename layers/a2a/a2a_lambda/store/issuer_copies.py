@@ -5,6 +5,7 @@ import logging
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from a2a_lambda.protocol.model import Json
@@ -21,6 +22,14 @@ FETCH_LEASE_SECONDS = 10.0
 NEWER_FETCH_CONDITION = "attribute_not_exists(pk) OR fetched < :fetched OR issuer_url <> :url"
 
 logger = logging.getLogger(__name__)
+
+
+class FetchState(StrEnum):
+    """What became of a fetch: it goes on, the issuer answered, or it did not."""
+
+    BUSY = "busy"
+    DONE = "done"
+    FAILED = "failed"
 
 
 class NamedIssuer(Protocol):
@@ -78,19 +87,19 @@ class IssuerCopies:
         """A fetch by this container; None if another one began one in the last `cooldown_seconds`."""
         fetch = Fetch(self._table.clock(), cooldown_seconds)
         try:
-            self._table.take(self._item_of(issuer, fetch, "busy"), fetch.began_at)
+            self._table.take(self._item_of(issuer, fetch, FetchState.BUSY), fetch.began_at)
         except ConditionFailed:
             return None
         return fetch
 
-    def read_fetch_state(self, issuer: NamedIssuer) -> str:
-        """State of the last fetch: "busy", "done", "failed" if the issuer did not answer; "" without one."""
+    def read_fetch_state(self, issuer: NamedIssuer) -> FetchState | None:
+        """State of the last fetch; None if there was none."""
         item = self._table.get(self._key("fetch", issuer))
         if item is None:
-            return ""
+            return None
         is_over = float(item["began"]["N"]) + FETCH_LEASE_SECONDS <= self._table.clock()
-        state = str(item["state"]["S"])
-        return "failed" if state == "busy" and is_over else state
+        state = FetchState(item["state"]["S"])
+        return FetchState.FAILED if state == FetchState.BUSY and is_over else state
 
     def finish_fetch(self, issuer: NamedIssuer, fetch: Fetch, jwks: list[Json]) -> None:
         """Share what the issuer said, unless a later fetch has shared its own. Raises WriteRefused."""
@@ -105,15 +114,15 @@ class IssuerCopies:
             self._table.put(
                 item, NEWER_FETCH_CONDITION, {":fetched": item["fetched"], ":url": item["issuer_url"]}
             )
-        self.end_fetch(issuer, fetch, "done")
+        self.end_fetch(issuer, fetch, FetchState.DONE)
 
-    def end_fetch(self, issuer: NamedIssuer, fetch: Fetch, state: str) -> None:
-        """Tell the others that the issuer answered ("done"), or did not ("failed")."""
+    def end_fetch(self, issuer: NamedIssuer, fetch: Fetch, state: FetchState) -> None:
+        """Tell the others whether the issuer answered."""
         item = self._item_of(issuer, fetch, state)
         with suppress(ConditionFailed):  # it took too long, and another container asks now
             self._table.put(item, HELD_CONDITION, {":holder": item["holder"]})
 
-    def _item_of(self, issuer: NamedIssuer, fetch: Fetch, state: str) -> dict[str, Any]:
+    def _item_of(self, issuer: NamedIssuer, fetch: Fetch, state: FetchState) -> dict[str, Any]:
         return {
             **self._key("fetch", issuer),
             "holder": {"S": fetch.holder},

@@ -182,7 +182,8 @@ def has_expired(item: Item, now: float) -> bool:
 
 
 def number(value: float) -> dict[str, str]:
-    """DynamoDB number, of an integer or a time with milliseconds."""
+    """DynamoDB number, of an integer or a time with milliseconds. Times that are compared with each other
+    are stored exactly, as `{"N": str(time)}`."""
     # As DynamoDB returns it: without zeros at the end.
     return {"N": str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".")}
 

@@ -26,7 +26,7 @@ class SharedSecret:
         self._value = b""
 
     def get(self) -> bytes:
-        """Blocks. Raises StoreError."""
+        """The secret, which is created if there is none. Blocks. Raises StoreError."""
         if not self._value:
             item = self._table.get(self._key)
             if item is None:

@@ -9,7 +9,8 @@ Each step is safe to repeat, and is repeated until the table takes it or the lea
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from a2a_lambda import threads
 from a2a_lambda.agent.event_builder import FAILED, EventBuilder
@@ -39,18 +40,27 @@ class MemoryRefused(Exception):
     """The memory of a context cannot be changed as the turn says. Its cause says why."""
 
 
-class Ending:
-    """Stores the end of a run's turn.
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn has ended.
 
+    was_ended_by_skill: the skill ended it itself. Memory keeps nothing of a failed turn.
+    was_stopped: it was stopped from outside, so the context keeps nothing of it at all, and its request does
+        not count as answered.
     pending: what a task that asks was about to do; see `Head`.
     """
+
+    was_ended_by_skill: bool
+    was_stopped: bool
+    pending: Pending | None
+
+
+class Ending:
+    """Stores the end of a run's turn."""
 
     def __init__(
         self, store: Store, claim: Claim, lease: Lease, journal: Journal, builder: EventBuilder
     ) -> None:
-        self.pending: Pending | None = None
-        self._was_ended_by_skill = False
-        self._was_stopped = False
         self._store = store
         self._claim = claim
         self._lease = lease
@@ -58,18 +68,11 @@ class Ending:
         self._builder = builder
         self._has_refused_memory = False
 
-    async def store(self, *, was_ended_by_skill: bool, was_stopped: bool) -> bool:
+    async def store(self, end: TurnEnd) -> bool:
         """Store the end as the builder has it; returns False if only a failed end could be stored, without
-        the unstored events and the context.
-
-        was_ended_by_skill: the skill ended the turn itself. Memory keeps nothing of a failed turn.
-        was_stopped: the turn was stopped from outside, so the context keeps nothing of it at all, and its
-            request does not count as answered.
-        Raises StoreError, Conflict.
-        """
-        self._was_ended_by_skill, self._was_stopped = was_ended_by_skill, was_stopped
+        the unstored events and the context. Raises StoreError, Conflict."""
         try:
-            await self._retry_until_lease_ends(self._store_context_and_end)
+            await self._retry_until_lease_ends(partial(self._store_context_and_end, end))
             return True
         except StoreError:
             raise
@@ -78,7 +81,7 @@ class Ending:
             self._journal.clear()
             self._builder.fail(FAILED)
             # The client has seen events that are not stored. The caller makes it read the task again.
-            await self._retry_until_lease_ends(self._end)
+            await self._retry_until_lease_ends(partial(self._end, end))
             return False
 
     async def suspend(self, suspension: Suspended) -> None:
@@ -107,18 +110,18 @@ class Ending:
 
         await self._retry_until_lease_ends(store_suspension)
 
-    async def _store_context_and_end(self) -> None:
+    async def _store_context_and_end(self, end: TurnEnd) -> None:
         try:
-            await self._end(await self._prepare_context_update())
+            await self._end(end, await self._prepare_context_update(end))
         except MemoryRefused as refusal:
             self._has_refused_memory = True  # a retry must not store it after all
             error = refusal.__cause__
             task_id = self._lease.head.task_id
             logger.error("the memory of task %s cannot be changed", task_id, exc_info=error)
             self._builder.fail(error_text(error) if isinstance(error, SkillError) else FAILED)
-            await self._end()
+            await self._end(end)
 
-    async def _end(self, store_context: Callable[[], None] | None = None) -> None:
+    async def _end(self, end: TurnEnd, store_context: Callable[[], None] | None = None) -> None:
         """Store the closing status, and the unstored events if they fit in the head, too.
 
         store_context: stores the context before the head, in the same thread; None = it stays as it is."""
@@ -126,7 +129,7 @@ class Ending:
         # events go into the log first: a task must not look finished before its last words can be read.
         closing_status, head = self._builder.closing_status, self._lease.head
         assert closing_status is not None
-        pending = self.pending if closing_status["state"] in INTERRUPTED else None
+        pending = end.pending if closing_status["state"] in INTERRUPTED else None
         pairs = self._journal.numbered_unstored()
         inline_events = (*head.inline, *(pairs or ()))
         if (
@@ -142,24 +145,24 @@ class Ending:
 
         # The lease may make the change again on a newer head, so it must depend on nothing but that head
         # and what is fixed above.
-        def end(head: Head) -> Head:
+        def change(head: Head) -> Head:
             new_head = replace(head, inline=(*head.inline, *pairs))
-            if self._was_stopped:
+            if end.was_stopped:
                 new_head = new_head.without_last_request()
             return new_head.with_closing_status(
                 closing_status, last_sequence, pending, message_only=is_message_only
             )
 
         if store_context is None:
-            await self._lease.update(end)
+            await self._lease.update(change)
         else:
-            await self._lease.update_after(store_context, end)
+            await self._lease.update_after(store_context, change)
 
-    async def _prepare_context_update(self) -> Callable[[], None] | None:
+    async def _prepare_context_update(self, end: TurnEnd) -> Callable[[], None] | None:
         """A call that stores what the context keeps of the turn. It blocks, and raises MemoryRefused.
 
         Raises Conflict if another process holds the task."""
-        if self._was_stopped or self._has_refused_memory:
+        if end.was_stopped or self._has_refused_memory:
             return None
         await self._lease.check_held()
         head, turn, closing_status = self._lease.head, self._claim.turn, self._builder.closing_status
@@ -181,7 +184,7 @@ class Ending:
             exchanges=self._builder.exchanges,
             changes=turn.memory.changes,
             answered=self._claim.head.requests,
-            was_ended_by_skill=self._was_ended_by_skill,
+            was_ended_by_skill=end.was_ended_by_skill,
         )
 
         def change(context: Context) -> Context:

@@ -42,6 +42,11 @@ class Lease:
         self._looked_at = store.clock()
         self.head = head
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the lease has ended by the clock, as after the process was frozen."""
+        return not self.head.has_lease(self._store.clock())
+
     async def renew_until_lost(self) -> None:
         """Renew the lease. Returns when another process has taken or ended the task, or when the lease has
         run out."""

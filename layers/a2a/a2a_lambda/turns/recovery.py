@@ -1,4 +1,4 @@
-"""Ends tasks whose run died. Works in any process."""
+"""Reads tasks as they are now: ends those whose run died, and waits for claims. Works in any process."""
 
 import asyncio
 import logging

@@ -33,10 +33,10 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.files.turn_files import TurnFiles
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.head import Head, Place, check_pending
+from a2a_lambda.tasks.head import Head, Pending, Place, check_pending
 from a2a_lambda.turns.audience import Audience
 from a2a_lambda.turns.claim import Claim
-from a2a_lambda.turns.ending import Ending
+from a2a_lambda.turns.ending import Ending, TurnEnd
 from a2a_lambda.turns.journal import Journal, size_of
 from a2a_lambda.turns.lease import Lease
 
@@ -64,7 +64,6 @@ class Run:
     def __init__(self, store: Store, agent_import: AgentImport, claim: Claim, files: Files) -> None:
         head = claim.head
         claim.turn.file_store = TurnFiles(head, files.bucket, allow_loopback=files.allow_loopback)
-        self._store = store
         self._agent_import = agent_import
         self._claim = claim
         self._lease = Lease(store, head)
@@ -79,6 +78,7 @@ class Run:
         self._ending = Ending(store, claim, self._lease, self._journal, self._builder)
         self._work_task: asyncio.Task[None] | None = None
         self._stop_reason = ""
+        self._pending: Pending | None = None
         self.audience = Audience()
         self.has_diverged = False
         self.suspension: Suspended | None = None
@@ -189,7 +189,7 @@ class Run:
         LimitExceeded, Unavailable if the agent cannot be imported, and what the agent raises."""
         if not self._agent_import.done():
             await asyncio.wrap_future(self._agent_import)
-        if not self.head.has_lease(self._store.clock()):  # the process was frozen meanwhile
+        if self._lease.is_over:  # the process was frozen meanwhile
             raise Conflict
         agent, turn = agent_of(self._agent_import), self._claim.turn
         async with aclosing(agent.perform(turn)) as batches:
@@ -222,8 +222,8 @@ class Run:
                             event, self._journal.sequence if is_stored and is_last else None
                         )
                 if self._builder.question is not None:
-                    self._ending.pending = agent.pending_after(turn, self._builder.question)
-                    check_pending(self._ending.pending)
+                    self._pending = agent.pending_after(turn, self._builder.question)
+                    check_pending(self._pending)
                 if self._builder.closing_status is not None:
                     return
                 # Back pressure, from the table and then from the client. The generator waits
@@ -253,7 +253,7 @@ class Run:
             mistakes.hints.info(
                 "skill %s returned nothing: a `return` may be missing", self._claim.turn.skill
             )
-        if await self._ending.store(was_ended_by_skill=was_ended_by_skill, was_stopped=was_stopped):
+        if await self._ending.store(TurnEnd(was_ended_by_skill, was_stopped, self._pending)):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored
             self.has_diverged = True
@@ -270,7 +270,7 @@ class Run:
         if self._stop_reason and self._claim.old_status is not None:
             # A question still waits for its answer, as it did before the turn.
             events = self._builder.restore(self._claim.old_status)
-            self._ending.pending = self._claim.turn.pending
+            self._pending = self._claim.turn.pending
         else:
             events = self._builder.fail(failure)
         self._journal.add(events, size_of(events))

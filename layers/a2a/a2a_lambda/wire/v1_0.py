@@ -127,7 +127,10 @@ def decode_list(params: Json) -> ListTasksRequest:
         del result["status"]
     if "status" in result:
         result["status"] = protojson.enum_value(result, "status", "params", protojson.STATES_IN_ORDER)
-    if (size := _page_size(source)) is not None:
+    if (size := fields.count(source, "pageSize", "params")) is not None:
+        if size not in PAGE_SIZES:
+            path = "params.pageSize"
+            raise InvalidParams(f"{path} must be from {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}", path=path)
         result["pageSize"] = size
     if (length := fields.count(source, "historyLength", "params")) is not None:
         result["historyLength"] = length
@@ -150,15 +153,6 @@ def _check_page_token(source: Object) -> None:
         source.pop("pageToken", None)
     elif len(fields.text(source, "pageToken", "params")) > PAGE_TOKEN_CHARACTERS:
         raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken")
-
-
-def _page_size(source: Object) -> int | None:
-    size = fields.count(source, "pageSize", "params")
-    if size is not None and size not in PAGE_SIZES:
-        raise InvalidParams(
-            f"params.pageSize must be from {PAGE_SIZES[0]} to {PAGE_SIZES[-1]}", path="params.pageSize"
-        )
-    return size
 
 
 def decode_config(params: Json) -> TaskPushNotificationConfig:

@@ -22,7 +22,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.access.issuer import Issuer
 from a2a_lambda.errors import KeysUnavailable, StoreError, TokenRefused, WriteRefused
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.store.issuer_copies import Fetch, IssuerCopies, IssuerCopy
+from a2a_lambda.store.issuer_copies import Fetch, FetchState, IssuerCopies, IssuerCopy
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -230,9 +230,10 @@ class IssuerKeys:
         give_up_at = self._clock() + FETCH_WAIT_SECONDS
         while not keyring.has_usable_key(kid, self._clock()):
             state = self._copies.read_fetch_state(issuer)
-            if state == "failed" or (state == "busy" and self._clock() >= give_up_at):
+            is_late = self._clock() >= give_up_at
+            if state == FetchState.FAILED or (state == FetchState.BUSY and is_late):
                 raise KeysUnavailable(f"issuer {issuer.name} does not answer")
-            if state != "busy":
+            if state != FetchState.BUSY:
                 return self._read(issuer)
             self._sleep(FETCH_POLL_SECONDS)
             keyring = self._read(issuer)
@@ -256,7 +257,7 @@ class IssuerKeys:
             telemetry.measure({"KeyFailures": 1})
             logger.warning("%s; its keys that were read before still work", error)
             with suppress(StoreError):  # the fetch ends by itself when its cooldown does
-                self._copies.end_fetch(issuer, fetch, "failed")
+                self._copies.end_fetch(issuer, fetch, FetchState.FAILED)
         except StoreError as error:
             logger.warning("keys of issuer %s could not be stored: %s", issuer.name, error)
 

@@ -132,24 +132,19 @@ class Skill:
     def read_message(self, turn: Turn, asked_name: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
         and the text, if it is the user's answer. asked_name: the parameter that was asked for."""
-        objects = [value for value in turn.data if isinstance(value, dict)]
-        text = turn.text.strip()
-        is_object = bool(self.parameters) and text.startswith("{")
-        text_object: Any = {}
-        if is_object:
+        text, objects = turn.text.strip(), [value for value in turn.data if isinstance(value, dict)]
+        text_object: Any = None
+        if self.parameters and text.startswith("{"):
+            text_object = {}
             with suppress(ParseError):
                 text_object = strictjson.loads(text.encode())
-        # An object of arguments is no answer, unless the parameter that was asked for takes it as it is. Then
-        # it may have a field with the parameter's own name.
-        is_value = False
         parameter = next((parameter for parameter in self.parameters if parameter.name == asked_name), None)
-        if parameter is not None and is_object:
-            has_field = parameter.name in self._property(parameter.name).get("properties", {})
-            is_argument = asked_name in text_object and (
-                not has_field or parameter.takes(slot_text(text_object[asked_name]))
-            )
-            is_value = not is_argument and self._is_object(parameter) and parameter.takes(text)
-        if not objects and not is_value:
+        is_answer = (
+            text_object is not None
+            and parameter is not None
+            and self._is_whole_answer(parameter, text, text_object)
+        )
+        if text_object and not objects and not is_answer:
             objects.append(text_object)
         names = {parameter.name for parameter in self.parameters}
         values = {
@@ -160,11 +155,25 @@ class Skill:
         }
         if parameter is not None and not text and not values and len(turn.data) == 1:
             [value] = turn.data  # the answer itself; if it does not fit, the question repeats with the reason
-            is_answer = self._is_object(parameter) if isinstance(value, dict) else value is not None
+            is_value = self._is_object(parameter) if isinstance(value, dict) else value is not None
             # A skill that asked for a parameter with a default may read the data itself.
-            if is_answer and (parameter.is_required or parameter.takes(slot_text(value))):
+            if is_value and (parameter.is_required or parameter.takes(slot_text(value))):
                 values = {parameter.name: value}
-        return values, turn.text if text and (is_value or not (values and is_object)) else ""
+        has_arguments = text_object is not None and bool(values) and not is_answer
+        return values, "" if has_arguments or not text else turn.text
+
+    def _is_whole_answer(self, parameter: Parameter, text: str, text_object: Mapping[str, Json]) -> bool:
+        """Whether a text, which is a JSON object, answers the question for a parameter as it is. Otherwise it
+        is an object of arguments.
+
+        The object may have a field with the parameter's own name: then it is one of arguments if that field's
+        value fits the parameter, or if no value of the parameter has such a field.
+        """
+        if parameter.name in text_object:
+            has_field = parameter.name in self._property(parameter.name).get("properties", {})
+            if not has_field or parameter.takes(slot_text(text_object[parameter.name])):
+                return False
+        return self._is_object(parameter) and parameter.takes(text)
 
     def _is_object(self, parameter: Parameter) -> bool:
         """Whether a parameter may be an object as a whole."""

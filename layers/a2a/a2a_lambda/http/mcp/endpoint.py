@@ -69,19 +69,16 @@ async def handle(request: Request, agent: str | None) -> Response:
         return Response(mcp_call.encode(result), media_type=JSON)
     except Exception as cause:
         error = report_error(cause)
-        if request_id is None:  # Python clients show an error only if it has the id
-            request_id = await _read_id(request)
+        if request_id is None:
+            # Python clients show an error only if it has the id, so a body that was not read is read now.
+            # RuntimeError: it has been read, and is not JSON.
+            with suppress(KitError, RuntimeError):
+                body = await read_body(request, REFUSED_BODY_BYTES)
+                request_id = jsonrpc.read_id(strictjson.loads(body))
         # MCP's schema has no null: the error of a request without a readable id has no id.
         id_field = {} if request_id is None else {"id": request_id}
-        body = strictjson.dumps({"jsonrpc": "2.0", **id_field, "error": encode_error(error)})
-        return Response(body, status_of(error, revision), error.headers, JSON)
-
-
-async def _read_id(request: Request) -> jsonrpc.Id:
-    """The id of a request that was refused before its body was read; None if it cannot be read."""
-    with suppress(KitError, RuntimeError):  # RuntimeError: the body has been read, and is not JSON
-        return jsonrpc.read_id(strictjson.loads(await read_body(request, REFUSED_BODY_BYTES)))
-    return None
+        content = strictjson.dumps({"jsonrpc": "2.0", **id_field, "error": encode_error(error)})
+        return Response(content, status_of(error, revision), error.headers, JSON)
 
 
 async def initialize(call: McpCall) -> dict[str, Json]:
