@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from starlette.testclient import TestClient
 
-from a2a_lambda import telemetry
+from a2a_lambda import agent_threads, telemetry
 from a2a_lambda.access import keys
 from a2a_lambda.access.tokens import documents
 from a2a_lambda.aws import clients, hot_path
@@ -255,6 +255,18 @@ def replace_in(
     """Replace names of a module that another one imports, for that one alone. Threads that other tests have
     left call the real ones."""
     monkeypatch.setattr(module, imported.__name__, SimpleNamespace(**vars(imported) | names))
+
+
+def count_running_code() -> int:
+    """Skills' functions, and calls of theirs in threads, that run now."""
+    return len(agent_threads._busy)
+
+
+@pytest.fixture
+def own_agent_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent loop for this test, which knows nothing of the code that other tests have left running."""
+    monkeypatch.setattr(agent_threads, "_loops", [])
+    monkeypatch.setattr(agent_threads, "_busy", set())
 
 
 def forget(kit: Kit) -> None:

@@ -10,7 +10,7 @@ import pytest
 from a2a_lambda import Agent, Answer, Caller, Turn, agent_threads
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, run, write
-from tests.conftest import ROOT
+from tests.conftest import ROOT, count_running_code
 from tests.helpers.clock import wait_until
 
 
@@ -203,7 +203,7 @@ def test_a_kept_thread_has_no_event_loop_of_the_turn_before(
 ) -> None:
     """A skill may make an event loop for its thread, and close it."""
     # A thread that still runs for an earlier test would join the idle ones.
-    wait_until(lambda: not agent_threads._busy)
+    wait_until(lambda: not count_running_code())
     monkeypatch.setattr(agent_threads, "_idle_threads", deque())
     agent = Agent.load(write(tmp_path, LOOP))
     for _ in range(3):

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -17,6 +17,7 @@ from a2a_lambda.agent.configuration import Configuration
 from a2a_lambda.aws import parameters
 from a2a_lambda.errors import ConfigurationError, ConfigurationUnavailable
 from tests.agent.folders import write
+from tests.conftest import replace_in
 
 READS = "@skill\ndef hello(turn): return turn.secret('api-key') + turn.setting('model', 'small')"
 
@@ -138,8 +139,7 @@ def test_many_containers_that_start_at_once_wait_for_each_other(
                 raise GetParameterError("throttled")  # noqa: B904  # as Powertools does
 
     monkeypatch.setattr(parameters, "_parameter_store", Throttled)
-    # Not the module `time` itself: threads of other tests sleep, too.
-    monkeypatch.setattr(parameters, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now))
+    replace_in(parameters, time, monkeypatch, sleep=sleep, monotonic=lambda: now)
     parameters._absent_until.clear()
     if is_found:
         assert Configuration("/a2a/busy").secret("openai") == "sk-1"

@@ -12,6 +12,7 @@ from a2a_lambda import agent_threads
 from a2a_lambda.agent import executor
 from a2a_lambda.agent.executor import AHEAD_OUTPUTS
 from a2a_lambda.agent.outputs import Batch
+from tests.conftest import count_running_code
 from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 
 
@@ -56,10 +57,9 @@ def test_a_skill_that_is_woken_before_it_waits_continues() -> None:
     asyncio.run(run())
 
 
-def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own_agent_threads")
+def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends() -> None:
     """When the turn is canceled, `asyncio.to_thread` leaves its call behind, and nothing stops it."""
-    monkeypatch.setattr(agent_threads, "_loops", [])
-    monkeypatch.setattr(agent_threads, "_busy", set())
     has_begun, may_end = threading.Event(), threading.Event()
 
     def block() -> None:
@@ -71,17 +71,16 @@ def test_a_call_in_a_thread_counts_as_its_turns_until_it_ends(monkeypatch: pytes
         assert has_begun.wait(PATIENCE_SECONDS)
         future.cancel()
         agent_threads.get_agent_loop().ping().result(PATIENCE_SECONDS)
-        assert agent_threads._busy
+        assert count_running_code()
     finally:
         may_end.set()
-    wait_until(lambda: not agent_threads._busy)
+    wait_until(lambda: not count_running_code())
 
 
+@pytest.mark.usefixtures("own_agent_threads")
 def test_calls_that_hang_leave_threads_for_lookups_which_do_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(agent_threads, "_loops", [])
-    monkeypatch.setattr(agent_threads, "_busy", set())
     may_end, is_asked = threading.Event(), threading.Event()
 
     def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
@@ -102,7 +101,7 @@ def test_calls_that_hang_leave_threads_for_lookups_which_do_not_count(
     try:
         loop.submit(look_up(), lambda _: None)
         assert is_asked.wait(PATIENCE_SECONDS)
-        assert len(agent_threads._busy) <= hanging_calls
+        assert count_running_code() <= hanging_calls
     finally:
         may_end.set()
-    wait_until(lambda: not agent_threads._busy)
+    wait_until(lambda: not count_running_code())

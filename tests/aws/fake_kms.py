@@ -5,8 +5,6 @@ from typing import Any
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
-Json = Any
-
 
 class Kms:
     """Signs digests, which moto does not: it hashes them once more."""
@@ -16,7 +14,7 @@ class Kms:
         self._rsa = None if self._ec else rsa.generate_private_key(65537, 2048)
         self.signed = 0
 
-    def get_public_key(self, KeyId: str) -> Json:
+    def get_public_key(self, KeyId: str) -> Any:
         key: Any = self._ec or self._rsa
         der = key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -24,7 +22,7 @@ class Kms:
         algorithms = ["ECDSA_SHA_256"] if self._ec else ["RSASSA_PSS_SHA_256", "RSASSA_PKCS1_V1_5_SHA_256"]
         return {"PublicKey": der, "SigningAlgorithms": algorithms}
 
-    def sign(self, KeyId: str, Message: bytes, MessageType: str, SigningAlgorithm: str) -> Json:
+    def sign(self, KeyId: str, Message: bytes, MessageType: str, SigningAlgorithm: str) -> Any:
         assert MessageType == "DIGEST"
         self.signed += 1
         prehashed = utils.Prehashed(hashes.SHA256())

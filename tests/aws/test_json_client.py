@@ -38,6 +38,7 @@ from tests.aws.fake_service import (
     answer,
     refusal,
 )
+from tests.conftest import replace_in
 from tests.helpers.clock import wait_until
 
 READ_SECONDS = 60.0
@@ -207,7 +208,7 @@ def test_an_answer_beyond_its_limits_is_damaged(
 def test_an_answer_that_drips_ends(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """A byte at a time, each long before the time between two pieces is over."""
     now = itertools.count()
-    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: next(now) / 10))
+    replace_in(connections, time, monkeypatch, monotonic=lambda: next(now) / 10)
     monkeypatch.setattr(connections, "AWS_ANSWER_SECONDS", 3.0)
     head, separator, body = GOOD.partition(b"\r\n\r\n")
     pieces = [head[:1], *(head[1:], separator)] if place == "body" else []

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Scope, TurnReference
 from tests.background.worker_bench import WorkerBench
+from tests.conftest import replace_in
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def test_a_sweep_says_how_many_tasks_it_leaves(
         bench.send("echo")
     bench.clock.now += 120
     due_count = len(bench.store.indexes.list_due(int(bench.clock()) // 60))
-    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=iter([0.0, 2.0]).__next__))
+    replace_in(sweep, time, monkeypatch, monotonic=iter([0.0, 2.0]).__next__)
     assert asyncio.run(bench.sweep.run(deadline=1.0)) == 1
     assert f"{due_count - 1} due tasks are left for the next sweep" in caplog.text
 

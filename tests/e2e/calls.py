@@ -17,8 +17,6 @@ from botocore.loaders import Loader
 
 from tests.template.permissions.rendering import ACCOUNT, REGION
 
-Json = Any
-
 SERVICES = {"monitoring": "cloudwatch"}
 """Names of services in botocore and in IAM's actions, where requests are signed with another."""
 
@@ -186,7 +184,7 @@ def _uris(service: str) -> list[tuple[str, str, str, frozenset[str]]]:
     ]
 
 
-def _required_fields(model: Json, operation: Json) -> frozenset[str]:
+def _required_fields(model: Any, operation: Any) -> frozenset[str]:
     shape = model["shapes"].get(operation.get("input", {}).get("shape"), {})
     members = [shape["members"][name] for name in shape.get("required", ())]
     located = [each for each in members if each.get("location") in ("querystring", "header")]
@@ -196,7 +194,7 @@ def _required_fields(model: Json, operation: Json) -> frozenset[str]:
     )
 
 
-def _resources(service: str, operation: str, given: Json) -> list[str]:
+def _resources(service: str, operation: str, given: Any) -> list[str]:
     """ARNs of what an operation is about."""
     if service == "s3" and operation == "DeleteObjects":
         return [f"arn:aws:s3:::{given['Bucket']}/*"]  # the objects are in its body

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from a2a_lambda.errors import ConfigurationError
 from tests.e2e.live import AGENTS, Live
-from tests.e2e.stack import NAME, CommandFailed, Json, Stack
+from tests.e2e.stack import NAME, CommandFailed, Stack
 from tests.helpers.project import copy_kit
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors
@@ -166,7 +167,7 @@ class Proof:
         routing = self._alias().get("RoutingConfig", {})
         return dict(routing.get("AdditionalVersionWeights", {}))
 
-    def _alias(self) -> Json:
+    def _alias(self) -> Any:
         functions = self.stack.client("lambda")
         return functions.get_alias(FunctionName=self.stack.resources["RpcFunction"], Name="live")
 

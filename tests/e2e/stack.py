@@ -44,8 +44,6 @@ from tests.processes.servers import MINISTACK
 from tools.build.built_functions import MACHINE_ARCHITECTURE
 from tools.deployment.stack import FUNCTIONS
 
-Json = Any
-
 NAME = "a2a-dev"
 """Of the stage dev in tests.helpers.project."""
 
@@ -250,13 +248,13 @@ class EmulatedStack(Stack):
         api = f"{self.url}/_aws/execute-api/{self.resources['Api']}/live"
         return httpx2.get(f"{api}/{path}", timeout=PATIENCE_SECONDS, verify=PLAIN_HTTP)
 
-    def call(self, method: str, path: str, body: Json = None, **headers: str) -> httpx2.Response:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx2.Response:
         """An answer through the function URL."""
         with httpx2.Client(transport=Unwrapped(self), timeout=PATIENCE_SECONDS) as client:
             url = self.outputs["FunctionUrl"].rstrip("/") + path
             return client.request(method, url, json=body, headers=headers)
 
-    def sweep(self) -> Json:
+    def sweep(self) -> Any:
         """What the schedule does every minute."""
         answer = self.client("lambda").invoke(
             FunctionName=self.resources["WorkerFunction"],

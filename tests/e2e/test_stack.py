@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -39,7 +40,7 @@ from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS, ROOT
 from tests.e2e.calls import Recorder
 from tests.e2e.proof import Proof
-from tests.e2e.stack import NAME, EmulatedStack, Json, Unwrapped
+from tests.e2e.stack import NAME, EmulatedStack, Unwrapped
 from tests.files.uploading import post
 from tests.helpers.builds import building
 from tests.helpers.clock import PATIENCE_SECONDS, wait_until
@@ -103,12 +104,12 @@ class Rest:
         self._stack = stack
         self.headers = {"X-API-Key": key, "A2A-Version": "1.0"}
 
-    def ask(self, method: str, path: str, body: Json = None) -> Json:
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._stack.call(method, path, body, **self.headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def send(self, text: str, **configuration: Json) -> Json:
+    def send(self, text: str, **configuration: Any) -> Any:
         message = message_1_0(text=text, messageId=str(uuid.uuid4()))
         return self.ask("POST", "/message:send", {"message": message, "configuration": configuration})["task"]
 

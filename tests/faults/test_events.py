@@ -23,8 +23,6 @@ from tests.lambda_.context import Context
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 OF_SOURCE = {"resource", "elb", "version", "requestContext"}
 """Fields that tell which source an event has. An event of no source is an error of its sender."""
 
@@ -97,14 +95,14 @@ NAMES = [
     ),
 ]
 
-ODD: list[Json] = [None, True, 0, -1, 1.5, "", "x", "=", "é", [], {}, [None], {"a": None}, ["x"], {"http": 1}]
+ODD: list[Any] = [None, True, 0, -1, 1.5, "", "x", "=", "é", [], {}, [None], {"a": None}, ["x"], {"http": 1}]
 
 
-def load(name: str) -> Json:
+def load(name: str) -> Any:
     return json.loads((ROOT / "events" / f"{name}.json").read_text())
 
 
-def with_header(event: Json, name: str, *values: str) -> Json:
+def with_header(event: Any, name: str, *values: str) -> Any:
     """The event as its gateway passes this header on."""
     new_event = copy.deepcopy(event)
     for field, value in (("headers", values[-1]), ("multiValueHeaders", list(values))):
@@ -117,7 +115,7 @@ def with_header(event: Json, name: str, *values: str) -> Json:
     return new_event
 
 
-def with_url(event: Json, chance: random.Random) -> Json:
+def with_url(event: Any, chance: random.Random) -> Any:
     """The event with another path or query."""
     new_event = copy.deepcopy(event)
     path = chance.choice(["/", "//", "", "/%", "/é", "/a2a//x", "/\x00", "/" + "a" * 9_000, "/a2a/%2e%2e"])
@@ -135,7 +133,7 @@ def with_url(event: Json, chance: random.Random) -> Json:
     return new_event
 
 
-def with_odd_field(event: Json, chance: random.Random) -> Json:
+def with_odd_field(event: Any, chance: random.Random) -> Any:
     """The event as no gateway sends it: a field is missing, or is something else."""
     new_event = copy.deepcopy(event)
     holder = chance.choice(
@@ -161,7 +159,7 @@ class Doors:
 
     async def _settle(self) -> None: ...
 
-    def statuses(self, event: Json) -> list[int]:
+    def statuses(self, event: Any) -> list[int]:
         answer = self._buffered(copy.deepcopy(event), Context())
         chunks: list[bytes] = []
 

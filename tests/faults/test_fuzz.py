@@ -28,11 +28,9 @@ from tests.store.calls import Calls
 pytestmark = pytest.mark.slow(seconds=30)
 
 
-Json = Any
-
 COUNT = int(os.environ.get("FUZZ", "1500"))
 
-ODD: list[Json] = [
+ODD: list[Any] = [
     *(None, True, False, 0, -1, 1.5, 10**30, "", " ", "x" * 600, "\u0000", "é", "../..", "#task#"),
     *([], {}, [[]], {"a": {"b": []}}, "TASK_STATE_WORKING", "working", "user", "ROLE_USER", "text", "file"),
     *("2026-01-01T00:00:00Z", "http://169.254.169.254/", "https://example.com/", "a" * 65, "%s{}", "\u2028"),
@@ -58,7 +56,7 @@ HEADERS: dict[str, list[str]] = {
 }
 
 
-def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
+def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Any]]:
     """Verb, path and body of requests that are right."""
     new = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
     one = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], "contextId": context_id}
@@ -99,7 +97,7 @@ def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
         "GetExtendedAgentCard": {},
     }
     paths = ("/a2a/probe", "/a2a/probe/stream", "/alibaba/probe", "/v2/a2a/probe", "/")
-    requests: list[tuple[str, str, Json]] = [
+    requests: list[tuple[str, str, Any]] = [
         ("POST", path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         for method, params in rpc.items()
         for path in paths
@@ -118,13 +116,13 @@ def seeds(task_id: str, context_id: str) -> list[tuple[str, str, Json]]:
     return requests
 
 
-def places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where in a value something stands."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
 
-def mutated(chance: random.Random, value: Json) -> Json:
+def mutated(chance: random.Random, value: Any) -> Any:
     """A copy with one to three mistakes."""
     result = copy.deepcopy(value)
     for _ in range(chance.randint(1, 3)):

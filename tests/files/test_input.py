@@ -3,9 +3,9 @@
 import asyncio
 import base64
 import hashlib
+import time
 import uuid
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,12 +24,10 @@ from tests.files.uploading import NAMED, ask_for_upload, inline, post, upload
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
-Json = Any
-
 LARGE = drawing(300_000)
 
 
-def examined(task: Json) -> Json:
+def examined(task: Any) -> Any:
     """What the agent has read."""
     assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
     [part] = task["artifacts"][0]["parts"]
@@ -125,7 +123,7 @@ def test_an_upload_has_at_most_the_size_that_was_said(rest: Rest) -> None:
         ([], "body"),
     ],
 )
-def test_what_an_upload_must_say(rest: Rest, fields: Json, path: str) -> None:
+def test_what_an_upload_must_say(rest: Rest, fields: Any, path: str) -> None:
     answer = rest.ask("POST", "uploads", fields)
     assert answer.status_code == 400
     error = answer.json()["error"]
@@ -174,7 +172,7 @@ def test_a_picture_in_the_metadata_is_named_where_it_is(rest: Rest) -> None:
     assert "message.metadata.images" in answer.text
 
 
-def refusal(rest: Rest, reference: str, parts: Sequence[Json] = ()) -> str:
+def refusal(rest: Rest, reference: str, parts: Sequence[Any] = ()) -> str:
     """The error of a message with a reference."""
     message = message_1_0(parts=[*parts, {"url": reference}])
     answer = rest.ask("POST", "message:send", {"message": message})
@@ -220,7 +218,7 @@ def test_nothing_is_written_for_a_message_that_is_refused(rest: Rest, settings: 
 
 
 @pytest.mark.parametrize("kind", ["base64", "URL", "x", [], {}, None, 7])
-def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings, kind: Json) -> None:
+def test_a_picture_of_another_kind_names_no_file(rest: Rest, settings: Settings, kind: Any) -> None:
     before = objects_of(settings)
     rest.send("draw")
     [first, _] = sorted(objects_of(settings) - before)
@@ -286,7 +284,7 @@ def test_a_repeated_message_is_stored_once(
     body = {"message": message_1_0(parts=[inline(LARGE)], metadata=intent("look"))}
     tasks, others = set(), objects_of(settings)
     for start in range(3):
-        monkeypatch.setattr(inbox, "time", SimpleNamespace(time=lambda start=start: 61.0 * start))
+        replace_in(inbox, time, monkeypatch, time=lambda start=start: 61.0 * start)
         tasks.add(rest.ask("POST", "message:send", body, **{"Idempotency-Key": "k"}).json()["task"]["id"])
     assert len(tasks) == 1
     assert len(objects_of(settings) - others) == 1

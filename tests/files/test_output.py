@@ -18,16 +18,14 @@ from tests.files.uploading import inline
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, intent, message
 
-Json = Any
-
 SIZE = 200_000
 
 
-def parts_of(task: Json) -> list[Json]:
+def parts_of(task: Any) -> list[Any]:
     return [part for artifact in task["artifacts"] for part in artifact["parts"]]
 
 
-def urls_of(task: Json) -> list[str]:
+def urls_of(task: Any) -> list[str]:
     return [part["url"] for part in parts_of(task) if "url" in part]
 
 

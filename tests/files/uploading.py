@@ -8,12 +8,10 @@ import httpx2
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rest import Rest
 
-Json = Any
-
 NAMED = {"filename": "drawing.png", "mediaType": "image/png"}
 
 
-def inline(content: bytes) -> Json:
+def inline(content: bytes) -> Any:
     """A file within a message."""
     return {"raw": base64.b64encode(content).decode(), **NAMED}
 
@@ -31,7 +29,7 @@ def upload(rest: Rest, content: bytes) -> str:
     return reference
 
 
-def post(form: Json, content: bytes) -> None:
+def post(form: Any, content: bytes) -> None:
     """As `curl -F` does: the fields, and then the file."""
     fields, files = form["fields"], {"file": content}
     httpx2.post(form["url"], data=fields, files=files, timeout=PATIENCE_SECONDS).raise_for_status()

@@ -4,18 +4,16 @@ from typing import Any
 
 from tests.helpers.rpc import bare_events
 
-Json = Any
-
 STATUSES = {"refused": 401, "rest-get": 404, "rest-cancel": 404}
 """Of those that are answered with an error of HTTP's."""
 
 
-def last_event(stream: str) -> Json:
+def last_event(stream: str) -> Any:
     """The last event of a stream."""
     return bare_events(stream)[-1]
 
 
-def ended(told: Json) -> bool:
+def ended(told: Any) -> bool:
     """Whether an answer, or the last event of one, says in any version that the task is completed."""
     told = told.get("result", told)
     for name in ("task", "statusUpdate"):

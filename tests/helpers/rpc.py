@@ -8,10 +8,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-Json = Any
 
-
-def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
+def message(text: str = "hello", **fields: Any) -> dict[str, Any]:
     """A 0.3 message of the user's."""
     message_fields = {
         "kind": "message",
@@ -22,13 +20,13 @@ def message(text: str = "hello", **fields: Json) -> dict[str, Json]:
     return message_fields | fields
 
 
-def intent(skill: str, **slots: str) -> dict[str, Json]:
+def intent(skill: str, **slots: str) -> dict[str, Any]:
     """Metadata that names a skill and its slots."""
     slot_list = [{"name": name, "value": value} for name, value in slots.items()]
     return {"intentInfos": [{"intent": skill, "slots": slot_list}]}
 
 
-def request(method: str, params: Json, identity: Json = None) -> dict[str, Json]:
+def request(method: str, params: Any, identity: Any = None) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": identity or str(uuid.uuid4()), "method": method, "params": params}
 
 
@@ -40,26 +38,26 @@ class Rpc:
         self.key = key
         self.path = path
 
-    def post(self, body: Json, **headers: str) -> Json:
+    def post(self, body: Any, **headers: str) -> Any:
         """Answer to a body, which may be a request or any bytes."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         all_headers = {"X-API-Key": self.key, "Content-Type": "application/json"} | headers
         return self.client.post(self.path, content=content, headers=all_headers)
 
-    def call(self, method: str, params: Json) -> Json:
+    def call(self, method: str, params: Any) -> Any:
         """Result of a call; fails on an error."""
         answer = self.post(request(method, params)).json()
         assert "error" not in answer, answer
         return answer["result"]
 
-    def error(self, method: str, params: Json) -> Json:
+    def error(self, method: str, params: Any) -> Any:
         return self.post(request(method, params)).json()["error"]
 
-    def send(self, text: str = "hello", **fields: Json) -> Json:
+    def send(self, text: str = "hello", **fields: Any) -> Any:
         """Task of a message."""
         return self.call("message/send", {"message": message(text, **fields)})
 
-    def stream(self, text: str = "hello", **fields: Json) -> list[Json]:
+    def stream(self, text: str = "hello", **fields: Any) -> list[Any]:
         """Results of a streamed message."""
         return events(self.post(request("message/stream", {"message": message(text, **fields)})).text)
 
@@ -71,7 +69,7 @@ class Streaming:
         self._rpc = rpc
         self._body = request("message/stream", {"message": message(metadata=intent(skill, **slots))})
         self._grown = threading.Condition()
-        self.seen: list[Json] = []
+        self.seen: list[Any] = []
         self.ended = pool.submit(self._read)
 
     def until(self, count: int) -> str:
@@ -91,17 +89,17 @@ class Streaming:
                         self._grown.notify_all()
 
 
-def bare_events(stream: str) -> list[Json]:
+def bare_events(stream: str) -> list[Any]:
     """The data of a stream's events."""
     return [json.loads(line[5:]) for line in stream.splitlines() if line.startswith("data:")]
 
 
-def events(stream: str) -> list[Json]:
+def events(stream: str) -> list[Any]:
     """Results in a stream of events."""
     return [data["result"] for data in bare_events(stream)]
 
 
-def texts(task_or_artifacts: Json) -> str:
+def texts(task_or_artifacts: Any) -> str:
     """All the text of a task's artifacts."""
     artifacts = task_or_artifacts.get("artifacts", [])
     return "".join(part.get("text", "") for artifact in artifacts for part in artifact["parts"])

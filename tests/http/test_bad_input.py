@@ -15,10 +15,7 @@ from tests.helpers.rpc import Rpc, message, request
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
-def text(value: Json) -> bytes:
+def text(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
@@ -46,7 +43,7 @@ UNREADABLE: dict[str, bytes] = {
     "nested absurdly deep": raw("[" * 100_000 + "]" * 100_000),
 }
 
-NO_REQUEST: dict[str, tuple[Json, Json]] = {
+NO_REQUEST: dict[str, tuple[Any, Any]] = {
     "a batch": ([SEND], None),
     "an empty batch": ([], None),
     "a string": ("hello", None),
@@ -64,7 +61,7 @@ NO_REQUEST: dict[str, tuple[Json, Json]] = {
 
 M = "params.message"
 
-PARAMS: dict[str, tuple[str, Json, str]] = {
+PARAMS: dict[str, tuple[str, Any, str]] = {
     "no params": ("message/send", None, "params"),
     "params in a list": ("message/send", [], "params"),
     "no message": ("message/send", {}, M),
@@ -153,7 +150,7 @@ PARAMS: dict[str, tuple[str, Json, str]] = {
 }
 
 
-def refused(response: Json, code: int, identity: Json) -> Json:
+def refused(response: Any, code: int, identity: Any) -> Any:
     body = response.json()
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
@@ -202,7 +199,7 @@ def test_push_with_a_message_is_not_supported(client: TestClient, key: str) -> N
 
 
 @pytest.mark.parametrize("identity", ["a", "", 0, -7, 2**70, None])
-def test_every_legal_id_is_echoed(client: TestClient, key: str, identity: Json) -> None:
+def test_every_legal_id_is_echoed(client: TestClient, key: str, identity: Any) -> None:
     body = SEND | {"id": identity, "method": "tasks/get", "params": {"id": "nothing"}}
     refused(Rpc(client, key).post(body), -32001, identity)
 
@@ -354,12 +351,12 @@ def test_a_client_that_leaves_in_its_request_is_no_fault(client: TestClient, key
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
     messages = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
-    sent_messages: list[Json] = []
+    sent_messages: list[Any] = []
 
-    async def receive() -> Json:
+    async def receive() -> Any:
         return next(messages)
 
-    async def send(said: Json) -> None:
+    async def send(said: Any) -> None:
         sent_messages.append(said)
 
     async def call() -> None:

@@ -22,10 +22,8 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tests.conftest import AGENTS, replace_in
 
-Json = Any
 
-
-def request_of(headers: Json = None, query: str = "", scope: Json = None, **settings: Json) -> Request:
+def request_of(headers: Any = None, query: str = "", scope: Any = None, **settings: Any) -> Request:
     """A request as the application sees it."""
     pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     app = create_app(Kit(Settings(**{"table": "t", "keys_path": "/k", "agents": AGENTS, **settings})))

@@ -15,8 +15,6 @@ from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.helpers.rpc import Rpc, message, request
 
-Json = Any
-
 Make = Callable[..., TestClient]
 
 
@@ -24,7 +22,7 @@ Make = Callable[..., TestClient]
 def deploy(settings: Settings) -> Make:
     """A client of a deployment with other settings."""
 
-    def make(**changes: Json) -> TestClient:
+    def make(**changes: Any) -> TestClient:
         app = create_app(Kit(settings.model_copy(update=changes)))
         return TestClient(app, base_url=BASE_URL)
 
@@ -156,7 +154,7 @@ def test_a_path_of_one_version_is_none_of_another(rest: Rest) -> None:
     assert answer.json()["error"]["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
 
 
-def send_to(client: TestClient, key: str, tenant: str) -> Json:
+def send_to(client: TestClient, key: str, tenant: str) -> Any:
     """The answer to a message at the path of the agent probe."""
     body = request("SendMessage", {"message": message_1_0(), "tenant": tenant})
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
@@ -182,7 +180,7 @@ def test_a_tenant_that_names_another_agent_than_the_path_is_refused(client: Test
     ],
 )
 def test_a_body_that_is_wrong_is_described_without_the_params_of_json_rpc(
-    rest: Rest, body: Json, problem: str
+    rest: Rest, body: Any, problem: str
 ) -> None:
     answer = rest.ask("POST", "message:send", body)
     assert answer.status_code == 400
@@ -205,7 +203,7 @@ def test_a_body_that_is_wrong_is_described_without_the_params_of_json_rpc(
     ],
 )
 def test_an_invalid_upload_request_is_refused_with_400(
-    client: TestClient, key: str, path: str, body: Json, words: str
+    client: TestClient, key: str, path: str, body: Any, words: str
 ) -> None:
     answer = client.post(path, json=body, headers={"X-API-Key": key})
     assert answer.status_code == 400

@@ -16,8 +16,6 @@ from tests.conftest import new_key
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import Rpc, Streaming, events, intent, message, request, texts
 
-Json = Any
-
 
 @pytest.fixture
 def probe(client: TestClient, key: str) -> Rpc:
@@ -167,7 +165,7 @@ def test_a_stream_cut_off_continues_after_the_last_event_id(
         assert resumed_events[-1] == rows[-1][1]
 
 
-def said(found: list[Json]) -> str:
+def said(found: list[Any]) -> str:
     """Text of a stream's chunks."""
     return "".join(texts({"artifacts": [event["artifact"]]}) for event in found if "artifact" in event)
 
@@ -260,9 +258,9 @@ def test_a_large_text_is_read_back_whole(probe: Rpc) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", {"parts": 5}, [{"role": "x"}]])
-def test_a_message_may_have_fields_of_other_objects(probe: Rpc, value: Json) -> None:
+def test_a_message_may_have_fields_of_other_objects(probe: Rpc, value: Any) -> None:
     names = ("status", "history", "artifacts", "task", "message", "artifact", "statusUpdate")
-    others: dict[str, Json] = dict.fromkeys(names, value)
+    others: dict[str, Any] = dict.fromkeys(names, value)
     task = probe.send("hello", **others)
     assert task["status"]["state"] == "completed"
     assert all(task["history"][0][name] == value for name in names)
@@ -282,7 +280,7 @@ def test_values_and_unknown_fields_survive(probe: Rpc) -> None:
 class TestTheSameRequest:
     """Byte-identical bodies, or one Idempotency-Key, are one request."""
 
-    def body(self, **fields: Json) -> bytes:
+    def body(self, **fields: Any) -> bytes:
         return json.dumps(request("message/send", {"message": message("go", **fields)})).encode()
 
     def test_twice(self, probe: Rpc) -> None:

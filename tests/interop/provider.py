@@ -21,8 +21,6 @@ from tests.helpers.clock import PATIENCE_SECONDS
 from tests.processes.servers import process
 from tools.build.built_functions import free_port
 
-Json = Any
-
 NODE_MODULES = ROOT / ".venvs" / "js" / "node_modules"
 
 RESOURCE = "https://agents.example.com/"
@@ -33,7 +31,7 @@ OPAQUE_RESOURCE = "https://opaque.example.com/"
 REDIRECT = "http://127.0.0.1:9/callback"
 
 
-def new_key() -> Json:
+def new_key() -> Any:
     options: Any = {"kid": uuid.uuid4().hex, "use": "sig", "alg": "RS256"}
     return jwk.RSAKey.generate_key(2048, options).as_dict(private=True)
 
@@ -78,13 +76,13 @@ class Provider:
         with process(command, f"{self.url}/.well-known/openid-configuration"):
             yield
 
-    def token_of_program(self, **fields: str) -> Json:
+    def token_of_program(self, **fields: str) -> Any:
         """Client credentials (RFC 6749 section 4.4)."""
         form = {"grant_type": "client_credentials", "resource": RESOURCE, "scope": "agents.call", **fields}
         login = ("program", self.secret)
         return httpx2.post(f"{self.url}/token", data=form, auth=login, timeout=PATIENCE_SECONDS).json()
 
-    def token_of_person(self, name: str, resource: str = RESOURCE) -> Json:
+    def token_of_person(self, name: str, resource: str = RESOURCE) -> Any:
         """Authorization code with PKCE (RFC 7636), in the browser of a person who signs in and consents."""
         verifier = secrets.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
@@ -116,7 +114,7 @@ class Provider:
             return browser.post(f"{self.url}/token", data=form).json()
 
 
-def run_client(*command: str) -> Json:
+def run_client(*command: str) -> Any:
     """What a client prints, in an environment of its own."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)

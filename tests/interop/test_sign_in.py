@@ -19,8 +19,6 @@ from tests.interop.provider import NODE_MODULES, OPAQUE_RESOURCE, RESOURCE, Prov
 from tests.processes.servers import Server
 from tools.registers.issuers import IssuerRegister
 
-Json = Any
-
 pytestmark = [
     pytest.mark.slow(seconds=20),
     pytest.mark.interop,
@@ -151,6 +149,6 @@ def test_keys_rotate(url: str, provider: Provider, running: Callable[[], None]) 
     wait_until(lambda: send(url, new).status_code == 200, pause=0.5)
 
 
-def header_of(token: str) -> Json:
+def header_of(token: str) -> Any:
     part = token.partition(".")[0]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

@@ -1,29 +1,16 @@
-"""The worker's and the notifier's handlers, with the events Lambda gives them. The built function of durable
-turns, under AWS's runtime client."""
+"""The worker's handler, with the events that Lambda gives it."""
 
 import json
-import subprocess
 import threading
 import time
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from a2a_lambda.aws import clients
-from a2a_lambda.aws.queue import Sqs
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
-from a2a_lambda.protocol.model import TaskState
-from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.identity import Scope, TurnReference
-from tests.background.durable_bench import DurableBench, texts
-from tests.conftest import AGENTS
 from tests.helpers.clock import PATIENCE_SECONDS
-from tests.lambda_.runtime.runtime_api import RuntimeApi
-from tools.build.built_functions import Built
-from tools.dev import event_sources
 from tools.dev.event_sources import LambdaContext
 
 
@@ -182,36 +169,6 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     assert background.postponed == [("turns", "handle-a", 2)], "soon, not after its visibility timeout"
 
 
-def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
-    client = clients.sqs(settings)
-    name = f"turns-{uuid.uuid4().hex[:8]}"
-    urls = {each: client.create_queue(QueueName=each)["QueueUrl"] for each in (name, f"{name}-dead")}
-    queue = Sqs(client, urls[name])
-    changes: list[Any] = []
-    client.meta.events.register("provide-client-params.sqs", lambda params, **_: changes.append(params))
-    for each, url in urls.items():
-        client.send_message(QueueUrl=url, MessageBody="x")
-        [message] = client.receive_message(QueueUrl=url, VisibilityTimeout=5_400)["Messages"]
-        for attempt, pause in ((1, 15), (9, 900)):
-            queue.postpone(f"arn:aws:sqs:us-east-1:123456789012:{each}", message["ReceiptHandle"], attempt)
-            assert (changes[-1]["QueueUrl"], changes[-1]["VisibilityTimeout"]) == (url, pause)
-    queue.postpone("arn:aws:sqs:us-east-1:123456789012:nosuch", "handle", 1)
-
-
-def test_turns_of_one_owner_are_one_group(settings: Settings) -> None:
-    """So that SQS can let the others go first. An owner's name may be too long for a group, or have letters
-    that no group has."""
-    client = clients.sqs(settings)
-    queue = Sqs(client, client.create_queue(QueueName=f"fair-{uuid.uuid4().hex[:8]}")["QueueUrl"])
-    groups: list[str] = []
-    client.meta.events.register(
-        "provide-client-params.sqs", lambda params, **_: groups.append(params["MessageGroupId"])
-    )
-    for owner, task_id in (("entra|oid:ä", "t1"), ("entra|oid:ä", "t2"), ("o" * 512, "t3")):
-        queue.send(TurnReference(Scope(owner, "agent"), task_id, "turn"))
-    assert groups[0] == groups[1] != groups[2]
-
-
 def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
     message = record("a") | {"body": json.dumps({"owner": "x"})}
     assert worker({"Records": [message]}, LambdaContext())["batchItemFailures"]
@@ -222,53 +179,11 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
     """As in make run: only Lambda's process serves one at a time and may be ended."""
     from a2a_lambda import agent_threads
 
-    token = object()
-    agent_threads._busy.add(token)
-    try:
+    with agent_threads.count_as_running():
         thread = threading.Thread(target=worker, args=({"Records": [record("a")]}, LambdaContext()))
         thread.start()
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
-    finally:
-        agent_threads._busy.discard(token)
-
-
-VARIABLES = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "traveler"}
-
-
-@pytest.fixture
-def bench(built: Built, settings: Settings) -> Iterator[DurableBench]:
-    """A deployment whose durable function is the built one."""
-    api = RuntimeApi()
-    with built.running("durable", variables={"AWS_LAMBDA_RUNTIME_API": api.address, **VARIABLES}):
-
-        def run(event: Any, _: Any) -> Any:
-            return json.loads(b"".join(body for _, body in api.invoke(event).chunks))
-
-        event_sources.serve_runs(run, settings.emulator)
-        yield DurableBench(settings.model_copy(update={"durable_function": "durable:live"}), serves=False)
-    api.close()
-
-
-def test_it_pauses_and_continues(bench: DurableBench) -> None:
-    task = bench.send(skill="nap")
-    result = bench.wait_for(task["id"], TaskState.COMPLETED)
-    assert texts(result) == {"": "1 2 3 ", "end": "awake"}
-
-
-@pytest.mark.parametrize("function", ["api", "rpc", "worker", "notifier"])
-def test_no_other_function_imports_the_sdk(built: Built, function: str) -> None:
-    """It takes 0.2 s of the processor."""
-    code = f"import {function}, sys; print('aws_durable_execution_sdk_python' in sys.modules)"
-    variables = {"A2A_DURABLE_FUNCTION": "durable:live", "A2A_QUEUE": "https://q", "A2A_NOTICES": "https://n"}
-    result = subprocess.run(
-        [built.python, "-c", code],
-        env={**built.environment(function), **variables},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert result.stdout.split()[-1] == "False"
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,6 @@ from tools.costs.aws import (
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 PLATFORM = 700
 """Bytes of the lines Lambda itself writes about an invocation, about."""
 
@@ -86,7 +84,7 @@ def warm(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Warm:
     return Warm(cpu, lines, int(peak) / 1024)
 
 
-def unique(event: Json) -> Json:
+def unique(event: Any) -> Any:
     body = json.loads(event["body"])
     body["id"] = str(uuid.uuid4())
     return {**event, "body": json.dumps(body)}
@@ -100,9 +98,9 @@ def processor(pid: int) -> float:
 def written(calls: Calls) -> list[int]:
     """Collects the write units of each put: the item's, and those of its index entries."""
     write_units: list[int] = []
-    items: dict[str, Json] = {}
+    items: dict[str, Any] = {}
 
-    def count(operation: str, arguments: Json) -> None:
+    def count(operation: str, arguments: Any) -> None:
         if operation == "delete_item":
             write_units.append(1)
         if operation == "put_item":

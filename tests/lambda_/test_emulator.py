@@ -25,8 +25,6 @@ from tools.builds import LAMBDA_PYTHON
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 EVENTS = sorted((ROOT / "events").glob("*.json"))
 
 MACHINE = {"arm64": 183, "x86_64": 62}
@@ -125,7 +123,7 @@ def test_an_agent_can_call_every_service(built: Built, service: str) -> None:
         assert set(small_model["clientContextParams"][name]) == set(parameter), "botocore needs each of them"
 
 
-def parts(value: Json) -> Json:
+def parts(value: Any) -> Any:
     """A shape or an operation: its fields except its documentation, and the names of its members."""
     names = {name for name, field in value.items() if not isinstance(field, str) or name != "documentation"}
     return names, list(value.get("members", ()))

@@ -18,10 +18,7 @@ from tests.lambda_.conftest import logging_kept
 from tests.lambda_.context import Context
 from tools.registers.keys import KeyRegister
 
-Json = Any
-
-
-Handler = Callable[[Json, Json], Json]
+Handler = Callable[[Any, Any], Any]
 
 
 EVENTS = sorted(path.name for path in (ROOT / "events").glob("*.json"))
@@ -49,12 +46,12 @@ def handlers(settings: Settings) -> dict[str, Handler]:
             }
 
 
-def body(response: Json) -> str:
+def body(response: Any) -> str:
     text: str = response["body"]
     return base64.b64decode(text).decode() if response["isBase64Encoded"] else text
 
 
-def load(name: str) -> Json:
+def load(name: str) -> Any:
     return json.loads((ROOT / "events" / name).read_text())
 
 

@@ -24,9 +24,6 @@ from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The image's file system, as each COPY of the Dockerfile makes it."""
@@ -41,7 +38,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def template() -> Json:
+def template() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         source = (ROOT / "template.yaml").read_text()
@@ -83,7 +80,7 @@ def test_the_entry_point_starts_each_handler(root: Path, built: Built) -> None:
             api.close()
 
 
-def test_the_templates_functions_run_the_image(template: Json) -> None:
+def test_the_templates_functions_run_the_image(template: Any) -> None:
     for name in FUNCTIONS:
         template["Resources"][name]["Properties"]["ImageUri"] = (
             "123456789012.dkr.ecr.us-east-1.amazonaws.com/a:b"

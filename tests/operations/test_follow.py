@@ -5,7 +5,6 @@ import itertools
 import time
 import uuid
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +23,7 @@ from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Scope
 from a2a_lambda.tasks.suspension import new_execution
+from tests.conftest import replace_in
 
 
 def artifact_of(head: Head) -> TaskArtifactUpdateEvent:
@@ -61,8 +61,7 @@ def test_looks_at_a_silent_task_become_rarer(
     async def followed() -> list[Event]:
         return [event async for _, event in follow_from(store, head, 0, None)]
 
-    # Not the module `asyncio` itself: loops of other tests sleep, too.
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
     texts, ended = asyncio.run(followed())
     assert "artifactUpdate" in texts
     assert ended["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
@@ -118,7 +117,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     async def sleep(seconds: float) -> None:
         raise Looked
 
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
     deadline = None if case.deadline is None else time.monotonic() + case.deadline
 
     def is_looked_at(silence: float) -> bool:
@@ -149,8 +148,8 @@ def test_a_call_that_must_end_before_the_next_look_makes_none(
         now += pause
         pauses.append(pause)
 
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
+    replace_in(follow, time, monkeypatch, monotonic=lambda: now)
     asyncio.run(follow.wait_until_stopped(store, head, now + seconds))
     assert len(pauses) == looks
 
@@ -172,8 +171,8 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
     async def read() -> list[Event]:
         return [event async for _, event in follow.follow(store, head, answer_wait_seconds=60)]
 
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: now))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
+    replace_in(follow, time, monkeypatch, monotonic=lambda: now)
     end = asyncio.run(read())[-1]
     assert end["statusUpdate"]["status"]["state"] == TaskState.COMPLETED
     assert len(pauses) == 1
@@ -192,8 +191,8 @@ def test_nobody_waits_for_an_answer_past_the_deadline(
             event async for _, event in follow.follow(store, head, answer_wait_seconds=600, deadline=1_020.0)
         ]
 
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
+    replace_in(follow, time, monkeypatch, monotonic=lambda: next(seconds))
     assert len(asyncio.run(read())) == 1, "the task alone"
     assert next(seconds) < 1_100
 
@@ -226,5 +225,5 @@ def test_a_question_whose_turn_a_timer_has_woken_is_followed(
             if "artifactUpdate" in event
         ]
 
-    monkeypatch.setattr(follow, "asyncio", SimpleNamespace(sleep=sleep))
+    replace_in(follow, asyncio, monkeypatch, sleep=sleep)
     assert asyncio.run(read_looks()) == [2], "while the turn runs"

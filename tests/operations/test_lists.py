@@ -32,9 +32,6 @@ from tests.turns.run_bench import RunBench, within
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 def test_an_empty_list_has_all_its_fields(rest: Rest) -> None:
     assert rest.call("GET", "tasks") == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
 

@@ -20,12 +20,10 @@ from tests.helpers.rpc import Rpc, message
 from tests.store.heads import head_with_configs
 from tests.turns.run_bench import RunBench, within
 
-Json = Any
-
 HOOK = "https://example.com/hook"
 
 
-def configs(rest: Rest, task_id: str, query: str = "") -> Json:
+def configs(rest: Rest, task_id: str, query: str = "") -> Any:
     return rest.call("GET", f"tasks/{task_id}/pushNotificationConfigs{query}")
 
 
@@ -117,9 +115,9 @@ def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
 
 def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
     """A client's library sends it with each, and need not give it an id."""
-    options: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "t"}}
+    options: Any = {"taskPushNotificationConfig": {"url": HOOK, "token": "t"}}
     question = rest.send("question", configuration=options)
-    newer: Json = {"taskPushNotificationConfig": {"url": HOOK, "token": "newer"}}
+    newer: Any = {"taskPushNotificationConfig": {"url": HOOK, "token": "newer"}}
     rest.send("question", taskId=question["id"], configuration=newer)
     [config] = configs(rest, question["id"])["configs"]
     assert config["token"] == "newer"
@@ -181,7 +179,7 @@ def test_a_refused_request_changes_no_config(client: TestClient, key: str) -> No
     """Nor does a retry put back what its client has changed meanwhile."""
     rest = Rest(client, key)
 
-    def body(text: str, url: str) -> Json:
+    def body(text: str, url: str) -> Any:
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
         config = {"id": "a", "url": url}
         return {"message": message, "configuration": {"taskPushNotificationConfig": config}}
@@ -230,7 +228,7 @@ def test_the_path_names_the_task(rest: Rest) -> None:
         {"url": 5},
     ],
 )
-def test_too_much_is_refused(rest: Rest, config: Json) -> None:
+def test_too_much_is_refused(rest: Rest, config: Any) -> None:
     path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
     assert rest.ask("POST", path, config).status_code == 400
 

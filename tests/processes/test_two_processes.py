@@ -16,9 +16,6 @@ from tests.processes.servers import KEY, Server
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 class Remote(Rpc):
     """Rpc over the network."""
 
@@ -75,10 +72,10 @@ def test_a_stream_is_followed_from_the_other_without_loss(pair: tuple[Remote, Re
 class TestEightThreads:
     """The same request from eight threads at once, over two processes: one run, one answer."""
 
-    def ask(self, pair: tuple[Remote, Remote], body: bytes, **headers: str) -> list[Json]:
+    def ask(self, pair: tuple[Remote, Remote], body: bytes, **headers: str) -> list[Any]:
         barrier = threading.Barrier(8)
 
-        def post(number: int) -> Json:
+        def post(number: int) -> Any:
             barrier.wait()
             return pair[number % 2].post(body, **headers).json()["result"]
 
@@ -121,7 +118,7 @@ class TestEightThreads:
         context_id = str(uuid.uuid4())
         look = message(contextId=context_id, metadata=intent("look"))
 
-        def post(number: int) -> Json:
+        def post(number: int) -> Any:
             return pair[number % 2].call("message/send", {"message": look})["id"]
 
         with ThreadPoolExecutor(8) as pool:

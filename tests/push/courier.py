@@ -11,14 +11,12 @@ from a2a_lambda.lambda_.batch import NotificationHandler
 from tools.dev import event_sources
 from tools.stream_records import to_lambda_json
 
-Json = Any
-
 
 class Webhook:
     """Receives, and answers with the next of `answers`, or else with `status`."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[dict[str, str], Json, bytes]] = []
+        self.seen: list[tuple[dict[str, str], Any, bytes]] = []
         self.status = 200
         self.answers: list[int] = []
         self.location = "http://127.0.0.1:1/"
@@ -63,7 +61,7 @@ class Courier:
                 "batchItemFailures": []
             }
 
-    def pending(self) -> list[Json]:
+    def pending(self) -> list[Any]:
         """Records no one has looked at yet."""
         records = [to_lambda_json(record) for record in self._read()]
         return [record for record in records if self.records.wants(record)]

@@ -36,9 +36,6 @@ from tools.registers.keys import KeyRegister
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 def test_1_0(rest: Rest, webhook: Webhook, courier: Courier) -> None:
     question = rest.send("question")
     authentication = {"scheme": "Bearer", "credentials": "secret-credentials"}
@@ -333,7 +330,7 @@ def test_urls_do_not_reach_a_log(
 @pytest.mark.parametrize("field", ["token", "credentials"])
 def test_secrets_are_what_every_header_can_hold(client: TestClient, key: str, field: str, evil: str) -> None:
     rest = Rest(client, key)
-    values: Json = (
+    values: Any = (
         {"token": evil} if field == "token" else {"authentication": {"scheme": "Bearer", "credentials": evil}}
     )
     path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"

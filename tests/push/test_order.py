@@ -31,8 +31,6 @@ from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 from tests.helpers.clock import Clock
 
-Json = Any
-
 
 def updates_of(store: Store, wire: Any, head: Head, push: PushRegistration) -> list[Update]:
     return list(read_backlog(store, Links(None), wire, head, push).updates)
@@ -48,7 +46,7 @@ def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) ->
         number = store.append(head, [chunk(head, "x", "a"), question], after=number)
     encodings: list[int] = []
 
-    def encode(task: Any) -> Json:
+    def encode(task: Any) -> Any:
         encodings.append(1)
         return {}
 
@@ -113,7 +111,7 @@ def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope,
     pushes = {
         name: PushRegistration(config, name, Cursor(0, 0, TaskState.WORKING)) for name in ("1.0", "0.3")
     }
-    posts: dict[str, list[Json]] = {name: [] for name in pushes}
+    posts: dict[str, list[Any]] = {name: [] for name in pushes}
     expected_texts: list[str] = []
 
     def look(head: Head, share: float = 0.5) -> None:
@@ -187,11 +185,11 @@ def chunk(head: Head, text: str, identity: str) -> Event:
     )
 
 
-def text_of(body: Json) -> str:
+def text_of(body: Any) -> str:
     if "artifactUpdate" in body:
         return "".join(part["text"] for part in body["artifactUpdate"]["artifact"]["parts"])
     return text_of_status(body["statusUpdate"]["status"])
 
 
-def text_of_status(task_status: Json) -> str:
+def text_of_status(task_status: Any) -> str:
     return "".join(part["text"] for part in task_status.get("message", {"parts": []})["parts"])

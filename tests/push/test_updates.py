@@ -14,15 +14,12 @@ from tests.push.courier import Courier, Webhook
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 def kinds(webhook: Webhook) -> list[str]:
     """Of 1.0: artifacts' texts, and states."""
     return [kind_of(body) for _, body, _ in webhook.seen]
 
 
-def kind_of(body: Json) -> str:
+def kind_of(body: Any) -> str:
     if "artifactUpdate" in body:
         return "".join(part.get("text", "") for part in body["artifactUpdate"]["artifact"]["parts"])
     if "task" in body:
@@ -130,7 +127,7 @@ def test_a_config_that_is_sent_again_keeps_its_place(
     """A client may repeat its config with every message, or change a token that the webhook refused."""
     rpc = Rpc(rest.client, rest.headers["X-API-Key"], "/a2a/probe")
     if version == "1.0":
-        options: Json = {"configuration": {"taskPushNotificationConfig": {"id": "a", "url": webhook.url}}}
+        options: Any = {"configuration": {"taskPushNotificationConfig": {"id": "a", "url": webhook.url}}}
         question = rest.send("question", slots={"length": 3}, **options)
         rest.send("question", taskId=question["id"], **options)
     else:

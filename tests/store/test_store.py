@@ -1,6 +1,7 @@
 """The store's promises, each against a real conditional write."""
 
 import base64
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ from a2a_lambda.tasks.context import CONVERSATION_BYTES, Context, Put, TurnRecor
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import KnownRequest, Scope
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
+from tests.conftest import replace_in
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import ended, head_with_configs, read, running, said
@@ -166,8 +168,7 @@ class Hesitant:
             return {"Responses": {}, "UnprocessedKeys": RequestItems}
         first, *others = wanted["Keys"]
         answer = self._client.batch_get_item(RequestItems={table: {**wanted, "Keys": [first]}})
-        left = {"UnprocessedKeys": {table: {**wanted, "Keys": others}}} if others else {}
-        return {**answer, **left}
+        return {**answer, **({"UnprocessedKeys": {table: {**wanted, "Keys": others}}} if others else {})}
 
 
 @pytest.mark.parametrize("throttled", [0, 3, 1_000])
@@ -175,8 +176,7 @@ def test_heads_that_were_left_out_are_asked_for_again(
     settings: Settings, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, throttled: int
 ) -> None:
     pauses: list[float] = []
-    # Not the module `time` itself: threads of other tests sleep, too.
-    monkeypatch.setattr(store_table, "time", SimpleNamespace(sleep=pauses.append))
+    replace_in(store_table, time, monkeypatch, sleep=pauses.append)
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
     store = Store(Table(client, settings.table, clock=clock), ttl=1_000)
@@ -266,7 +266,7 @@ def test_turns_that_end_together_wait_longer_after_each_try(
     """Each try writes the whole context, and only one of them wins."""
     pauses: list[float] = []
     monkeypatch.setattr(store_module, "random", SimpleNamespace(uniform=lambda least, most: most))
-    monkeypatch.setattr(store_module, "time", SimpleNamespace(sleep=pauses.append))
+    replace_in(store_module, time, monkeypatch, sleep=pauses.append)
     others = iter(range(9))
 
     def change(context: Context) -> Context:

@@ -26,8 +26,6 @@ from a2a_lambda.tasks.event_log import (
 from tests.helpers.clock import cpu_seconds
 from tests.tasks.examples import NOW, chunk, head, status_event
 
-Json = Any
-
 WORKING, ASKING, DONE = TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.COMPLETED
 
 events = st.lists(
@@ -42,7 +40,7 @@ def new_task() -> Task:
     return Task(id="task", contextId="context", status=make_status(TaskState.SUBMITTED, NOW))
 
 
-def task_of(log: Json) -> Task:
+def task_of(log: Any) -> Task:
     task = new_task()
     apply(task, log)
     return task

@@ -9,25 +9,23 @@ from tests.conftest import ROOT
 from tests.template.resources import of_type
 from tools.build import lint
 
-Json = Any
-
 
 @pytest.fixture(scope="session")
-def translated(source: str) -> Json:
+def translated(source: str) -> Any:
     return lint.translate(source)["Resources"]
 
 
 @pytest.fixture(scope="session")
-def monitoring() -> Json:
+def monitoring() -> Any:
     return yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())["Resources"]
 
 
 @pytest.fixture(scope="session")
-def parameters(source: str) -> Json:
+def parameters(source: str) -> Any:
     return yaml_parse(source)["Parameters"]
 
 
 @pytest.fixture(scope="session")
-def paths(translated: Json) -> Json:
+def paths(translated: Any) -> Any:
     [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
     return api["Properties"]["Body"]["paths"]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-Json = Any
-
 FUNCTIONS: dict[str, tuple[str, list[str]]] = {
     "ApiFunction": ("api.handler", []),
     "RpcFunction": ("rpc.handler", ["A2A_NEXT_WRAPPER", "A2A_DURABLE_FUNCTION"]),
@@ -14,5 +12,5 @@ FUNCTIONS: dict[str, tuple[str, list[str]]] = {
 """Handler, and variables of its own."""
 
 
-def of_type(resources: Json, kind: str) -> dict[str, Json]:
+def of_type(resources: Any, kind: str) -> dict[str, Any]:
     return {name: item for name, item in resources.items() if item["Type"] == kind}

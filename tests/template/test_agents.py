@@ -5,8 +5,6 @@ from typing import Any
 from tests.conftest import ROOT
 from tests.template.resources import FUNCTIONS
 
-Json = Any
-
 RUN_AGENTS = ("Rpc", "Worker", "Durable")
 
 OTHERS = ("Api", "Notifier")
@@ -14,7 +12,7 @@ OTHERS = ("Api", "Notifier")
 OWN = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/a2a/${AWS::StackName}"
 
 
-def variables(translated: Json, short: str) -> Json:
+def variables(translated: Any, short: str) -> Any:
     return translated[f"{short}Function"]["Properties"]["Environment"]["Variables"]
 
 
@@ -27,7 +25,7 @@ def test_the_fork_comes_first() -> None:
     assert "  Table:" in kits
 
 
-def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -> None:
+def test_the_functions_that_run_agents_get_the_agents_policy(translated: Any) -> None:
     for short in RUN_AGENTS:
         choice = translated[f"{short}Role"]["Properties"]["ManagedPolicyArns"]["Fn::If"]
         condition, [split, joined_arns], alone = choice[0], choice[1]["Fn::Split"], choice[2]
@@ -39,7 +37,7 @@ def test_the_functions_that_run_agents_get_the_agents_policy(translated: Json) -
         assert "Agent" not in str(translated[f"{short}Role"])
 
 
-def test_they_read_their_own_stacks_secrets(translated: Json) -> None:
+def test_they_read_their_own_stacks_secrets(translated: Any) -> None:
     for short in RUN_AGENTS:
         [policy] = translated[f"{short}Role"]["Properties"]["Policies"]
         [own] = [
@@ -51,7 +49,7 @@ def test_they_read_their_own_stacks_secrets(translated: Json) -> None:
         assert variables(translated, short)["A2A_AGENT_PARAMETERS"] == {"Fn::Sub": "/a2a/${AWS::StackName}"}
 
 
-def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None:
+def test_their_variables_and_packages_are_theirs_alone(translated: Any) -> None:
     environment = translated["AgentPolicy"]["Metadata"]["Environment"]
     assert environment == {"SHOP": {"Ref": "AWS::StackName"}}
     for short in RUN_AGENTS:
@@ -63,7 +61,7 @@ def test_their_variables_and_packages_are_theirs_alone(translated: Json) -> None
     assert carries == {f"{short}Function" for short in RUN_AGENTS}
 
 
-def test_they_alone_are_in_the_vpc(translated: Json) -> None:
+def test_they_alone_are_in_the_vpc(translated: Any) -> None:
     vpc_config = {"SubnetIds": {"Ref": "SubnetIds"}, "SecurityGroupIds": {"Ref": "SecurityGroupIds"}}
     for name in FUNCTIONS:
         properties = translated[name]["Properties"]
@@ -73,7 +71,7 @@ def test_they_alone_are_in_the_vpc(translated: Json) -> None:
             assert "VpcConfig" not in properties
 
 
-def test_a_stack_may_serve_some_of_the_agents(translated: Json) -> None:
+def test_a_stack_may_serve_some_of_the_agents(translated: Any) -> None:
     for name in FUNCTIONS:
         environment = variables(translated, name.removesuffix("Function"))["A2A_AGENT_NAMES"]
         assert environment == {"Fn::Join": [",", {"Ref": "AgentNames"}]}

@@ -9,10 +9,8 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.conftest import ROOT
 from tests.template.resources import of_type
 
-Json = Any
 
-
-def test_routes(paths: Json) -> None:
+def test_routes(paths: Any) -> None:
     assert {path: sorted(methods) for path, methods in paths.items()} == {
         "/": ["x-amazon-apigateway-any-method"],
         "/{proxy+}": ["x-amazon-apigateway-any-method"],
@@ -28,7 +26,7 @@ def test_routes(paths: Json) -> None:
     assert "RpcFunction" in functions["/{proxy+}"]
 
 
-def test_transfer_modes(paths: Json) -> None:
+def test_transfer_modes(paths: Any) -> None:
     """Streamed is everything but the cards; the uri is what makes it so."""
     for path, methods in paths.items():
         [integration] = [method["x-amazon-apigateway-integration"] for method in methods.values()]
@@ -40,7 +38,7 @@ def test_transfer_modes(paths: Json) -> None:
         assert integration.get("timeoutInMillis") == (900_000 if is_streamed else None)
 
 
-def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
+def test_path_parts_are_what_api_gateway_takes(paths: Any) -> None:
     """A literal or a whole variable, and one variable for each level."""
     names: dict[str, set[str]] = {}
     for path in paths:
@@ -52,7 +50,7 @@ def test_path_parts_are_what_api_gateway_takes(paths: Json) -> None:
     assert all(len(variables) == 1 for variables in names.values())
 
 
-def test_one_stage_alone(translated: Json) -> None:
+def test_one_stage_alone(translated: Any) -> None:
     """SAM's deployment would make a second one, which nothing guards."""
     [stage] = of_type(translated, "AWS::ApiGateway::Stage").values()
     [deployment] = of_type(translated, "AWS::ApiGateway::Deployment").values()
@@ -62,14 +60,14 @@ def test_one_stage_alone(translated: Json) -> None:
     assert settings["ThrottlingRateLimit"] == {"Ref": "ThrottlingRate"}
 
 
-def test_with_a_domain_the_apis_own_url_is_off(translated: Json) -> None:
+def test_with_a_domain_the_apis_own_url_is_off(translated: Any) -> None:
     [server] = translated["Api"]["Properties"]["Body"]["servers"]
     assert server["x-amazon-apigateway-endpoint-configuration"] == {
         "disableExecuteApiEndpoint": {"Fn::If": ["HasDomain", True, False]}
     }
 
 
-def test_the_function_url_is_off_and_streams(translated: Json) -> None:
+def test_the_function_url_is_off_and_streams(translated: Any) -> None:
     template = yaml_parse((ROOT / "template.yaml").read_text())
     parameter = template["Parameters"]["FunctionUrl"]
     assert parameter["Default"] == "false"
@@ -87,7 +85,7 @@ def test_the_function_url_is_off_and_streams(translated: Json) -> None:
     assert url["Properties"]["AuthType"] == {"Fn::If": ["HasIamUrl", "AWS_IAM", "NONE"]}
 
 
-def test_gateway_answers_fit_both_bindings_and_browsers(translated: Json) -> None:
+def test_gateway_answers_fit_both_bindings_and_browsers(translated: Any) -> None:
     [api] = of_type(translated, "AWS::ApiGateway::RestApi").values()
     responses = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
     assert {"DEFAULT_4XX", "DEFAULT_5XX", "THROTTLED", "REQUEST_TOO_LARGE", "WAF_FILTERED"} == set(responses)

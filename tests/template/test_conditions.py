@@ -16,8 +16,6 @@ from tests.conftest import ROOT
 from tests.template.permissions.rendering import Rendered
 from tools.build import lint
 
-Json = Any
-
 
 def test_no_combination_of_parameters_refers_to_what_is_not_there(source: str) -> None:
     """Every pair of values of the parameters that conditions look at, with the defaults of the others."""
@@ -29,7 +27,7 @@ def test_no_combination_of_parameters_refers_to_what_is_not_there(source: str) -
             check(template, monitoring, {**constants, **values})
 
 
-def combinations(template: Json) -> Iterator[dict[str, Json]]:
+def combinations(template: Any) -> Iterator[dict[str, Any]]:
     declarations = template["Parameters"]
     names = sorted(set(re.findall(r'"Ref": "(\w+)"', json.dumps(template["Conditions"]))) - {"Rollout"})
     values = {name: (declarations[name]["Default"], other(declarations[name])) for name in names}
@@ -38,7 +36,7 @@ def combinations(template: Json) -> Iterator[dict[str, Json]]:
             yield {name: values[name][0] for name in names} | dict(zip((first, second), pair, strict=True))
 
 
-def other(declared: Mapping[str, Json]) -> Json:
+def other(declared: Mapping[str, Any]) -> Any:
     """A value that is not the default."""
     allowed = declared.get("AllowedValues")
     if allowed:
@@ -46,7 +44,7 @@ def other(declared: Mapping[str, Json]) -> Json:
     return declared["MaxValue"] if declared["Type"] == "Number" else "x"
 
 
-def check(template: Json, nested: Json, parameters: dict[str, Json]) -> None:
+def check(template: Any, nested: Any, parameters: dict[str, Any]) -> None:
     """Raises KeyError."""
     main = Rendered(template, parameters, "a2a")
     if main.breaks_a_rule():

@@ -15,11 +15,9 @@ from tests.template.permissions.rendering import ACCOUNT, REGION
 from tests.template.resources import of_type
 from tools.build import lint
 
-Json = Any
-
 
 @pytest.fixture(scope="module")
-def resources() -> Json:
+def resources() -> Any:
     page = (ROOT / "docs" / "background-work.md").read_text()
     [rule] = re.findall(r"```yaml\n(  NewFile:\n.*?)```", page, re.DOTALL)
     [pipe] = re.findall(r"```yaml\n(  OrdersStartAgent:\n.*?)```", page, re.DOTALL)
@@ -28,7 +26,7 @@ def resources() -> Json:
     return lint.translate(template)["Resources"]
 
 
-def test_a_rule_may_call_the_worker_and_nothing_else(resources: Json) -> None:
+def test_a_rule_may_call_the_worker_and_nothing_else(resources: Any) -> None:
     [rule] = [each for name, each in of_type(resources, "AWS::Events::Rule").items() if name == "NewFile"]
     [target] = rule["Properties"]["Targets"]
     permission = resources["NewFileStartsAgent"]["Properties"]
@@ -39,7 +37,7 @@ def test_a_rule_may_call_the_worker_and_nothing_else(resources: Json) -> None:
     assert permission["SourceArn"] == {"Fn::GetAtt": ["NewFile", "Arn"]}
 
 
-def test_its_input_is_what_the_worker_reads(resources: Json) -> None:
+def test_its_input_is_what_the_worker_reads(resources: Any) -> None:
     transformer = resources["NewFile"]["Properties"]["Targets"][0]["InputTransformer"]
     event = {"id": "e-1", "detail": {"bucket": {"name": "my-bucket"}, "object": {"key": 'a "file".csv'}}}
     assert transformer["InputPathsMap"] == {name: f"$.{name}" for name in event}
@@ -49,7 +47,7 @@ def test_its_input_is_what_the_worker_reads(resources: Json) -> None:
     assert (start.agent, start.id, start.data) == ("reports", "e-1", event["detail"])
 
 
-def test_a_pipe_reads_its_queue_and_calls_the_worker(resources: Json) -> None:
+def test_a_pipe_reads_its_queue_and_calls_the_worker(resources: Any) -> None:
     pipe, role = resources["OrdersStartAgent"]["Properties"], resources["OrdersPipeRole"]["Properties"]
     [policy] = role["Policies"]
     read, call = policy["PolicyDocument"]["Statement"]

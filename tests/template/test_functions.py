@@ -11,13 +11,11 @@ from a2a_lambda.settings import Settings
 from tests.template.resources import FUNCTIONS, of_type
 from tools.build import lint
 
-Json = Any
-
 AGENTS_OWN = {"A2A_AGENT_PARAMETERS", "SHOP"}
 """Variables of the functions that run agents."""
 
 
-def test_functions(translated: Json) -> None:
+def test_functions(translated: Any) -> None:
     functions = of_type(translated, "AWS::Lambda::Function")
     assert set(functions) == set(FUNCTIONS)
     for name, function in functions.items():
@@ -64,7 +62,7 @@ def test_functions(translated: Json) -> None:
         }
 
 
-def test_variables_are_settings(translated: Json) -> None:
+def test_variables_are_settings(translated: Any) -> None:
     """Each A2A_ variable is one the kit reads."""
     names = {PATH_VARIABLE, "A2A_NEXT_WRAPPER", *(f"A2A_{name.upper()}" for name in Settings.model_fields)}
     for function in of_type(translated, "AWS::Lambda::Function").values():
@@ -74,7 +72,7 @@ def test_variables_are_settings(translated: Json) -> None:
         assert variable_names <= names
 
 
-def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
+def test_the_wrapper_is_the_streaming_functions_alone(translated: Any) -> None:
     """It starts the wrapper of another layer, which the other functions have themselves."""
     others = {"Fn::If": ["HasExtraWrapper", {"Ref": "ExtraLayerWrapper"}, {"Ref": "AWS::NoValue"}]}
     for name, item in of_type(translated, "AWS::Lambda::Function").items():
@@ -87,7 +85,7 @@ def test_the_wrapper_is_the_streaming_functions_alone(translated: Json) -> None:
             assert "A2A_NEXT_WRAPPER" not in variables
 
 
-def test_everything_calls_the_alias(translated: Json) -> None:
+def test_everything_calls_the_alias(translated: Any) -> None:
     """Else a part of the stack would run what is being deployed, with a layer of before."""
     versions = of_type(translated, "AWS::Lambda::Version")
     assert all(version["DeletionPolicy"] == "Retain" for version in versions.values())
@@ -108,7 +106,7 @@ def test_everything_calls_the_alias(translated: Json) -> None:
         assert target["Arn"] == {"Ref": "WorkerFunctionAliaslive"}
 
 
-def test_a_slow_webhook_is_no_recursive_loop(translated: Json) -> None:
+def test_a_slow_webhook_is_no_recursive_loop(translated: Any) -> None:
     """The rest of a delivery goes back into the queue that invokes the function, and Lambda stops a function
     that does so more than 16 times.
 
@@ -119,7 +117,7 @@ def test_a_slow_webhook_is_no_recursive_loop(translated: Json) -> None:
     assert [name for name, loop in loops.items() if loop == "Allow"] == ["NotifierFunction"]
 
 
-def test_the_durable_function_is_a_choice(translated: Json) -> None:
+def test_the_durable_function_is_a_choice(translated: Any) -> None:
     """Without it nothing of it is there, and nothing refers to it."""
     own = {name for name, item in translated.items() if item.get("Condition") == "HasDurable"}
     assert {"DurableFunction", "DurableFunctionAliaslive", "DurableRole", "DurableEnds"} <= own
@@ -179,7 +177,7 @@ def test_alarms_roll_a_deployment_back(source: str) -> None:
     assert set(parameter["AllowedValues"]) == set(yaml_parse(source)["Mappings"]["Rollouts"])
 
 
-def test_snapstart_is_a_choice(translated: Json) -> None:
+def test_snapstart_is_a_choice(translated: Any) -> None:
     choice = {"Fn::If": ["HasSnapStart", {"ApplyOn": "PublishedVersions"}, {"Ref": "AWS::NoValue"}]}
     choices = {name: translated[name]["Properties"].get("SnapStart") for name in FUNCTIONS}
     assert choices == {
@@ -191,7 +189,7 @@ def test_snapstart_is_a_choice(translated: Json) -> None:
     }
 
 
-def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None:
+def test_provisioned_concurrency_is_a_choice_for_calls(translated: Any) -> None:
     aliases = of_type(translated, "AWS::Lambda::Alias")
     choice = {"ProvisionedConcurrentExecutions": {"Ref": "RpcProvisioned"}}
     choices = {
@@ -204,7 +202,7 @@ def test_provisioned_concurrency_is_a_choice_for_calls(translated: Json) -> None
     }
 
 
-def test_layers_are_named_after_their_stack(translated: Json) -> None:
+def test_layers_are_named_after_their_stack(translated: Any) -> None:
     layers = of_type(translated, "AWS::Lambda::LayerVersion").values()
     names = {item["Properties"]["LayerName"]["Fn::Sub"] for item in layers}
     assert names == {f"${{AWS::StackName}}-{name}" for name in ("kit", "dependencies", "tracing", "agents")}

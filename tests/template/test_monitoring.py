@@ -9,10 +9,8 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.conftest import ROOT
 from tests.template.resources import FUNCTIONS, of_type
 
-Json = Any
 
-
-def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
+def test_every_alarm_is_sent_and_documented(monitoring: Any) -> None:
     observability = (ROOT / "docs" / "observability.md").read_text()
     alarms = of_type(monitoring, "AWS::CloudWatch::Alarm")
     actions = {"Fn::If": ["SendsEach", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
@@ -56,21 +54,21 @@ def test_every_alarm_is_sent_and_documented(monitoring: Json) -> None:
     assert ("WriteThrottleEvents", json.dumps("by-status-time")) in watched_metrics
 
 
-def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Json) -> None:
+def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Any) -> None:
     """Also if there is no worker to say so."""
     alarm = monitoring["SweepStoppedAlarm"]["Properties"]
     assert alarm["TreatMissingData"] == "breaching"
     assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
 
 
-def test_what_is_watched_is_given(source: str, monitoring: Json) -> None:
+def test_what_is_watched_is_given(source: str, monitoring: Any) -> None:
     """The nested stack's parameters are those it is given."""
     values = yaml_parse(source)["Resources"]["Monitoring"]["Properties"]["Parameters"]
     monitoring_template = yaml_parse((ROOT / "templates" / "monitoring.yaml").read_text())
     assert set(values) == set(monitoring_template["Parameters"])
 
 
-def test_metrics_are_called_what_the_functions_call_them(monitoring: Json) -> None:
+def test_metrics_are_called_what_the_functions_call_them(monitoring: Any) -> None:
     from a2a_lambda.lambda_ import metrics
 
     [dashboard] = of_type(monitoring, "AWS::CloudWatch::Dashboard").values()

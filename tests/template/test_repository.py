@@ -14,8 +14,6 @@ from tools.agents.stages import overrides_of, read_stages
 from tools.checks import lab
 from tools.deployment.account import REGIONS
 
-Json = Any
-
 KITS = "# === The kit's ="
 """What divides template.yaml."""
 
@@ -26,7 +24,7 @@ def test_the_kits_part_of_the_template_is_short(source: str) -> None:
     assert len(kits.splitlines()) <= 950
 
 
-def test_a_new_account_has_room(parameters: Json) -> None:
+def test_a_new_account_has_room(parameters: Any) -> None:
     """Of the 10 functions that may run there at once, background work takes no more than six."""
     assert sum(parameters[f"{name}Concurrency"]["Default"] for name in ("Worker", "Notifier")) <= 6
     assert parameters["AccessLogs"]["Default"] == "false", "API Gateway may have no role to write logs with"
@@ -45,7 +43,7 @@ def test_settings_are_documented() -> None:
         assert f"`A2A_{name.upper()}`" in page, name
 
 
-def test_samconfig_names_parameters_there_are(parameters: Json) -> None:
+def test_samconfig_names_parameters_there_are(parameters: Any) -> None:
     """In each stage, whichever stages a fork has."""
     for stage in read_stages(ROOT).values():
         for override in overrides_of(stage):
@@ -53,7 +51,7 @@ def test_samconfig_names_parameters_there_are(parameters: Json) -> None:
             assert value in map(str, parameters[name].get("AllowedValues", [value]))
 
 
-def test_parameters_have_bounds_and_words(parameters: Json) -> None:
+def test_parameters_have_bounds_and_words(parameters: Any) -> None:
     for name, parameter in parameters.items():
         assert parameter["Description"].endswith("."), name
         assert "Default" in parameter, name

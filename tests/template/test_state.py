@@ -9,10 +9,8 @@ from tests.template.permissions.rendering import Rendered
 from tests.template.resources import of_type
 from tools.build import lint
 
-Json = Any
 
-
-def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
+def test_queues_and_what_reads_them(translated: Any, parameters: Any) -> None:
     queues = {name: item["Properties"] for name, item in of_type(translated, "AWS::SQS::Queue").items()}
     sources = {
         name: item["Properties"]
@@ -44,7 +42,7 @@ def test_queues_and_what_reads_them(translated: Json, parameters: Json) -> None:
     assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
 
 
-def test_the_table(translated: Json) -> None:
+def test_the_table(translated: Any) -> None:
     [table] = of_type(translated, "AWS::DynamoDB::Table").values()
     properties = table["Properties"]
     assert properties["BillingMode"] == "PAY_PER_REQUEST"
@@ -59,7 +57,7 @@ def test_the_table(translated: Json) -> None:
     assert table["DeletionPolicy"] == "RetainExceptOnCreate", "a first deployment that fails leaves no table"
 
 
-def test_the_bucket_is_private_and_encrypted(translated: Json) -> None:
+def test_the_bucket_is_private_and_encrypted(translated: Any) -> None:
     [bucket] = of_type(translated, "AWS::S3::Bucket").values()
     properties = bucket["Properties"]
     assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
@@ -78,7 +76,7 @@ def test_the_bucket_is_private_and_encrypted(translated: Json) -> None:
 
 
 def test_files_are_deleted_no_sooner_than_tasks(source: str) -> None:
-    def rules(**parameters: Json) -> Json:
+    def rules(**parameters: Any) -> Any:
         rendered = Rendered(lint.translate(source, {}), parameters, "a2a-dev")
         configuration = rendered.resources["FileBucket"]["Properties"]["LifecycleConfiguration"]
         return {rule["Id"]: rule for rule in configuration["Rules"]}
@@ -100,12 +98,12 @@ def test_files_are_deleted_no_sooner_than_tasks(source: str) -> None:
         ({}, False),
     ],
 )
-def test_durable_turns_need_files_that_last(source: str, parameters: Json, is_refused: bool) -> None:
+def test_durable_turns_need_files_that_last(source: str, parameters: Any, is_refused: bool) -> None:
     assert Rendered(lint.translate(source, {}), parameters, "a2a-dev").breaks_a_rule() is is_refused
 
 
 def test_web_pages_reach_the_bucket_from_the_same_origins(source: str) -> None:
-    def origins(text: str) -> Json:
+    def origins(text: str) -> Any:
         rendered = Rendered(lint.translate(source, {}), {"CorsOrigins": text}, "a2a-dev")
         properties = rendered.resources["FileBucket"]["Properties"]
         return [

@@ -23,6 +23,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns import ending, journal, lease, run
 from a2a_lambda.turns.claim import Claim
+from tests.conftest import replace_in
 from tests.helpers.clock import PATIENCE_SECONDS, Clock
 from tests.processes.death import die_after_context
 from tests.turns.run_bench import RunBench, within
@@ -82,7 +83,7 @@ def test_the_end_of_a_turn_is_tried_again_after_a_pause_unless_its_lease_is_over
     async def pause(seconds: float) -> None:
         steps.append("pause")
 
-    monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
+    replace_in(ending, asyncio, monkeypatch, sleep=pause)
     monkeypatch.setattr(bench.store, "update_context", fail_first)
     if outlives_lease:
         monkeypatch.setattr(ending, "END_RETRY_SECONDS", LEASE_SECONDS)
@@ -124,8 +125,7 @@ def test_a_suspension_is_stored_by_the_next_try(
 def test_a_table_that_stays_away_ends_the_tries_with_the_lease(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries: list[float] = []
-    now = bench.store.clock
+    tries, now = list[float](), bench.store.clock
 
     def fail(*_: Any) -> None:
         tries.append(bench.store.clock())
@@ -135,7 +135,7 @@ def test_a_table_that_stays_away_ends_the_tries_with_the_lease(
         assert len(tries) == 1, "it continues after its lease"
         bench.store.clock = lambda: now() + LEASE_SECONDS
 
-    monkeypatch.setattr(ending, "asyncio", SimpleNamespace(sleep=pause))
+    replace_in(ending, asyncio, monkeypatch, sleep=pause)
     monkeypatch.setattr(bench.store, "update_context", fail)
     with pytest.raises(StoreError, match="throttled"):
         within(bench.send("echo"))

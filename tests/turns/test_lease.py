@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,7 @@ from a2a_lambda.tasks.head import LEASE_SECONDS, Head
 from a2a_lambda.turns import lease
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS, Lease
 from a2a_lambda.turns.recovery import load_live_head
+from tests.conftest import replace_in
 from tests.helpers.clock import Clock
 
 
@@ -112,8 +112,7 @@ class Beats:
 
 
 def renew(held: Lease, monkeypatch: pytest.MonkeyPatch, beats: Beats) -> None:
-    # Not the module `asyncio` itself: loops of other tests sleep, too.
-    monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
+    replace_in(lease, asyncio, monkeypatch, sleep=beats.sleep)
     with suppress(Done):
         asyncio.run(held.renew_until_lost())
 
@@ -139,7 +138,7 @@ def test_a_renewal_ends_when_another_process_ends_the_task(
 ) -> None:
     run_lease = Lease(store, head)
     beats = Beats(clock, 1, lambda: store.update_head(replace(head, holder="")))
-    monkeypatch.setattr(lease, "asyncio", SimpleNamespace(sleep=beats.sleep))
+    replace_in(lease, asyncio, monkeypatch, sleep=beats.sleep)
     asyncio.run(run_lease.renew_until_lost())
     assert get(store, head).holder == "", "the renewal has not taken the task back"
 

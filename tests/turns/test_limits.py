@@ -21,7 +21,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.turns import audience, run
 from a2a_lambda.turns.claim import Claim
 from a2a_lambda.turns.journal import Journal
-from tests.conftest import ROOT
+from tests.conftest import ROOT, count_running_code
 from tests.helpers.clock import until
 from tests.turns.run_bench import RunBench, within
 
@@ -102,17 +102,14 @@ def test_a_client_that_saw_what_could_not_be_stored_gets_the_task_again(bench: R
     assert events[-1]["statusUpdate"]["status"] == within(bench.get(task["id"]))["status"]
 
 
+@pytest.mark.usefixtures("own_agent_threads")
 @pytest.mark.parametrize("how", ["exit", "interrupt", "stop"])
-def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_an_agent_that_ends_the_loop_fails_alone_with_its_like(bench: RunBench, how: str) -> None:
     """The turns on the loop fail at once, whether a thread waits for them or not; the next has a new one."""
-    monkeypatch.setattr(agent_threads, "_loops", [])
-    monkeypatch.setattr(agent_threads, "_busy", set())
 
     async def go() -> None:
         beside = [asyncio.create_task(bench.send(skill)) for skill in ("pause", "wait")]
-        await until(lambda: len(agent_threads._busy) == 3)  # "wait" is a plain function, and its awaitable
+        await until(lambda: count_running_code() == 3)  # "wait" is a plain function, and its awaitable
         task = await bench.send("end-loop", slots={"how": how})
         assert task["status"]["state"] == TaskState.FAILED
         assert reason(task) == FAILED
@@ -144,17 +141,15 @@ def test_a_process_whose_loop_was_ended_is_replaced() -> None:
     assert result.stdout == "an agent ended the event loop that asynchronous skills share\n"
 
 
-def test_an_agent_that_breaks_the_loop_for_others_is_noticed(
-    bench: RunBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_agent_threads")
+def test_an_agent_that_breaks_the_loop_for_others_is_noticed(bench: RunBench) -> None:
     """The next turn fails at once, with the reason in the log, and does not wait for its time limit."""
-    monkeypatch.setattr(agent_threads, "_loops", [])
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no more tasks")
 
     within(bench.send("pieces"))
-    [loop] = agent_threads._loops
+    loop = agent_threads.get_agent_loop()
     loop._loop.set_task_factory(refuse)
     task = within(bench.send("pieces"))
     assert (task["status"]["state"], reason(task)) == (TaskState.FAILED, FAILED)
@@ -235,10 +230,10 @@ def test_an_endless_agent_whose_client_left_is_stopped(
         await anext(events)
         await events.aclose()
         await until(lambda: bench.head(call.request.task_id()).is_stopped)
-        await until(lambda: not agent_threads._busy)
+        await until(lambda: not count_running_code())
 
     within(go())
-    [task_id] = [request for request in _tasks(bench)]
+    [task_id] = _tasks(bench)
     assert "300,000 bytes" in reason(within(bench.get(task_id)))
 
 
@@ -337,10 +332,10 @@ def test_large_outputs_count_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     assert 1 < max(counts) < 6
 
 
+@pytest.mark.usefixtures("own_agent_threads")
 def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_threads, "_busy", set())
     monkeypatch.setattr(run, "OUTPUT_BYTES", 200_000)
     probe = bench.messages.agents.load("probe")
     cleanups = vars(probe.skills["tidy"].function)["cleaned"] = []
@@ -348,7 +343,7 @@ def test_the_cleanup_of_a_generator_that_waited_is_part_of_its_turn(
     assert "200,000 bytes" in reason(task)
 
     async def over() -> None:
-        await until(lambda: not agent_threads._busy)
+        await until(lambda: not count_running_code())
 
     within(over())
     assert cleanups == ["cleaned"]

@@ -11,8 +11,6 @@ from a2a_lambda.wire import negotiation, v0_1, v0_3, v0_3_http, v1_0
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.shared import fields, json_0x, protojson
 
-Json = Any
-
 WIRES = {wire.name: wire for group in negotiation.DIALECTS.values() for wire in group}
 
 CONFIG = {"url": "https://example.com/hook", "token": "t"}
@@ -39,7 +37,7 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
         ({"statusTimestampAfter": None}, {}),
     ],
 )
-def test_a_list_of_1_0(params: Json, request_: Json) -> None:
+def test_a_list_of_1_0(params: Any, request_: Any) -> None:
     assert v1_0.WIRE.requests["list"].decode(params) == request_
 
 
@@ -74,7 +72,7 @@ def test_a_list_of_1_0_has_an_instant(name: str, time: str, instant: str) -> Non
         ({"contextId": "é" * 257}, "params.contextId"),
     ],
 )
-def test_a_list_that_1_0_refuses(params: Json, path: str) -> None:
+def test_a_list_that_1_0_refuses(params: Any, path: str) -> None:
     with pytest.raises(InvalidParams) as error:
         v1_0.WIRE.requests["list"].decode(params)
     assert error.value.path == path
@@ -94,7 +92,7 @@ def test_a_page_token_may_have_its_most_characters() -> None:
         (v0_3.WIRE.requests["get"], {"historyLength": 0, "metadata": {"a": 1}}),
     ],
 )
-def test_a_request_for_a_task(codec: Any, values: Json) -> None:
+def test_a_request_for_a_task(codec: Any, values: Any) -> None:
     """Whatever a field holds that the operation does not have, it is ignored."""
     for request in ({"id": "x" * 512}, {"id": "t", **values}):
         assert codec.encode(request) == codec.decode(request) == request
@@ -132,7 +130,7 @@ def test_a_request_for_a_task(codec: Any, values: Json) -> None:
         (v0_3.WIRE, "list_push", {"id": "t"}, {"taskId": "t"}),
     ],
 )
-def test_a_request_for_push_configs(wire: Any, operation: str, params: Json, request_: Json) -> None:
+def test_a_request_for_push_configs(wire: Any, operation: str, params: Any, request_: Any) -> None:
     assert wire.requests[operation].decode(params) == request_
 
 
@@ -150,7 +148,7 @@ def test_a_request_for_push_configs(wire: Any, operation: str, params: Json, req
     ],
 )
 def test_a_request_for_push_configs_that_is_refused(
-    wire: Any, operation: str, params: Json, path: str
+    wire: Any, operation: str, params: Any, path: str
 ) -> None:
     with pytest.raises(InvalidParams) as error:
         wire.requests[operation].decode(params)
@@ -180,7 +178,7 @@ def test_a_page_of_tasks_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("request_", [{"taskId": "t"}, {"taskId": "t", "id": "c"}])
-def test_what_a_client_asks_about_a_push_config_is_read(request_: Json) -> None:
+def test_what_a_client_asks_about_a_push_config_is_read(request_: Any) -> None:
     codec = v0_3.WIRE.requests["get_push"]
     assert codec.decode(codec.encode(request_)) == request_
 
@@ -227,7 +225,7 @@ def test_an_answer_may_be_a_message() -> None:
         ({"referenceTaskIds": {}}, "m.referenceTaskIds"),
     ],
 )
-def test_a_message_of_0_3_that_is_refused(message: Json, path: str) -> None:
+def test_a_message_of_0_3_that_is_refused(message: Any, path: str) -> None:
     whole = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}], **message}
     with pytest.raises(InvalidParams) as error:
         json_0x.decode_message(whole, "m")
@@ -249,11 +247,11 @@ def test_base64_comes_in_any_form(text: str) -> None:
         (None, None),
     ],
 )
-def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
+def test_how_a_webhook_of_0_3_is_called(config: Any, read: Any) -> None:
     decoded = json_0x.decode_config({"url": "https://x", "authentication": config}, "p")
     assert decoded.get("authentication") == read
     assert json_0x.encode_config(decoded).get("authentication") == config
-    in_1_0: Json = protojson.encode_config(decoded)
+    in_1_0: Any = protojson.encode_config(decoded)
     assert config is None or in_1_0["authentication"]["scheme"], "1.0 requires it"
 
 
@@ -266,7 +264,7 @@ def test_how_a_webhook_of_0_3_is_called(config: Json, read: Json) -> None:
         ({"schemes": ["Bearer"], "credentials": 5}, "p.authentication.credentials"),
     ],
 )
-def test_how_no_webhook_of_0_3_is_called(authentication: Json, path: str) -> None:
+def test_how_no_webhook_of_0_3_is_called(authentication: Any, path: str) -> None:
     with pytest.raises(InvalidParams) as error:
         json_0x.decode_config({"url": "https://x", "authentication": authentication}, "p")
     assert error.value.path == path
@@ -297,7 +295,7 @@ def test_a_webhook_of_1_0_shows_no_unknown_field() -> None:
         ({"acceptedOutputModes": ["text/plain"]}, {"acceptedOutputModes": ["text/plain"]}),
     ],
 )
-def test_the_configuration_of_a_send_of_0_3(configuration: Json, decoded: Json) -> None:
+def test_the_configuration_of_a_send_of_0_3(configuration: Any, decoded: Any) -> None:
     message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
     request = v0_3.WIRE.requests["send"].decode({"message": message, "configuration": configuration})
     assert request["configuration"] == decoded
@@ -363,7 +361,7 @@ def test_a_role_may_be_its_number(role: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("role", [0, 3, -1, True, 1.5])
-def test_a_number_that_no_role_has_is_refused(role: Json) -> None:
+def test_a_number_that_no_role_has_is_refused(role: Any) -> None:
     message = {"messageId": "m", "role": role, "parts": [{"text": "hi"}]}
     with pytest.raises(InvalidParams) as error:
         v1_0.decode_send({"message": message})

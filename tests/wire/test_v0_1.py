@@ -10,14 +10,12 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.protocol.requests import Recipient
 from a2a_lambda.wire import v0_1
 
-Json = Any
-
 RECIPIENT = Recipient("owner")
 
 IDS = {"id": "t", "sessionId": "c"}
 
 
-def task_with(state: TaskState, **fields: Json) -> Json:
+def task_with(state: TaskState, **fields: Any) -> Any:
     return {
         "id": "t",
         "contextId": "c",
@@ -62,7 +60,7 @@ def test_the_status_of_a_task_that_has_stopped_is_the_last_event_alone() -> None
     ],
 )
 def test_a_status_update_says_whether_it_is_the_last(state: TaskState, name: str, is_final: bool) -> None:
-    update: Json = {
+    update: Any = {
         "taskId": "t",
         "contextId": "c",
         "status": task_with(state)["status"],
@@ -78,7 +76,7 @@ def test_a_status_update_says_whether_it_is_the_last(state: TaskState, name: str
 
 @pytest.mark.parametrize(("append", "last"), [(True, False), (False, True)])
 def test_a_chunk_has_an_index_and_its_flags(append: bool, last: bool) -> None:
-    update: Json = {
+    update: Any = {
         "taskId": "t",
         "contextId": "c",
         "artifact": ARTIFACTS[1],
@@ -100,8 +98,8 @@ def test_a_chunk_has_an_index_and_its_flags(append: bool, last: bool) -> None:
 
 
 def test_an_end_without_content_is_no_event() -> None:
-    artifact: Json = {"artifactId": "artifact-1", "parts": []}
-    update: Json = {"taskId": "t", "contextId": "c", "artifact": artifact, "append": True, "lastChunk": True}
+    artifact: Any = {"artifactId": "artifact-1", "parts": []}
+    update: Any = {"taskId": "t", "contextId": "c", "artifact": artifact, "append": True, "lastChunk": True}
     assert v0_1.encode_event({"artifactUpdate": update}, RECIPIENT) == []
 
 
@@ -162,13 +160,13 @@ def test_a_send_names_its_task_and_its_session() -> None:
     again = v0_1.encode_send({"message": {**plain["message"], "contextId": "c"}})
     assert (again["id"], again["sessionId"]) == ("t", "c")
     assert not {"historyLength", "pushNotification", "metadata"} & again.keys()
-    configuration: Json = {"historyLength": 3, "acceptedOutputModes": ["text"]}
+    configuration: Any = {"historyLength": 3, "acceptedOutputModes": ["text"]}
     send_params = v0_1.encode_send({"message": plain["message"], "configuration": configuration})
     assert send_params.items() >= configuration.items()
 
 
 @pytest.mark.parametrize(("length", "read"), [({}, 0), ({"historyLength": 2}, 2)])
-def test_a_task_is_answered_without_its_history_unless_it_is_asked_for(length: Json, read: int) -> None:
+def test_a_task_is_answered_without_its_history_unless_it_is_asked_for(length: Any, read: int) -> None:
     assert v0_1.decode_task_request({"id": "t", **length})["historyLength"] == read
 
 
@@ -183,7 +181,7 @@ def test_parts_count_before_the_content_of_python_a2a(name: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [{}, {"parts": []}, {"data": []}])
-def test_a_message_has_parts(parts: Json) -> None:
+def test_a_message_has_parts(parts: Any) -> None:
     with pytest.raises(InvalidParams) as refusal:
         v0_1.decode_send({"id": "task", "message": {"role": "user", **parts}})
     assert refusal.value.path == "params.message.parts"

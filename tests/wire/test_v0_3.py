@@ -25,20 +25,18 @@ from a2a_lambda.wire import alibaba, negotiation, v0_3
 from a2a_lambda.wire.shared import json_0x
 from tests.wire.objects import names, objects, texts, values
 
-Json = Any
-
 TAKEN = {"kind", "metadata", "file", "filename", "mediaType", *PART_CONTENT}
 
 
-def extras(taken: set[str]) -> st.SearchStrategy[dict[str, Json]]:
+def extras(taken: set[str]) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(texts.filter(lambda name: name not in taken), values, max_size=2)
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> Json:
+def parts(draw: st.DrawFn) -> Any:
     kind = draw(st.sampled_from(["text", "file", "data"]))
     if kind == "text":
-        content: Json = draw(texts)
+        content: Any = draw(texts)
     elif kind == "data":
         content = draw(objects)
     else:
@@ -51,7 +49,7 @@ def parts(draw: st.DrawFn) -> Json:
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> Json:
+def messages(draw: st.DrawFn) -> Any:
     optional = {
         "contextId": names,
         "taskId": names,
@@ -70,7 +68,7 @@ def messages(draw: st.DrawFn) -> Json:
 
 
 @given(messages())
-def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
+def test_a_message_comes_out_as_it_went_in(message: Any) -> None:
     decoded = json_0x.decode_message(message, "m")
     assert json_0x.encode_message(decoded) == message
     stored_message = strictjson.loads(strictjson.dumps(decoded))
@@ -93,7 +91,7 @@ def test_a_message_comes_out_as_it_went_in(message: Json) -> None:
         },
     ],
 )
-def test_an_event_without_a_kind_shows_what_it_is(event: Json) -> None:
+def test_an_event_without_a_kind_shows_what_it_is(event: Any) -> None:
     """As those of fasta2a do."""
     without_kind = {name: value for name, value in event.items() if name != "kind"}
     decoded = json_0x.decode_event(event)
@@ -108,7 +106,7 @@ def test_an_event_of_no_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
-def test_messages_of_an_answer_may_have_no_parts(parts: Json) -> None:
+def test_messages_of_an_answer_may_have_no_parts(parts: Any) -> None:
     """As those of fasta2a may. In a request they may not."""
     message = {"kind": "message", "messageId": "m", "role": "agent", **parts}
     status = {"state": "completed", "message": message}
@@ -122,21 +120,21 @@ def test_messages_of_an_answer_may_have_no_parts(parts: Json) -> None:
 
 
 @given(parts())
-def test_parts_keep_the_order_of_their_values(part: Json) -> None:
+def test_parts_keep_the_order_of_their_values(part: Any) -> None:
     encoded = json_0x.encode_part(json_0x.decode_part(part, "p"))
     kind = part["kind"]
     assert json.dumps(encoded[kind]) == json.dumps(part[kind]) or kind == "file"
 
 
 @given(values)
-def test_data_of_any_kind_fits_a_data_part(value: Json) -> None:
+def test_data_of_any_kind_fits_a_data_part(value: Any) -> None:
     encoded = json_0x.encode_part({"data": value})
     assert isinstance(encoded["data"], dict)
     assert json_0x.decode_part(encoded, "p") == {"data": value}
 
 
 @pytest.mark.parametrize("value", [5, None, "x", [], {"uri": "https://other", "size": 7}])
-def test_an_unknown_field_of_a_part_of_1_0_replaces_nothing(value: Json) -> None:
+def test_an_unknown_field_of_a_part_of_1_0_replaces_nothing(value: Any) -> None:
     file = json_0x.encode_part({"url": "https://x", "file": value})["file"]  # type: ignore[typeddict-unknown-key]
     assert file == {"uri": "https://x"} | ({"size": 7} if isinstance(value, dict) else {})
 

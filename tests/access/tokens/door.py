@@ -17,8 +17,6 @@ from a2a_lambda.store.issuer_copies import IssuerCopies
 from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock
 
-Json = Any
-
 
 class KnownIssuers:
     """What `Keys` knows of issuers, without Parameter Store."""
@@ -45,10 +43,10 @@ class Door:
         self.keys = IssuerKeys(self.copies, self.fetch, clock=clock, sleep=clock.sleep)
         self.tokens = Tokens(self.known, self.keys, self.ask, clock=clock)  # type: ignore[arg-type]
 
-    def fetch(self, issuer: Issuer) -> list[Json]:
+    def fetch(self, issuer: Issuer) -> list[Any]:
         return fetch_keys(issuer, allow_loopback=True)
 
-    def ask(self, issuer: Issuer, token: str) -> Json:
+    def ask(self, issuer: Issuer, token: str) -> Any:
         return introspect(issuer, token, {"idp-client": "hush"}.__getitem__, allow_loopback=True)
 
     def refusal(self, token: str) -> str:

@@ -15,8 +15,6 @@ from werkzeug import Request, Response
 
 from a2a_lambda.access.issuer import Issuer
 
-Json = Any
-
 AUDIENCE = "api://agents"
 
 RSA_KEYS = 8
@@ -26,7 +24,7 @@ _key_numbers = itertools.count()
 
 
 @cache
-def _private_key(number: int) -> Json:
+def _private_key(number: int) -> Any:
     return jwk.RSAKey.generate_key(2048).as_dict(private=True)
 
 
@@ -39,7 +37,7 @@ class IdentityProvider:
         self.url = server.url_for(self.path)
         self.fetches: list[str] = []
         self.answers = True
-        self.metadata: Json = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        self.metadata: Any = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
         self.keys: list[Any] = []
         self.rotate()
         server.expect_request(f"{self.path}/.well-known/openid-configuration").respond_with_handler(
@@ -49,7 +47,7 @@ class IdentityProvider:
             lambda request: self._answer(request, {"keys": [self.publish(key) for key in self.keys]})
         )
 
-    def introspect(self, answer: Callable[[Request], tuple[int, Json]], name: str = "introspect") -> str:
+    def introspect(self, answer: Callable[[Request], tuple[int, Any]], name: str = "introspect") -> str:
         """Answer questions about tokens; returns the url (RFC 7662)."""
         path = f"{self.path}/{name}"
 
@@ -61,13 +59,13 @@ class IdentityProvider:
         self.server.expect_request(path).respond_with_handler(handle)
         return str(self.server.url_for(path))
 
-    def _answer(self, request: Request, content: Json) -> Response:
+    def _answer(self, request: Request, content: Any) -> Response:
         self.fetches.append(request.path.removeprefix(self.path))
         if not self.answers:
             return Response("", 503)
         return Response(json.dumps(content), content_type="application/json")
 
-    def publish(self, key: Any) -> Json:
+    def publish(self, key: Any) -> Any:
         return {**key.as_dict(private=False), "kid": key.kid, "use": "sig"}
 
     def rotate(self, kind: str = "RSA") -> None:
@@ -87,7 +85,7 @@ class IdentityProvider:
         """As an operator adds it."""
         return Issuer(**{"name": "idp", "url": self.url, "audiences": (AUDIENCE,), **fields})
 
-    def claims(self, **changes: Json) -> dict[str, Json]:
+    def claims(self, **changes: Any) -> dict[str, Any]:
         """Claims of a program's own access token. None removes one."""
         now = int(time.time())
         claims = {
@@ -101,7 +99,7 @@ class IdentityProvider:
         }
         return {name: value for name, value in {**claims, **changes}.items() if value is not None}
 
-    def token(self, header: dict[str, Json] | None = None, key: Any = None, **changes: Json) -> str:
+    def token(self, header: dict[str, Any] | None = None, key: Any = None, **changes: Any) -> str:
         """A signed access token."""
         key = key or self.keys[-1]
         algorithm = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[key.key_type]
@@ -109,14 +107,14 @@ class IdentityProvider:
         fields = {name: value for name, value in fields.items() if value is not None}
         return self.sign(fields, json.dumps(self.claims(**changes)).encode(), key)
 
-    def sign(self, header: dict[str, Json], payload: bytes, key: Any) -> str:
+    def sign(self, header: dict[str, Any], payload: bytes, key: Any) -> str:
         names = [header["alg"]]
         registry = jws.JWSRegistry(algorithms=names, strict_check_header=False)
         registry.header_registry = {}
         return jws.serialize_compact(header, payload, key, algorithms=names, registry=registry)
 
 
-def part(value: Json) -> str:
+def part(value: Any) -> str:
     """A part of a token, not signed."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(body).decode().rstrip("=")

@@ -18,12 +18,10 @@ from tests.access.tokens.door import Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.helpers.clock import Clock
 
-Json = Any
-
 TOKEN = "ya29.opaque"
 
 
-def claims(**changes: Json) -> Json:
+def claims(**changes: Any) -> Any:
     defaults = {"active": True, "aud": AUDIENCE, "sub": "alice", "client_id": "app", "scope": "agents.call"}
     return {name: value for name, value in {**defaults, **changes}.items() if value is not None}
 
@@ -31,7 +29,7 @@ def claims(**changes: Json) -> Json:
 def test_the_issuer_is_asked_once_a_minute(open_door: Open, provider: IdentityProvider, clock: Clock) -> None:
     requests: list[Request] = []
 
-    def answer(request: Request) -> tuple[int, Json]:
+    def answer(request: Request) -> tuple[int, Any]:
         requests.append(request)
         return 200, claims(exp=int(clock.now) + 3600)
 
@@ -110,7 +108,7 @@ def test_a_token_is_not_asked_about_again_while_parameter_store_is_away(
     ],
 )
 def test_what_the_issuer_says_is_checked(
-    open_door: Open, provider: IdentityProvider, answer: Json, reason: str
+    open_door: Open, provider: IdentityProvider, answer: Any, reason: str
 ) -> None:
     door = open_door(provider.issuer(introspection=provider.introspect(lambda request: (200, answer))))
     if not reason:
@@ -177,7 +175,7 @@ def test_only_an_issuer_that_can_be_asked_is_asked(open_door: Open, provider: Id
     ],
 )
 def test_an_issuer_that_fails_opens_no_door_and_is_not_asked_again_soon(
-    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Json], words: str
+    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Any], words: str
 ) -> None:
     door = open_door(provider.issuer(introspection=provider.introspect(lambda request: said)))
     with pytest.raises(KeysUnavailable, match=words):
@@ -206,9 +204,9 @@ def test_an_issuer_that_fails_opens_no_door_and_is_not_asked_again_soon(
     ],
 )
 def test_a_token_that_its_issuer_does_not_understand_keeps_out_no_other(
-    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Json], words: str
+    open_door: Open, provider: IdentityProvider, clock: Clock, said: tuple[int, Any], words: str
 ) -> None:
-    def answer(request: Request) -> tuple[int, Json]:
+    def answer(request: Request) -> tuple[int, Any]:
         return said if request.form["token"] == TOKEN else (200, claims())
 
     door = open_door(provider.issuer(introspection=provider.introspect(answer)))
@@ -246,7 +244,7 @@ def test_only_one_issuer_is_asked_about_opaque_tokens(open_door: Open, provider:
     """A second one would get tokens that are not its own, and could use them."""
     other: list[Request] = []
 
-    def answer(request: Request) -> tuple[int, Json]:
+    def answer(request: Request) -> tuple[int, Any]:
         other.append(request)
         return 200, claims()
 
@@ -269,7 +267,7 @@ def test_the_client_that_asks_is_encoded(provider: IdentityProvider) -> None:
     """RFC 6749 section 2.3.1."""
     headers: list[str] = []
 
-    def answer(request: Request) -> tuple[int, Json]:
+    def answer(request: Request) -> tuple[int, Any]:
         headers.append(base64.b64decode(request.headers["Authorization"].removeprefix("Basic ")).decode())
         return 200, claims()
 

@@ -21,8 +21,6 @@ from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider
 from tests.helpers.clock import PATIENCE_SECONDS, Clock
 
-Json = Any
-
 
 def test_a_key_of_another_use_or_a_secret_one_verifies_nothing(
     door: Door, provider: IdentityProvider
@@ -50,7 +48,7 @@ def test_several_keys_may_have_one_id(door: Door, provider: IdentityProvider, ki
     provider.keys = [jwk.RSAKey.generate_key(2048, options), jwk.ECKey.generate_key("P-256", options)]
     other = jwk.RSAKey.generate_key(2048, options)
 
-    def publish(key: Any) -> Json:
+    def publish(key: Any) -> Any:
         fields = {**key.as_dict(private=False), "kid": "shared"}
         return {**fields, "alg": "RSA-OAEP"} if key is other else fields
 
@@ -88,7 +86,7 @@ def test_an_issuer_that_sends_its_keys_too_slowly_is_given_up(
 def test_a_key_that_the_issuer_replaces_without_a_new_id_is_used_at_once(
     open_door: Open, provider: IdentityProvider, clock: Clock, kid: str | None, kind: str
 ) -> None:
-    def publish(key: Any) -> Json:
+    def publish(key: Any) -> Any:
         return {**key.as_dict(private=False), "kid": kid}
 
     provider.publish = publish  # type: ignore[method-assign]
@@ -137,7 +135,7 @@ def test_both_names_of_eddsa_are_one_algorithm(
 
 @pytest.mark.parametrize("extra", [{"use": None}, {"d": None, "x5c": []}, {"key_ops": []}, {"alg": None}])
 def test_what_an_issuer_does_not_say_of_a_key_may_be_null_or_empty(
-    door: Door, provider: IdentityProvider, extra: Json
+    door: Door, provider: IdentityProvider, extra: Any
 ) -> None:
     """As .NET's JsonWebKey writes it."""
     provider.publish = lambda key: {**key.as_dict(private=False), "kid": key.kid, **extra}  # type: ignore[method-assign]
@@ -222,7 +220,7 @@ def test_a_flood_of_unknown_kids_asks_twice_a_minute(
 def test_an_issuer_that_does_not_answer_keeps_its_callers_and_opens_no_door(
     door: Door, provider: IdentityProvider, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def token(**changes: Json) -> str:
+    def token(**changes: Any) -> str:
         return provider.token(exp=int(clock.now) + 600, **changes)
 
     door.tokens.check(token())
@@ -258,7 +256,7 @@ def test_an_issuer_that_never_answered(door: Door, provider: IdentityProvider) -
         ({"jwks_uri": "http://169.254.169.254/latest"}, "cannot be called"),
     ],
 )
-def test_metadata_is_not_believed(provider: IdentityProvider, metadata: Json, words: str) -> None:
+def test_metadata_is_not_believed(provider: IdentityProvider, metadata: Any, words: str) -> None:
     provider.metadata |= metadata
     with pytest.raises(KeysUnavailable, match=words):
         fetch_keys(provider.issuer(), allow_loopback=True)
@@ -337,7 +335,7 @@ def test_an_issuer_that_moves_its_keys_is_believed(
     [{"typ": "JWT", "x-of-the-provider": "y" * 600}, {"typ": "application/at+jwt"}, {"typ": None}],
 )
 def test_fields_that_the_kit_does_not_know_are_ignored(
-    door: Door, provider: IdentityProvider, changes: Json
+    door: Door, provider: IdentityProvider, changes: Any
 ) -> None:
     """RFC 7515 section 4."""
     assert door.tokens.check(provider.token(changes))

@@ -16,8 +16,6 @@ from a2a_lambda.access.issuer import (
 from a2a_lambda.errors import TokenRefused
 from a2a_lambda.strictjson import text_in
 
-Json = Any
-
 URL = "https://idp.example"
 
 GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
@@ -38,7 +36,7 @@ FULL = Issuer(
 )
 
 
-def issuer(**fields: Json) -> Issuer:
+def issuer(**fields: Any) -> Issuer:
     return Issuer(**{"name": "idp", "url": URL, "audiences": ("a",), **fields})
 
 
@@ -70,7 +68,7 @@ def test_what_is_stored_has_only_what_was_said() -> None:
         {"url": URL, "audiences": ["a"], "unknown": 1},
     ],
 )
-def test_what_no_release_wrote_is_refused(content: Json) -> None:
+def test_what_no_release_wrote_is_refused(content: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         Issuer.of_row(["idp", content])
 
@@ -125,7 +123,7 @@ def test_a_client_owns_the_tasks_of_tokens_without_a_subject_if_the_operator_say
         (CLIENT_OWNER, {"sub": "ann"}),
     ],
 )
-def test_a_token_without_an_owner_is_refused(claim: str, claims: Json) -> None:
+def test_a_token_without_an_owner_is_refused(claim: str, claims: Any) -> None:
     with pytest.raises(TokenRefused, match="names the owner") as error:
         issuer(owner_claim=claim).owner_of(claims)
     assert error.value.reason == "owner"

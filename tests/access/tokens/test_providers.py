@@ -22,8 +22,6 @@ from a2a_lambda.store.table import Table
 from tests.access.tokens.door import Open
 from tests.access.tokens.identity_provider import IdentityProvider
 
-Json = Any
-
 PASSWORD = "Passw0rd!x"
 
 
@@ -51,7 +49,7 @@ def pool() -> Iterator[dict[str, str]]:
         yield {"url": url, "client": client, "keys": keys, **tokens}
 
 
-def test_cognitos_access_token_signs_in_and_its_id_token_does_not(pool: Json, settings: Settings) -> None:
+def test_cognitos_access_token_signs_in_and_its_id_token_does_not(pool: Any, settings: Settings) -> None:
     class Issuers:
         def find_issuers(self) -> list[Issuer]:
             return [Issuer("cognito", pool["url"], (pool["client"],))]
@@ -81,12 +79,12 @@ class Google:
 
     def __init__(self, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[Request] = []
-        self.answer: tuple[int, Json] = (200, GOOGLE_CLAIMS)
+        self.answer: tuple[int, Any] = (200, GOOGLE_CLAIMS)
         self._provider = provider
         self._url = provider.introspect(self._respond, "tokeninfo")
         monkeypatch.setattr(issuer, "TOKENINFO", self._url)
 
-    def _respond(self, request: Request) -> tuple[int, Json]:
+    def _respond(self, request: Request) -> tuple[int, Any]:
         self.requests.append(request)
         return self.answer
 
@@ -94,7 +92,7 @@ class Google:
         return self._provider.issuer(introspection=self._url, audiences=("client",), **fields)
 
 
-def google_claims_without(name: str) -> Json:
+def google_claims_without(name: str) -> Any:
     return {claim: value for claim, value in GOOGLE_CLAIMS.items() if claim != name}
 
 
@@ -124,7 +122,7 @@ def test_googles_access_token_opens_the_door(open_door: Open, google: Google) ->
     ],
 )
 def test_another_token_of_google_does_not(
-    open_door: Open, google: Google, answer: tuple[int, Json], reason: str
+    open_door: Open, google: Google, answer: tuple[int, Any], reason: str
 ) -> None:
     google.answer = answer
     for owner_claim in ("", SUBJECT_OR_CLIENT):
@@ -140,7 +138,7 @@ def test_another_claim_of_googles_token_may_be_the_owner(open_door: Open, google
 
 @pytest.mark.parametrize("answer", [(500, GOOGLE_CLAIMS), (200, []), (200, "text")])
 def test_an_answer_of_google_in_another_form_opens_no_door(
-    open_door: Open, google: Google, answer: tuple[int, Json]
+    open_door: Open, google: Google, answer: tuple[int, Any]
 ) -> None:
     google.answer = answer
     with pytest.raises(KeysUnavailable, match="is not a JSON object"):

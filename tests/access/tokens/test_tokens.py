@@ -20,8 +20,6 @@ from tests.access.tokens.door import Door, Open
 from tests.access.tokens.identity_provider import AUDIENCE, IdentityProvider, part
 from tests.helpers.clock import Clock
 
-Json = Any
-
 
 @pytest.mark.parametrize("kind", ["RSA", "EC", "OKP"])
 def test_a_program_signs_in(door: Door, provider: IdentityProvider, kind: str) -> None:
@@ -53,7 +51,7 @@ def test_ps256(door: Door, provider: IdentityProvider) -> None:
         ({"sub": "client:robot", "client_id": "app"}, "idp|sub:client%3Arobot"),
     ],
 )
-def test_owners(door: Door, provider: IdentityProvider, claims: Json, owner: str) -> None:
+def test_owners(door: Door, provider: IdentityProvider, claims: Any, owner: str) -> None:
     assert door.tokens.check(provider.token(**claims)).caller.owner == owner
 
 
@@ -82,7 +80,7 @@ def test_two_issuers_with_one_subject_are_two_owners(open_door: Open, httpserver
         ({"scope": {"a": 1}}, ()),
     ],
 )
-def test_scopes(door: Door, provider: IdentityProvider, claims: Json, scopes: tuple[str, ...]) -> None:
+def test_scopes(door: Door, provider: IdentityProvider, claims: Any, scopes: tuple[str, ...]) -> None:
     assert door.tokens.check(provider.token(**claims)).caller.scopes == scopes
 
 
@@ -112,7 +110,7 @@ def hostile() -> Iterator[Any]:
         return pytest.param(make, reason, id=name)
 
     def without_signature(
-        header: Json, signature: str = "", **claims: Json
+        header: Any, signature: str = "", **claims: Any
     ) -> Callable[[IdentityProvider], str]:
         return lambda idp: f"{part(header)}.{part(idp.claims(**claims))}.{signature}"
 
@@ -123,7 +121,7 @@ def hostile() -> Iterator[Any]:
 
         return make
 
-    def foreign(header: Json) -> Callable[[IdentityProvider], str]:
+    def foreign(header: Any) -> Callable[[IdentityProvider], str]:
         """Signed by a key of the attacker's, which the header offers."""
 
         def make(idp: IdentityProvider) -> str:
@@ -276,7 +274,7 @@ def test_claims_that_are_null_are_absent(door: Door, provider: IdentityProvider)
     [{"jku": None}, {"jku": "x"}, {"x5u": 7}, {"x5c": "MIIB"}, {"jwk": "x"}, {"cty": 1}, {"typ": None}],
 )
 def test_what_a_token_says_about_its_key_is_ignored(
-    door: Door, provider: IdentityProvider, extra: Json
+    door: Door, provider: IdentityProvider, extra: Any
 ) -> None:
     header = {"alg": "RS256", "kid": provider.keys[-1].kid, **extra}
     claims = json.dumps(provider.claims()).encode()

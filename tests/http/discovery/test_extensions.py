@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,8 +17,6 @@ from tests.helpers.rpc import Rpc, intent, message
 
 pytestmark = pytest.mark.slow
 
-
-Json = Any
 
 NEEDED = "https://example.com/extensions/needed"
 

@@ -13,8 +13,6 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.wire import v1_0
 from tests.conftest import BASE_URL, new_key
 
-Json = Any
-
 SHOP = """
 from dataclasses import dataclass
 from datetime import date
@@ -70,7 +68,7 @@ def key_of(client: TestClient) -> str:
     return new_key(app.state.kit)
 
 
-def walk(value: Json) -> Iterator[dict[str, Json]]:
+def walk(value: Any) -> Iterator[dict[str, Any]]:
     """All objects in a document."""
     if isinstance(value, dict):
         yield value

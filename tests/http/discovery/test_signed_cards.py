@@ -21,8 +21,6 @@ from tests.agent.folders import CARD, write
 from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL, new_key
 
-Json = Any
-
 
 @pytest.fixture(params=["RSA_2048", "ECC_NIST_P256"])
 def kms(request: pytest.FixtureRequest) -> Kms:
@@ -45,7 +43,7 @@ def number(text: str) -> int:
     return int.from_bytes(decode_base64url(text))
 
 
-def verify(card: Json, signature: Json, jwk: Json) -> None:
+def verify(card: Any, signature: Any, jwk: Any) -> None:
     """Raises InvalidSignature."""
     payload = base64.urlsafe_b64encode(rfc8785.dumps(card)).rstrip(b"=")
     signing_input = signature["protected"].encode() + b"." + payload
@@ -98,7 +96,7 @@ def test_no_key_is_no_signature(client: TestClient) -> None:
 def test_a_card_that_cannot_be_signed_goes_out_unsigned(
     signing: TestClient, kms: Kms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def throttled(**_: Any) -> Json:
+    def throttled(**_: Any) -> Any:
         raise ClientError({"Error": {"Code": "ThrottlingException"}}, "Sign")
 
     monkeypatch.setattr(kms, "sign", throttled)

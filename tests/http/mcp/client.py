@@ -12,8 +12,6 @@ from a2a_lambda.wire.mcp.revisions import CAPABILITIES_KEY, STATELESS, TASKS, VE
 from tests.conftest import ROOT
 from tests.helpers.rpc import bare_events
 
-Json = Any
-
 RESULTS = {
     "initialize": "InitializeResult",
     "server/discover": "DiscoverResult",
@@ -34,11 +32,11 @@ SCHEMAS = {"2025-03-26": "2025-06-18"}
 
 
 @cache
-def schema_of(name: str) -> Json:
+def schema_of(name: str) -> Any:
     return json.loads((ROOT / "tests" / "specs" / f"mcp-{name}.json").read_text())
 
 
-def validate(name: str, definition: str, value: Json) -> None:
+def validate(name: str, definition: str, value: Any) -> None:
     schema = schema_of(SCHEMAS.get(name, name))
     root = "$defs" if "$defs" in schema else "definitions"
     kind = Draft202012Validator if root == "$defs" else Draft7Validator
@@ -54,7 +52,7 @@ class Mcp:
         key: str,
         path: str = "/mcp/probe",
         revision: str = STATELESS,
-        **capabilities: Json,
+        **capabilities: Any,
     ) -> None:
         self.client = client
         self.key = key
@@ -62,7 +60,7 @@ class Mcp:
         self.revision = revision
         self.capabilities = capabilities
 
-    def body(self, method: str, params: Json = None, *, meta: Json = None, id: Json = "") -> Json:
+    def body(self, method: str, params: Any = None, *, meta: Any = None, id: Any = "") -> Any:
         params = dict(params or {})
         meta = dict(meta or {})
         if self.revision == STATELESS:
@@ -71,7 +69,7 @@ class Mcp:
             params["_meta"] = meta
         return {"jsonrpc": "2.0", "id": id or str(uuid.uuid4()), "method": method, "params": params}
 
-    def headers(self, body: Json) -> dict[str, str]:
+    def headers(self, body: Any) -> dict[str, str]:
         headers = {
             "Authorization": f"Bearer {self.key}",
             "Accept": "application/json, text/event-stream",
@@ -84,15 +82,15 @@ class Mcp:
                 headers["Mcp-Name"] = str(body["params"].get("name"))
         return headers
 
-    def post(self, body: Json, **headers: str | bytes | None) -> Json:
+    def post(self, body: Any, **headers: str | bytes | None) -> Any:
         """The answer of HTTP. A header that is None is not sent."""
-        all_headers: Json = {**(self.headers(body) if isinstance(body, dict) else {}), **headers}
+        all_headers: Any = {**(self.headers(body) if isinstance(body, dict) else {}), **headers}
         all_headers.setdefault("Authorization", f"Bearer {self.key}")
         all_headers = {name: value for name, value in all_headers.items() if value is not None}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.client.post(self.path, content=content, headers=all_headers)
 
-    def ask(self, method: str, params: Json = None, **options: Json) -> Json:
+    def ask(self, method: str, params: Any = None, **options: Any) -> Any:
         """The result of a call; fails on an error."""
         body = self.body(method, params, **options)
         answer = self.post(body)
@@ -105,7 +103,7 @@ class Mcp:
         self.check(method, last["result"])
         return last["result"]
 
-    def check(self, method: str, result: Json) -> None:
+    def check(self, method: str, result: Any) -> None:
         """The result fits the schema."""
         if method in TASK_RESULTS:
             validate("tasks", TASK_RESULTS[method], result)
@@ -116,17 +114,17 @@ class Mcp:
         else:
             validate(self.revision, RESULTS[method], result)
 
-    def call(self, tool: str, arguments: Json = None, **params: Json) -> Json:
+    def call(self, tool: str, arguments: Any = None, **params: Any) -> Any:
         options = {name: params.pop(name) for name in ("meta", "id") if name in params}
         return self.ask("tools/call", {"name": tool, "arguments": arguments or {}, **params}, **options)
 
-    def refusal(self, method: str, params: Json = None, *, status: int = 400, **options: Json) -> Json:
+    def refusal(self, method: str, params: Any = None, *, status: int = 400, **options: Any) -> Any:
         """The error of a call."""
         answer = self.post(self.body(method, params, **options))
         return error_of(answer, status)
 
 
-def error_of(answer: Json, status: int) -> Json:
+def error_of(answer: Any, status: int) -> Any:
     assert answer.status_code == status, answer.text
     body = answer.json()
     assert "Traceback" not in answer.text
@@ -135,17 +133,17 @@ def error_of(answer: Json, status: int) -> Json:
     return body["error"]
 
 
-def messages_of(answer: Json) -> list[Json]:
+def messages_of(answer: Any) -> list[Any]:
     """Messages of an answer, which may be a stream."""
     if "text/event-stream" not in answer.headers["content-type"]:
         return [answer.json()]
     return bare_events(answer.text)
 
 
-def text_of(result: Json) -> str:
+def text_of(result: Any) -> str:
     return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
-ELICITS: dict[str, Json] = {"elicitation": {}}
+ELICITS: dict[str, Any] = {"elicitation": {}}
 
-WITH_TASKS: dict[str, Json] = {"extensions": {TASKS: {}}}
+WITH_TASKS: dict[str, Any] = {"extensions": {TASKS: {}}}

@@ -26,8 +26,6 @@ from tests.helpers.clock import wait_until
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import Mcp, error_of, messages_of, text_of
 
-Json = Any
-
 
 def in_revision(mcp: Mcp, revision: str) -> Mcp:
     return Mcp(mcp.client, mcp.key, mcp.path, revision, **mcp.capabilities)
@@ -132,13 +130,13 @@ def test_a_client_that_leaves_cancels_its_call_in_the_stateless_revision_alone(
         is_streaming = asyncio.Event()
         messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
 
-        async def receive() -> Json:
+        async def receive() -> Any:
             for message in messages:
                 return message
             await is_streaming.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: Json) -> None:
+        async def send(message: Any) -> None:
             if b"waiting" in message.get("body", b""):
                 is_streaming.set()
 
@@ -221,7 +219,7 @@ def test_who_looks_at_a_task_or_at_progress_holds_a_slot(settings: Settings) -> 
 
 
 @pytest.mark.parametrize("meta", [None, {"progressToken": 1}])
-def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Json) -> None:
+def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Any) -> None:
     """An agent's file that is stored apart from its task. One that is no picture is a link."""
     call = {"name": "draw", "arguments": {"message": "hi"}}
     _, picture, document = Mcp(client, key).ask("tools/call", call, meta=meta)["content"]
@@ -232,7 +230,7 @@ def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Json) -
 
 @pytest.mark.parametrize("meta", [None, {"progressToken": 1}])
 def test_an_answer_has_pictures_up_to_its_limit(
-    client: TestClient, key: str, meta: Json, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, key: str, meta: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether its client asked for progress or not. What does not fit is not even read."""
     monkeypatch.setattr("a2a_lambda.files.links.FILES_IN_ANSWER_BYTES", 500_000)

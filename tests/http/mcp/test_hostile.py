@@ -17,8 +17,6 @@ from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest
 from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, error_of, messages_of, text_of, validate
 
-Json = Any
-
 ROUNDS = int(os.environ.get("ROUNDS", "300"))
 """Requests of the fuzz run, for each revision."""
 
@@ -28,7 +26,7 @@ def mcp(client: TestClient, kit: Kit) -> Mcp:
     return Mcp(client, new_key(kit))
 
 
-BODIES: dict[str, tuple[Json, int]] = {
+BODIES: dict[str, tuple[Any, int]] = {
     "no JSON": (b"{", -32700),
     "empty": (b"", -32700),
     "a batch": ([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}], -32600),
@@ -100,7 +98,7 @@ def test_a_revision_that_nobody_knows(mcp: Mcp) -> None:
 @pytest.mark.parametrize(
     "meta", [{CAPABILITIES_KEY: None}, {CAPABILITIES_KEY: []}, {VERSION_KEY: 7}, {VERSION_KEY: None}]
 )
-def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Json) -> None:
+def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Any) -> None:
     assert mcp.refusal("tools/list", meta=meta)["code"] == -32602
 
 
@@ -113,7 +111,7 @@ def test_each_request_says_what_its_client_can_do(mcp: Mcp, meta: Json) -> None:
         {"name": "echo", "arguments": []},
     ],
 )
-def test_a_call_that_is_malformed(mcp: Mcp, params: Json) -> None:
+def test_a_call_that_is_malformed(mcp: Mcp, params: Any) -> None:
     body = mcp.body("tools/call", params)
     answer = mcp.post(body, **{"Mcp-Name": str(params.get("name", ""))})
     assert error_of(answer, 400)["code"] == -32602
@@ -131,7 +129,7 @@ def test_a_call_that_is_malformed(mcp: Mcp, params: Json) -> None:
     ],
 )
 def test_a_model_can_correct_its_arguments(
-    client: TestClient, mcp: Mcp, revision: str, arguments: Json, text: str
+    client: TestClient, mcp: Mcp, revision: str, arguments: Any, text: str
 ) -> None:
     """SEP-1303: it reads results, while a protocol error ends at its client."""
     result = Mcp(client, mcp.key, revision=revision).call("echo", arguments)
@@ -219,7 +217,7 @@ def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revi
         *("tools/list", "tools/call", "tools/call", "tools/call", "initialize", "server/discover", "ping"),
         *("tasks/get", "tasks/update", "tasks/cancel", "nothing", ""),
     )
-    values: list[Json] = [
+    values: list[Any] = [
         None,
         True,
         0,
@@ -239,7 +237,7 @@ def test_answers_of_a_fuzz_run_fit_the_schema(client: TestClient, kit: Kit, revi
         arguments = {
             chance.choice(("message", "task", "count", "x")): chance.choice(values) for _ in range(2)
         }
-        params: Json = {
+        params: Any = {
             "name": chance.choice(names),
             "arguments": chance.choice([arguments, {"message": "hi"}, chance.choice(values)]),
             "taskId": chance.choice(values),

@@ -24,8 +24,6 @@ from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
 from tests.http.mcp.shop import kit_in
 
-Json = Any
-
 
 @pytest.fixture
 def kit(settings: Settings, tmp_path: Path) -> Kit:
@@ -37,7 +35,7 @@ def mcp(client: TestClient, kit: Kit) -> Mcp:
     return Mcp(client, new_key(kit), "/mcp", **ELICITS)
 
 
-def form_of(result: Json) -> tuple[str, str, Json]:
+def form_of(result: Any) -> tuple[str, str, Any]:
     """Key, message and field of the question in a result."""
     [(key, request)] = result["inputRequests"].items()
     assert request["method"] == "elicitation/create"
@@ -45,10 +43,10 @@ def form_of(result: Json) -> tuple[str, str, Json]:
     return key, request["params"]["message"], field
 
 
-def answer(result: Json, value: Json, action: str = "accept") -> Json:
+def answer(result: Any, value: Any, action: str = "accept") -> Any:
     """Parameters of the call that answers the question in a result."""
     key, _, (name, _) = form_of(result)
-    response: Json = {"action": action, **({"content": {name: value}} if action == "accept" else {})}
+    response: Any = {"action": action, **({"content": {name: value}} if action == "accept" else {})}
     return {"inputResponses": {key: response}, "requestState": result["requestState"]}
 
 
@@ -148,7 +146,7 @@ def test_a_client_that_cannot_ask_reads_the_choices(mcp: Mcp) -> None:
     ("capability", "is_form"),
     [({}, True), ({"form": {}, "url": {}}, True), ({"url": {}}, False), (None, False)],
 )
-def test_only_a_client_that_shows_forms_gets_one(mcp: Mcp, capability: Json, is_form: bool) -> None:
+def test_only_a_client_that_shows_forms_gets_one(mcp: Mcp, capability: Any, is_form: bool) -> None:
     asker = Mcp(mcp.client, mcp.key, "/mcp", elicitation=capability)
     assert ("inputRequests" in asker.call("chat", {"message": "hello"})) == is_form
 
@@ -181,7 +179,7 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
     expired = jwt.encode({"alg": "HS256"}, {**claims, "exp": int(time.time()) - 1}, secret)
     unsigned = jwt.encode({"alg": "none"}, claims, secret, algorithms=["none"])
     critical = ".".join([part({"alg": "HS256", "crit": 5}), *question["requestState"].split(".")[1:]])
-    states: list[Json] = [forged, expired, unsigned, critical, "x", "", 7, {}]
+    states: list[Any] = [forged, expired, unsigned, critical, "x", "", 7, {}]
     cases = [
         (other, params),
         (mcp, {**params, "arguments": {"message": "other"}}),
@@ -192,7 +190,7 @@ def test_a_state_is_of_its_caller_its_call_and_its_question(mcp: Mcp, kit: Kit, 
     for caller, changed_params in cases:
         error = caller.refusal("tools/call", changed_params)
         assert error == {"code": -32602, "message": f"Invalid parameters: {request_state.REFUSED}"}
-    broken: Json
+    broken: Any
     for broken in ({"action": "accept", "content": {"a": 1, "b": 2}}, "x"):
         mcp.refusal(
             "tools/call", {**params, "inputResponses": dict.fromkeys(params["inputResponses"], broken)}

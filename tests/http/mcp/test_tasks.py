@@ -20,8 +20,6 @@ from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, messages_of, text_of
 from tests.http.mcp.shop import kit_in
 
-Json = Any
-
 
 @pytest.fixture
 def kit(settings: Settings, tmp_path: Path) -> Kit:
@@ -146,7 +144,7 @@ def test_tasks_of_others_are_unknown(mcp: Mcp, client: TestClient, kit: Kit) -> 
     task_id = mcp.call("chat", {"message": "hello"})["taskId"]
     other = Mcp(client, new_key(kit), "/mcp", **WITH_TASKS)
     for method in ("tasks/get", "tasks/cancel", "tasks/update"):
-        params: Json = {"inputResponses": {}}
+        params: Any = {"inputResponses": {}}
         foreign = other.refusal(method, {"taskId": task_id, **params})
         unknown = other.refusal(method, {"taskId": "nothing", **params})
         assert foreign["code"] == unknown["code"] == -32602

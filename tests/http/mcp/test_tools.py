@@ -1,7 +1,6 @@
 """The list of an agent's tools, and where the card says it is."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,8 +12,6 @@ from a2a_lambda.wire.shared.card_json import MCP_EXTENSION
 from tests.conftest import BASE_URL, new_key
 from tests.http.mcp.client import Mcp, text_of
 from tests.http.mcp.tool_agent import CARD, kit_of
-
-Json = Any
 
 
 def test_skills_are_tools(mcp: Mcp) -> None:

@@ -8,13 +8,11 @@ from starlette.testclient import TestClient
 from a2a_lambda.access.issuer import Issuer
 from tests.helpers.rest import message_1_0
 
-Json = Any
-
 Accept = Callable[[Issuer], None]
 """Adds an issuer, as make issuer does."""
 
 
-def send(client: TestClient, token: str, agent: str = "who", **fields: Json) -> Json:
+def send(client: TestClient, token: str, agent: str = "who", **fields: Any) -> Any:
     return client.post(
         f"/a2a/{agent}/message:send",
         json={"message": message_1_0("hi"), **fields},
@@ -22,6 +20,6 @@ def send(client: TestClient, token: str, agent: str = "who", **fields: Json) -> 
     )
 
 
-def caller_of(answer: Json) -> Json:
+def caller_of(answer: Any) -> Any:
     assert answer.status_code == 200, answer.text
     return answer.json()["task"]["artifacts"][0]["parts"][0]["data"]

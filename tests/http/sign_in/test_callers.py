@@ -21,8 +21,6 @@ from tests.helpers.rest import message_1_0
 from tests.http.sign_in.calls import Accept, caller_of, send
 from tests.wire.versions.specs import validate
 
-Json = Any
-
 
 def test_an_agent_knows_its_caller(client: TestClient, accept: Accept, provider: IdentityProvider) -> None:
     accept(provider.issuer(claims=("tid",)))
@@ -84,8 +82,8 @@ def test_in_the_background_an_agent_knows_its_caller(
     assert (caller["owner"], caller["client"], caller["kind"]) == ("idp|sub:alice", "app", "token")
 
 
-def scan(kit: Kit) -> list[Json]:
-    items: list[Json] = clients.dynamodb(kit.settings).scan(TableName=kit.settings.table)["Items"]
+def scan(kit: Kit) -> list[Any]:
+    items: list[Any] = clients.dynamodb(kit.settings).scan(TableName=kit.settings.table)["Items"]
     return items
 
 
@@ -95,7 +93,7 @@ def test_tasks_of_others_are_not_there(
     accept(provider.issuer())
     task = send(client, provider.token(sub="alice", client_id="app")).json()["task"]
 
-    def call(secret: str, verb: str, path: str) -> Json:
+    def call(secret: str, verb: str, path: str) -> Any:
         headers = {"Authorization": f"Bearer {secret}", "A2A-Version": "1.0"}
         return client.request(verb, f"/a2a/who/{path}", headers=headers)
 
@@ -189,7 +187,7 @@ def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
         event = {"requestContext": {"authorizer": {"iam": {"userArn": arn}}}}
         await app({**scope, "aws.event": event}, receive, send_)
 
-    def call(**headers: str) -> Json:
+    def call(**headers: str) -> Any:
         body = {"message": message_1_0("hi")}
         return TestClient(on_lambda, base_url=BASE_URL).post(
             "/a2a/strict/message:send", json=body, headers={"A2A-Version": "1.0", **headers}

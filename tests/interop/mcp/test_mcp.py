@@ -16,8 +16,6 @@ from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.interop.provider import NODE_MODULES, run_client
 from tests.processes.servers import KEY, Server
 
-Json = Any
-
 pytestmark = [pytest.mark.slow(seconds=70), pytest.mark.interop]
 
 TOOLS = ["ai-repeat", "ai-calculate", "ai-count", "ai-flash", "ai-coach"]
@@ -73,7 +71,7 @@ def test_fastmcp(url: str) -> None:
     }
 
 
-def run_fastmcp(url: str, agent: str) -> Json:
+def run_fastmcp(url: str, agent: str) -> Any:
     python, script = str(ROOT / ".venvs/mcp/bin/python"), str(ROOT / "tests/interop/mcp/client_fastmcp.py")
     return run_client(python, script, url, KEY, agent)
 

@@ -32,8 +32,6 @@ from tests.helpers.rpc import intent
 from tests.lambda_.conftest import logging_kept
 from tests.lambda_.context import Context
 
-Json = Any
-
 TEXT = "what the client said in confidence"
 
 
@@ -46,7 +44,7 @@ class Telling:
         self._handler = Observed(Mangum(create_app(kit), lifespan="off"), settings)
         self._capsys = capsys
 
-    def call(self, skill: str, method: str = "message/send", **slots: str) -> list[Json]:
+    def call(self, skill: str, method: str = "message/send", **slots: str) -> list[Any]:
         """The lines of a call."""
         body = {"kind": "message", "messageId": "m", "role": "user", "metadata": intent(skill, **slots)}
         params = {"message": body | {"parts": [{"kind": "text", "text": TEXT}]}}
@@ -60,7 +58,7 @@ class Telling:
         self.answer = self._handler(event, Context())["body"]
         return self.lines()
 
-    def lines(self) -> list[Json]:
+    def lines(self) -> list[Any]:
         streams = self._capsys.readouterr()
         assert self.secret not in streams.out + streams.err
         return [json.loads(line) for line in streams.out.splitlines()]
@@ -75,7 +73,7 @@ def tell(kit: Kit, settings: Settings, capsys: pytest.CaptureFixture[str]) -> It
         yield lambda **changes: Telling(kit, settings.model_copy(update=changes), capsys)
 
 
-def metric(lines: list[Json], name: str) -> Json:
+def metric(lines: list[Any], name: str) -> Any:
     [metric_line] = [line for line in lines if name in line]
     return metric_line
 
@@ -172,7 +170,7 @@ def test_a_failing_measurement_fails_no_turn(tell: Tell, monkeypatch: pytest.Mon
     ],
 )
 def test_agents_need_not_have_metrics_of_their_own(
-    values: Json, dimensions: Json, sets: Json, alone: Json, capsys: pytest.CaptureFixture[str]
+    values: Any, dimensions: Any, sets: Any, alone: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for by_agent, wanted in ((True, sets), (False, [alone])):
         metrics = Metrics("shop", "rpc", by_agent=by_agent)
@@ -236,7 +234,7 @@ def test_each_record_has_its_own_ids(
     """The second cannot be read."""
     notices = Kit(settings.model_copy(update={"notices": "https://queue"})).push_notifications
 
-    def record(number: str) -> Json:
+    def record(number: str) -> Any:
         image = {
             "pk": {"S": f"owner-{number}#probe#task#t-{number}"},
             "sk": {"S": "head"},

@@ -14,9 +14,6 @@ from tests.conftest import ROOT
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.lambda_.observability.collector import Collector
 
-Json = Any
-
-
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
@@ -75,7 +72,7 @@ def collect() -> Iterator[Collect]:
         each.close()
 
 
-def invoke(settings: Json, *carriers: Json, code: str = CODE) -> tuple[list[Json], Json]:
+def invoke(settings: Any, *carriers: Any, code: str = CODE) -> tuple[list[Any], Any]:
     """Log lines of an invocation, and what it says of itself."""
     result = subprocess.run(
         [sys.executable, "-c", code, json.dumps(settings), json.dumps(carriers or [{}])],
@@ -89,7 +86,7 @@ def invoke(settings: Json, *carriers: Json, code: str = CODE) -> tuple[list[Json
     return lines, last
 
 
-def carrier(*, sampled: bool = True) -> Json:
+def carrier(*, sampled: bool = True) -> Any:
     return {"traceparent": f"00-{CALLER}-00f067aa0ba902b7-0{int(sampled)}"}
 
 
@@ -114,9 +111,9 @@ def test_spans_are_sent_before_the_invocation_ends(collect: Collect) -> None:
 @pytest.mark.parametrize(
     "options", [{"status": 500}, {"status": 503}, {"pause_seconds": 2 * PATIENCE_SECONDS}]
 )
-def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collect, options: Json) -> None:
+def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collect, options: Any) -> None:
     collector = collect(**options)
-    many: list[Json] = [{}] * 2_000  # several batches
+    many: list[Any] = [{}] * 2_000  # several batches
     # A busy machine needs longer than two seconds.
     longer = f"from a2a_lambda.lambda_ import traces; traces.SPAN_FLUSH_SECONDS = {FLUSH_SECONDS}"
     _, lines = invoke({"tracing": True, "otlp_endpoint": collector.url}, *many, code=longer + CODE)

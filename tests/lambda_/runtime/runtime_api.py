@@ -20,8 +20,6 @@ from tests.conftest import AGENTS, ROOT
 from tests.helpers.clock import PATIENCE_SECONDS, wait_until
 from tests.helpers.rpc import events
 
-Json = Any
-
 PROBE = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "probe"}
 """The tests' agent, instead of the one that is in the build."""
 
@@ -30,7 +28,7 @@ PROBE = {"A2A_AGENTS": str(AGENTS), "A2A_AGENT_NAMES": "probe"}
 class Invocation:
     """One invocation, and what the function answered."""
 
-    event: Json
+    event: Any
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     invocation_id: str | None = None
     deadline: float = field(default_factory=lambda: time.time() + 60)
@@ -39,7 +37,7 @@ class Invocation:
     headers: dict[str, str] = field(default_factory=dict)
     chunks: list[tuple[float, bytes]] = field(default_factory=list)
     trailers: dict[str, str] = field(default_factory=dict)
-    error: Json = None
+    error: Any = None
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -47,7 +45,7 @@ class Invocation:
         return b"".join(chunk for _, chunk in self.chunks)
 
     @property
-    def prelude(self) -> Json:
+    def prelude(self) -> Any:
         return json.loads(self.content.split(bytes(8), 1)[0])
 
     @property
@@ -59,7 +57,7 @@ class Invocation:
         return self.headers.get("lambda-runtime-function-response-mode") == "streaming"
 
     @property
-    def fault(self) -> Json:
+    def fault(self) -> Any:
         """The error in the trailers, or None."""
         error = self.trailers.get("lambda-runtime-function-error-body")
         return None if error is None else json.loads(base64.b64decode(error))
@@ -75,7 +73,7 @@ class RuntimeApi:
     def __init__(self) -> None:
         self._waiting: queue.Queue[Invocation] = queue.Queue()
         self._given: dict[str, Invocation] = {}
-        self.init_error: Json = None
+        self.init_error: Any = None
         self.polls = 0
         self.polled = threading.Event()
         self.snapshot = threading.Event()
@@ -105,13 +103,13 @@ class RuntimeApi:
         self._server.shutdown()
         self._server.server_close()
 
-    def invoke(self, event: Json, *, patience: float = PATIENCE_SECONDS, **options: Any) -> Invocation:
+    def invoke(self, event: Any, *, patience: float = PATIENCE_SECONDS, **options: Any) -> Invocation:
         """Give an event to the function; returns once it has answered."""
         invocation = self.start(event, **options)
         assert invocation.done.wait(patience), "the function did not answer"
         return invocation
 
-    def start(self, event: Json, **options: Any) -> Invocation:
+    def start(self, event: Any, **options: Any) -> Invocation:
         invocation = Invocation(event, **options)
         self._given[invocation.id] = invocation
         self._waiting.put(invocation)
@@ -186,7 +184,7 @@ def _headers(source: BufferedIOBase) -> dict[str, str]:
     return headers
 
 
-def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json = None) -> bool:
+def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Any = None) -> bool:
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(extra or {})}
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     target.write("\r\n".join(lines).encode() + body)
@@ -194,10 +192,10 @@ def _answer(target: BufferedIOBase, status: int, body: bytes = b"", extra: Json 
     return True
 
 
-def event(body: Json, path: str = "/", **fields: Json) -> Json:
+def event(body: Any, path: str = "/", **fields: Any) -> Any:
     example = json.loads((ROOT / "events" / "send.json").read_text())
     return example | {"body": body and json.dumps(body), "path": path} | fields
 
 
-def streamed(invocation: Invocation) -> list[Json]:
+def streamed(invocation: Invocation) -> list[Any]:
     return events(invocation.body.decode())

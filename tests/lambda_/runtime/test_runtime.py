@@ -23,9 +23,6 @@ from tools.registers.keys import KeyRegister
 pytestmark = pytest.mark.slow(seconds=60)
 
 
-Json = Any
-
-
 CONTENT_TYPE = "application/vnd.awslambda.http-integration-response"
 
 
@@ -36,7 +33,7 @@ class Function:
         self.api = api
         self.log = log
 
-    def send(self, method: str = "message/send", skill: str = "echo", **slots: str) -> Json:
+    def send(self, method: str = "message/send", skill: str = "echo", **slots: str) -> Any:
         return event(request(method, {"message": message("hello", metadata=intent(skill, **slots))}))
 
 
@@ -232,7 +229,7 @@ def test_a_thousand_invocations_in_flat_memory(built: Built, tmp_path: Path) -> 
         def resident() -> int:
             return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * 4096
 
-        def said(method: str) -> Json:
+        def said(method: str) -> Any:
             return event(request(method, {"message": message()}))
 
         descriptors = Path(f"/proc/{process.pid}/fd")

@@ -9,8 +9,6 @@ from tests.conftest import ROOT
 from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
 from tools.build import lint
 
-Json = Any
-
 STACK = "a2a-prod"
 
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/k"
@@ -49,7 +47,7 @@ OPTIONS = {
 """Every parameter that adds a resource, or a property."""
 
 
-def render_roles(own_stack: str = "a2a-deploy-prod", **parameters: Json) -> Rendered:
+def render_roles(own_stack: str = "a2a-deploy-prod", **parameters: Any) -> Rendered:
     """templates/deploy-role.yaml, for the stack with everything. own_stack: the stack of the roles."""
     template = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())
     options = {
@@ -68,7 +66,7 @@ def roles() -> Rendered:
     return render_roles()
 
 
-def statements_of(roles: Rendered, role: str) -> list[Json]:
+def statements_of(roles: Rendered, role: str) -> list[Any]:
     """Statements of a role's own policy, and of those that name the role."""
     [policy] = roles.resources[role]["Properties"]["Policies"]
     policies = [

@@ -7,18 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Json = Any
-
 
 def is_allowed(
-    statements: Iterable[Json], action: str, resource: str, context: Mapping[str, str] | None = None
+    statements: Iterable[Any], action: str, resource: str, context: Mapping[str, str] | None = None
 ) -> bool:
     """Whether statements, resolved, allow an action on a resource: one does, and none denies it."""
     matching = [each["Effect"] for each in statements if _applies(each, action, resource, context or {})]
     return "Allow" in matching and "Deny" not in matching
 
 
-def _applies(statement: Json, action: str, resource: str, context: Mapping[str, str]) -> bool:
+def _applies(statement: Any, action: str, resource: str, context: Mapping[str, str]) -> bool:
     unknown = set(statement) - {
         "Sid",
         "Effect",
@@ -45,7 +43,7 @@ def _applies(statement: Json, action: str, resource: str, context: Mapping[str, 
     )
 
 
-def _holds(operator: str, key: str, wanted: Json, context: Mapping[str, str]) -> bool:
+def _holds(operator: str, key: str, wanted: Any, context: Mapping[str, str]) -> bool:
     values = {name.lower(): value for name, value in context.items()}
     value = values.get(key.lower())
     match operator:
@@ -62,7 +60,7 @@ def _holds(operator: str, key: str, wanted: Json, context: Mapping[str, str]) ->
     raise NotImplementedError(operator)
 
 
-def _any_matches(patterns: Json, value: str, *, ignore_case: bool = False) -> bool:
+def _any_matches(patterns: Any, value: str, *, ignore_case: bool = False) -> bool:
     return any(
         re.fullmatch(
             re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."),
@@ -73,5 +71,5 @@ def _any_matches(patterns: Json, value: str, *, ignore_case: bool = False) -> bo
     )
 
 
-def _as_list(value: Json) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-Json = Any
-
 REGION, ACCOUNT = "eu-central-1", "123456789012"
 
 ARNS = {
@@ -39,7 +37,7 @@ IS_ARN = ("AWS::CloudFormation::Stack", "AWS::IAM::ManagedPolicy", "AWS::IAM::OI
 
 ABSENT = object()
 
-PLAIN: Mapping[str, Callable[..., Json]] = {
+PLAIN: Mapping[str, Callable[..., Any]] = {
     "Fn::Join": lambda _, separator, parts: separator.join(map(str, parts)),
     "Fn::Select": lambda _, index, items: items[int(index)],
     "Fn::Split": lambda _, separator, text: text.split(separator),
@@ -54,7 +52,7 @@ class Rendered:
     parameters: besides the defaults. `resources` raises KeyError for a reference to what is not there.
     """
 
-    def __init__(self, template: Json, parameters: Mapping[str, Json], stack: str) -> None:
+    def __init__(self, template: Any, parameters: Mapping[str, Any], stack: str) -> None:
         self._template = template
         self.stack = stack
         declarations = template.get("Parameters", {})
@@ -70,7 +68,7 @@ class Rendered:
         }
 
     @cached_property
-    def resources(self) -> dict[str, Json]:
+    def resources(self) -> dict[str, Any]:
         return {name: self.resolve(resource) for name, resource in self.all.items()}
 
     def breaks_a_rule(self) -> bool:
@@ -84,7 +82,7 @@ class Rendered:
     def holds(self, name: str) -> bool:
         return bool(self._condition(self._template["Conditions"][name]))
 
-    def _condition(self, given: Json) -> bool:
+    def _condition(self, given: Any) -> bool:
         [(function, value)] = given.items()
         match function:
             case "Condition":
@@ -117,7 +115,7 @@ class Rendered:
         arn = form.format(place=f"{REGION}:{ACCOUNT}", account=ACCOUNT, name=self.name_of(logical))
         return f"arn:aws:{arn}"
 
-    def resolve(self, value: Json) -> Json:
+    def resolve(self, value: Any) -> Any:
         if isinstance(value, list):
             return [result for each in value if (result := self.resolve(each)) is not ABSENT]
         if not isinstance(value, dict):
@@ -132,7 +130,7 @@ class Rendered:
                 return self._call(function, arguments)
         return {name: result for name, each in value.items() if (result := self.resolve(each)) is not ABSENT}
 
-    def _ref(self, name: str) -> Json:
+    def _ref(self, name: str) -> Any:
         pseudo = {
             "AWS::StackName": self.stack,
             "AWS::Region": REGION,
@@ -148,7 +146,7 @@ class Rendered:
             return self.parameters[name]
         return self.arn_of(name) if self.all[name]["Type"] in IS_ARN else self.name_of(name)
 
-    def _call(self, function: str, given: Json) -> Json:
+    def _call(self, function: str, given: Any) -> Any:
         match function:
             case "Fn::If":
                 return self.resolve(given[1] if self.holds(given[0]) else given[2])
@@ -159,7 +157,7 @@ class Rendered:
                 return self._attribute(given if isinstance(given, str) else ".".join(given))
         return PLAIN[function](self._template, *self.resolve(given))
 
-    def _insert(self, name: str, own: Mapping[str, Json]) -> str:
+    def _insert(self, name: str, own: Mapping[str, Any]) -> str:
         if name in own:
             return str(self.resolve(own[name]))
         return str(self._attribute(name) if "." in name else self._ref(name))

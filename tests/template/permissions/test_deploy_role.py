@@ -15,16 +15,14 @@ from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
 from tools.agents.stages import read_stages
 from tools.build import lint
 
-Json = Any
-
 
 @pytest.fixture(scope="module")
-def resources() -> Json:
-    all_resources: Json = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())["Resources"]
+def resources() -> Any:
+    all_resources: Any = yaml_parse((ROOT / "templates" / "deploy-role.yaml").read_text())["Resources"]
     return all_resources
 
 
-def statements(resources: Json, role: str) -> dict[str, Json]:
+def statements(resources: Any, role: str) -> dict[str, Any]:
     """Of a role's own policy, and of those that name it."""
     [policy] = resources[role]["Properties"]["Policies"]
     policies = [
@@ -36,7 +34,7 @@ def statements(resources: Json, role: str) -> dict[str, Json]:
     return {item["Sid"]: item for item in items}
 
 
-def plain(items: list[Json]) -> list[Json]:
+def plain(items: list[Any]) -> list[Any]:
     """Statements, those of a condition too."""
     return [item["Fn::If"][1] if "Fn::If" in item else item for item in items]
 
@@ -59,7 +57,7 @@ def test_only_jobs_of_the_environment_take_the_role(ids: dict[str, str], subject
     }
 
 
-def test_the_workflow_may_only_start_a_deployment(resources: Json) -> None:
+def test_the_workflow_may_only_start_a_deployment(resources: Any) -> None:
     policies = statements(resources, "DeployRole")
     actions = [action for item in policies.values() for action in item["Action"]]
     assert not [action for action in actions if "*" in action]
@@ -86,7 +84,7 @@ def test_operators_may_stop_the_worker_as_make_redrive_says() -> None:
         assert not is_allowed(operators, "lambda:UpdateEventSourceMapping", function_arn, context)
 
 
-def test_no_role_is_made_without_the_boundary(resources: Json) -> None:
+def test_no_role_is_made_without_the_boundary(resources: Any) -> None:
     policies = statements(resources, "ExecutionRole")
     grows = {
         *("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"),
@@ -152,7 +150,7 @@ DESCRIPTIONS = {
 }
 
 
-def test_no_update_replaces_a_policy(resources: Json) -> None:
+def test_no_update_replaces_a_policy(resources: Any) -> None:
     """Another description replaces a managed policy. The boundary's new ARN would be in no role, and a
     deployment from GitHub could not roll back. These texts never change.
 
@@ -169,7 +167,7 @@ WITHOUT_NAME = {
 """Statements whose resources cannot bear the stack's name; what they may do is spelled out."""
 
 
-def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
+def test_all_else_it_makes_bears_the_stacks_name(resources: Any) -> None:
     for sid, item in statements(resources, "ExecutionRole").items():
         if sid in WITHOUT_NAME:
             assert not [action for action in item.get("Action", []) if action.endswith("*")]
@@ -182,7 +180,7 @@ def test_all_else_it_makes_bears_the_stacks_name(resources: Json) -> None:
     assert "${StackName}-*" in str(policies["Mappings"]["Condition"]["ArnLike"]["lambda:FunctionArn"])
 
 
-def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
+def test_a_stage_cannot_change_what_another_deploys(resources: Any) -> None:
     """Both keep artifacts in sam's bucket, each below its own name."""
     [bucket] = [statements(resources, "DeployRole")["Artifacts"]["Resource"]["Fn::Sub"]]
     assert bucket.endswith("/${StackName}/*")
@@ -192,7 +190,7 @@ def test_a_stage_cannot_change_what_another_deploys(resources: Json) -> None:
         )
 
 
-def test_no_key_but_the_stacks_own(resources: Json) -> None:
+def test_no_key_but_the_stacks_own(resources: Any) -> None:
     boundary = resources["Boundary"]["Properties"]["PolicyDocument"]["Statement"]
     for item in [*plain(boundary), *statements(resources, "ExecutionRole").values()]:
         if item["Sid"] == "Secrets":  # of whatever key encrypts the stack's own parameters
@@ -253,7 +251,7 @@ def test_only_lambda_itself_changes_network_interfaces(
     assert is_allowed([*own, granted], "ec2:DescribeSubnets", "*", code), "it changes nothing"
 
 
-def contexts_of(statement: Json) -> list[dict[str, str]]:
+def contexts_of(statement: Any) -> list[dict[str, str]]:
     """What a request may have for each of a statement's conditions, in every combination."""
     pairs = [pair for tests in statement.get("Condition", {}).values() for pair in tests.items()]
     choices = [value if isinstance(value, list) else [value] for _, value in pairs]
@@ -264,7 +262,7 @@ def contexts_of(statement: Json) -> list[dict[str, str]]:
     ]
 
 
-def documents_of(properties: Json) -> list[Json]:
+def documents_of(properties: Any) -> list[Any]:
     """Policies' documents of a role, or of a policy."""
     own = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
     return own + [policy["PolicyDocument"] for policy in properties.get("Policies", [])]

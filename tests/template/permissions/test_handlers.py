@@ -10,13 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.template.permissions.conftest import ACL, KEY, STACK, statements_of
 from tests.template.permissions.iam import is_allowed
 from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
-
-Json = Any
 
 APIS = f"arn:aws:apigateway:{REGION}::"
 

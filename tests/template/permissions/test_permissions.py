@@ -6,9 +6,6 @@ from typing import Any
 from tests.conftest import ROOT
 from tests.template.resources import of_type
 
-Json = Any
-
-
 CONSUME = "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes"
 
 
@@ -100,7 +97,7 @@ RESOURCES = {
 CONDITIONAL = ("CopyOfKeys", "Requests", "TableKey", "TableKeyGrants", "DurableKey", "NoInterfacesFromCode")
 
 
-def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
+def test_iam_names_exact_actions_and_resources(translated: Any) -> None:
     places: dict[tuple[str, str], str] = {}
     for name, role in of_type(translated, "AWS::IAM::Role").items():
         [trust] = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
@@ -130,7 +127,7 @@ def test_iam_names_exact_actions_and_resources(translated: Json) -> None:
     assert checkpoints["Resource"] == RESOURCES["Executions"]
 
 
-def test_the_cards_function_sees_no_task(translated: Json) -> None:
+def test_the_cards_function_sees_no_task(translated: Any) -> None:
     from a2a_lambda.store import items
 
     [policy] = translated["ApiRole"]["Properties"]["Policies"]
@@ -145,7 +142,7 @@ def test_the_cards_function_sees_no_task(translated: Json) -> None:
     assert items.count_key("alice", 1, 3)["pk"]["S"] == requests.replace("*", "alice#3")
 
 
-def test_the_tables_key_is_used_through_dynamodb_and_s3_alone(translated: Json) -> None:
+def test_the_tables_key_is_used_through_dynamodb_and_s3_alone(translated: Any) -> None:
     [policy] = translated["ApiRole"]["Properties"]["Policies"]
     conditions = [item["Fn::If"] for item in policy["PolicyDocument"]["Statement"] if "Fn::If" in item]
     statements = [statement for name, statement, _ in conditions if name == "HasTableKey"]

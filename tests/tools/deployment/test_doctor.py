@@ -19,8 +19,6 @@ from tests.conftest import BASE_URL
 from tools.deployment import doctor
 from tools.state import state_file
 
-Json = Any
-
 Examine = Callable[..., int]
 
 
@@ -75,7 +73,7 @@ def test_one_whose_streams_stay_open(
 ) -> None:
     """As those of durable agents do, and of agents that ask: they are left, and nothing has failed."""
     monkeypatch.setattr(doctor, "STREAM_SECONDS", 0.5)
-    task: Json = {"id": "t", "contextId": "c", "status": {"state": state}}
+    task: Any = {"id": "t", "contextId": "c", "status": {"state": state}}
 
     class Waiting(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -103,7 +101,7 @@ def test_one_whose_streams_stay_open(
 
 
 def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> None:
-    task: Json = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
+    task: Any = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
 
     class Whole(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -16,8 +16,6 @@ from tests.helpers.rest import Rest
 from tools.erasure import main as erase
 from tools.erasure.erasure import Counts, Erasure, Selection
 
-Json = Any
-
 
 class Owner:
     """An owner with tasks, conversations and files."""
@@ -27,13 +25,13 @@ class Owner:
         self.rest = Rest(client, new_key(kit, owner=self.name))
         self._settings = settings
 
-    def talk(self, **fields: Json) -> Json:
+    def talk(self, **fields: Any) -> Any:
         """A task with files of every kind: sent, uploaded and put out."""
         reference = upload(self.rest, b"u" * 200_000)
         parts = [{"text": "hi"}, inline(b"m" * 200_000), {"url": reference}]
         return self.rest.send("draw", parts=parts, **fields)
 
-    def rows(self) -> list[Json]:
+    def rows(self) -> list[Any]:
         pages = (
             clients.dynamodb(self._settings).get_paginator("scan").paginate(TableName=self._settings.table)
         )

@@ -24,8 +24,6 @@ from tests.tools.erasure.owner import Owner, run
 from tools.erasure import main as erase
 from tools.erasure.erasure import OF_MESSAGES, Erasure, Selection
 
-Json = Any
-
 
 def test_an_owner_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
     for _ in range(2):
@@ -64,7 +62,7 @@ def test_a_task_is_erased(alice: Owner, bob: Owner, erasure: Erasure) -> None:
         run(erasure, Selection(alice.name, task=task["id"]))
 
 
-def json_in(rows: list[Json]) -> bytes:
+def json_in(rows: list[Any]) -> bytes:
     """JSON of items, which is compressed in some of them."""
     documents = (unpack(item["document"]) for item in rows if "document" in item)
     return b"".join((*documents, *(bytes(item["body"]["B"]) for item in rows if "body" in item)))
@@ -152,7 +150,7 @@ class Interrupted:
     interrupted."""
 
     def __init__(self, settings: Settings, name: str, most: int) -> None:
-        self.starts: list[Json] = []
+        self.starts: list[Any] = []
         self._client = clients.dynamodb(settings)
         self._name = name
         self._left = most
@@ -175,7 +173,7 @@ def erasure_on(client: Interrupted, settings: Settings) -> Erasure:
     return Erasure(client, settings.table, clients.s3(settings), settings.files_bucket, None)  # type: ignore[arg-type]
 
 
-def interrupt(alice: Owner, settings: Settings) -> Json:
+def interrupt(alice: Owner, settings: Settings) -> Any:
     """Where an erasure of all of hers was interrupted."""
     for _ in range(5):
         alice.talk()

@@ -8,14 +8,12 @@ from a2a_lambda.access.issuer import CLIENT_OWNER, DISPLAY_CLAIMS, SUBJECT_OR_CL
 from a2a_lambda.errors import ConfigurationError
 from tools.registers.issuer_checks import COMMON_CLAIMS, check_issuer, check_url
 
-Json = Any
-
 URL = "https://idp.example"
 
 GOOGLE = "https://oauth2.googleapis.com/tokeninfo"
 
 
-def issuer(**fields: Json) -> Issuer:
+def issuer(**fields: Any) -> Issuer:
     return Issuer(**{"name": "idp", "url": URL, "audiences": ("a",), **fields})
 
 
@@ -57,7 +55,7 @@ def test_a_name_that_no_issuer_may_have_is_explained(name: str) -> None:
         *(({"owner_claim": claim}, "many callers") for claim in COMMON_CLAIMS),
     ],
 )
-def test_an_operators_mistake_is_explained(changes: Json, text: str) -> None:
+def test_an_operators_mistake_is_explained(changes: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         check_issuer(issuer(**changes), is_local=False)
 

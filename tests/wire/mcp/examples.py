@@ -7,12 +7,10 @@ from a2a_lambda.protocol.model import Artifact, Part, Task, TaskState, agent_mes
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
-Json = Any
-
 NUMBER = {"type": "number"}
 
 
-def profile_of(*skills: CardSkill, schemas: Json = None, text_skills: Json = (), **fields: Json) -> Profile:
+def profile_of(*skills: CardSkill, schemas: Any = None, text_skills: Any = (), **fields: Any) -> Profile:
     """schemas: properties of each skill's parameters, by skill id."""
     card = Card(name="a", description="a", version="1.0.0", skills=[*skills], **fields)
     inputs = {name: {"type": "object", "properties": of_skill} for name, of_skill in (schemas or {}).items()}
@@ -21,18 +19,18 @@ def profile_of(*skills: CardSkill, schemas: Json = None, text_skills: Json = (),
     )
 
 
-def skill(name: str = "add", **fields: Json) -> CardSkill:
+def skill(name: str = "add", **fields: Any) -> CardSkill:
     return CardSkill(id=name, name="Add", description="Adds.", **fields)
 
 
-def tool(properties: Json = None, *, reads_text: bool | None = None) -> Tool:
+def tool(properties: Any = None, *, reads_text: bool | None = None) -> Tool:
     """A tool with parameters. reads_text: by default, if it has none."""
     schemas = {"add": properties} if properties else None
     text_skills = ["add"] if reads_text or (reads_text is None and not properties) else []
     return find_tool(profile_of(skill(), schemas=schemas, text_skills=text_skills), "add")
 
 
-def task(state: TaskState = TaskState.COMPLETED, *parts: Part, says: str = "", metadata: Json = None) -> Task:
+def task(state: TaskState = TaskState.COMPLETED, *parts: Part, says: str = "", metadata: Any = None) -> Task:
     """A task with an artifact of these parts. says: text of the message of its status."""
     result = Task(id="t-1", contextId="c-1", status=make_status(state, 0))
     if parts:

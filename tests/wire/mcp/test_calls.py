@@ -10,18 +10,16 @@ from a2a_lambda.protocol.model import Task, TaskState, make_status, text_message
 from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, message_of, only_asks, task_of
 from tests.wire.mcp.examples import NUMBER, tool
 
-Json = Any
-
 
 @pytest.mark.parametrize(
     ("params", "arguments"), [({}, {}), ({"arguments": None}, {}), ({"arguments": {"a": 1}}, {"a": 1})]
 )
-def test_arguments_may_be_absent(params: Json, arguments: Json) -> None:
+def test_arguments_may_be_absent(params: Any, arguments: Any) -> None:
     assert arguments_of(params) == arguments
 
 
 @pytest.mark.parametrize("arguments", [[], "a", 1])
-def test_arguments_are_an_object(arguments: Json) -> None:
+def test_arguments_are_an_object(arguments: Any) -> None:
     with pytest.raises(InvalidParams, match="arguments"):
         arguments_of({"arguments": arguments})
 
@@ -37,7 +35,7 @@ def test_a_call_names_its_skill_and_carries_text_and_arguments() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"message": None}])
-def test_a_call_without_the_message_that_its_skill_reads_is_refused(arguments: Json) -> None:
+def test_a_call_without_the_message_that_its_skill_reads_is_refused(arguments: Any) -> None:
     with pytest.raises(InvalidParams, match="add needs the argument 'message'") as error:
         decode_call(tool(), arguments, {})
     assert error.value.path == "params.arguments.message"
@@ -49,7 +47,7 @@ def test_a_call_without_anything_has_an_empty_text() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"message": ""}, {}, {"message": None}])
-def test_an_answer_without_anything_has_an_empty_text(arguments: Json) -> None:
+def test_an_answer_without_anything_has_an_empty_text(arguments: Any) -> None:
     assert decode_call(tool(), {"task": "t-1", **arguments}, {})["message"]["parts"] == [{"text": ""}]
 
 
@@ -76,7 +74,7 @@ def test_an_answer_names_its_task_and_no_skill() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"task": None}, {"task": ""}])
-def test_an_empty_task_is_none(arguments: Json) -> None:
+def test_an_empty_task_is_none(arguments: Any) -> None:
     assert task_of(tool(), arguments) is None
 
 
@@ -93,7 +91,7 @@ def test_a_parameter_named_task_is_the_skills() -> None:
 
 
 @pytest.mark.parametrize("value", [1, [], {}])
-def test_a_task_and_a_message_are_texts(value: Json) -> None:
+def test_a_task_and_a_message_are_texts(value: Any) -> None:
     with pytest.raises(InvalidParams, match="task"):
         task_of(tool(), {"task": value})
     with pytest.raises(InvalidParams, match="message"):
@@ -145,9 +143,7 @@ def waiting(state: TaskState, fills: str | None = None) -> Task:
         ({"a": 1}, "b", True),
     ],
 )
-def test_a_call_with_a_task_and_no_answer_is_a_look(
-    arguments: Json, fills: str | None, is_look: bool
-) -> None:
+def test_a_call_with_a_task_and_no_answer_is_a_look(arguments: Any, fills: str | None, is_look: bool) -> None:
     """A model may send null for what it does not use, and again what the tool requires. An approval must not
     be given by that."""
     adder = tool({"a": NUMBER, "b": NUMBER}, reads_text=True)

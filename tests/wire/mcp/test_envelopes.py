@@ -8,13 +8,11 @@ from a2a_lambda.errors import InvalidParams, InvalidRequest, ProtocolError
 from a2a_lambda.wire.mcp import envelope
 from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, HeaderMismatch, UnknownRevision
 
-Json = Any
-
 INITIALIZED = {"mcp-protocol-version": "2025-11-25"}
 
 
 @pytest.mark.parametrize("body", [{"id": 1, "result": {}}, {"id": 1, "error": {"code": 1}}])
-def test_a_clients_answer_is_no_request(body: Json) -> None:
+def test_a_clients_answer_is_no_request(body: Any) -> None:
     assert envelope.decode({"jsonrpc": "2.0", **body}, INITIALIZED) is None
     request = envelope.decode({"jsonrpc": "2.0", "method": "ping", **body}, INITIALIZED)
     assert request is not None
@@ -23,11 +21,11 @@ def test_a_clients_answer_is_no_request(body: Json) -> None:
 
 def decode(
     method: str = "tools/list",
-    params: Json = None,
+    params: Any = None,
     *,
-    meta: Json = None,
-    id: Json = 1,
-    headers: Json = None,
+    meta: Any = None,
+    id: Any = 1,
+    headers: Any = None,
 ) -> envelope.McpRequest:
     """A stateless request, with what every one must have unless the test says otherwise."""
     every_meta = {
@@ -47,7 +45,7 @@ def decode(
     return request
 
 
-def session(method: str = "ping", params: Json = None, version: str = "") -> envelope.McpRequest:
+def session(method: str = "ping", params: Any = None, version: str = "") -> envelope.McpRequest:
     """A request of a revision with a handshake."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
     request = envelope.decode(body, {"mcp-protocol-version": version} if version else {})
@@ -87,7 +85,7 @@ def test_a_notification_needs_neither_capabilities_nor_a_version(names: list[str
         ),
     ],
 )
-def test_a_wrong_stateless_request_is_refused(changes: Json, kind: type[ProtocolError], text: str) -> None:
+def test_a_wrong_stateless_request_is_refused(changes: Any, kind: type[ProtocolError], text: str) -> None:
     with pytest.raises(kind, match=text):
         decode(**changes)
 
@@ -125,7 +123,7 @@ def test_a_look_at_a_task_needs_no_header_but_must_not_have_another() -> None:
 
 
 @pytest.mark.parametrize(("request_of", "state"), [(decode, "sealed"), (session, None)])
-def test_only_a_stateless_call_brings_the_state_of_a_question(request_of: Any, state: Json) -> None:
+def test_only_a_stateless_call_brings_the_state_of_a_question(request_of: Any, state: Any) -> None:
     assert request_of("ping", {"requestState": "sealed"}).request_state == state
 
 
@@ -145,7 +143,7 @@ def test_without_a_header_it_is_the_first_revision_of_this_transport() -> None:
     [(version, version) for version in WITH_HANDSHAKE]
     + [("2024-11-05", "2025-11-25"), (None, "2025-11-25"), (["a"], "2025-11-25")],
 )
-def test_initialize_settles_the_revision(wanted: Json, revision: str) -> None:
+def test_initialize_settles_the_revision(wanted: Any, revision: str) -> None:
     assert session("initialize", {"protocolVersion": wanted}).revision == revision
 
 
@@ -157,7 +155,7 @@ def test_initialize_settles_the_revision(wanted: Json, revision: str) -> None:
         ({"id": 1, "method": "ping", "params": {"_meta": []}}, InvalidParams, "_meta must be an object"),
     ],
 )
-def test_a_malformed_request_is_refused(body: Json, kind: type[ProtocolError], text: str) -> None:
+def test_a_malformed_request_is_refused(body: Any, kind: type[ProtocolError], text: str) -> None:
     with pytest.raises(kind, match=text):
         envelope.decode({"jsonrpc": "2.0", **body}, INITIALIZED)
 
@@ -166,7 +164,7 @@ def test_a_malformed_request_is_refused(body: Json, kind: type[ProtocolError], t
     ("token", "heard"),
     [("a", "a"), (1, 1), (True, None), (None, None), ([], None), (1.5, None), ("é" * 257, None)],
 )
-def test_a_progress_token_is_a_short_text_or_an_integer(token: Json, heard: Json) -> None:
+def test_a_progress_token_is_a_short_text_or_an_integer(token: Any, heard: Any) -> None:
     assert decode(meta={"progressToken": token}).progress_token == heard
 
 
@@ -181,7 +179,7 @@ def test_a_progress_token_is_a_short_text_or_an_integer(token: Json, heard: Json
         ([], False),
     ],
 )
-def test_a_client_shows_forms_unless_it_has_urls_only(elicitation: Json, shows: bool) -> None:
+def test_a_client_shows_forms_unless_it_has_urls_only(elicitation: Any, shows: bool) -> None:
     capabilities = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": elicitation}}
     assert decode(meta=capabilities).shows_forms is shows
 
@@ -190,6 +188,6 @@ def test_a_client_shows_forms_unless_it_has_urls_only(elicitation: Json, shows: 
     ("extensions", "has"),
     [({"x": {}}, True), ({"x": None}, False), ({"y": {}}, False), (None, False), (["x"], False)],
 )
-def test_an_extension_is_declared_by_an_object(extensions: Json, has: bool) -> None:
+def test_an_extension_is_declared_by_an_object(extensions: Any, has: bool) -> None:
     capabilities = {"io.modelcontextprotocol/clientCapabilities": {"extensions": extensions}}
     assert decode(meta=capabilities).has_extension("x") is has

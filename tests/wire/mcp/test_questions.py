@@ -17,12 +17,10 @@ from a2a_lambda.wire.mcp.questions import (
 )
 from tests.wire.mcp.examples import NUMBER, task, tool
 
-Json = Any
-
 ASKING = TaskState.INPUT_REQUIRED
 
 
-def field_of(metadata: Json, properties: Json) -> tuple[str, Json]:
+def field_of(metadata: Any, properties: Any) -> tuple[str, Any]:
     """Name and schema of the one field of a question's form."""
     form = elicitation(task(ASKING, says="Which?", metadata=metadata), tool(properties))["params"]
     [(name, field)] = form["requestedSchema"]["properties"].items()
@@ -72,7 +70,7 @@ def test_the_field_is_as_the_parameter() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "array"}, {"anyOf": [NUMBER]}, {}, True])
-def test_what_no_form_can_hold_is_a_text(schema: Json) -> None:
+def test_what_no_form_can_hold_is_a_text(schema: Any) -> None:
     assert field_of({FILLS: "a"}, {"a": schema}) == ("a", {"type": "string"})
 
 
@@ -115,7 +113,7 @@ def test_choices_are_an_enum_of_texts() -> None:
         ("string", None, False),
     ],
 )
-def test_a_default_is_of_its_fields_type(kind: str, default: Json, is_kept: bool) -> None:
+def test_a_default_is_of_its_fields_type(kind: str, default: Any, is_kept: bool) -> None:
     """The schema of a decimal has its default as a text."""
     _, field = field_of({FILLS: "a"}, {"a": {"type": kind, "default": default}})
     assert field == ({"type": kind, "default": default} if is_kept else {"type": kind})
@@ -125,7 +123,7 @@ def test_a_default_is_of_its_fields_type(kind: str, default: Json, is_kept: bool
     ("value", "text"),
     [("Rome", "Rome"), (2, "2"), (2.5, "2.5"), (True, "true"), ("", ""), (None, "null"), (["a"], '["a"]')],
 )
-def test_an_accepted_answer_is_its_value_in_words(value: Json, text: str) -> None:
+def test_an_accepted_answer_is_its_value_in_words(value: Any, text: str) -> None:
     assert (
         answer_of({"action": "accept", "content": {"answer": value, "note": "x"}}, "answer", "path") == text
     )
@@ -142,7 +140,7 @@ def test_the_only_field_is_the_answer_whatever_its_name() -> None:
 
 
 @pytest.mark.parametrize("content", [None, {}, [], "Rome", {"a": 1, "b": 2}])
-def test_an_accepted_answer_has_the_field_of_the_form(content: Json) -> None:
+def test_an_accepted_answer_has_the_field_of_the_form(content: Any) -> None:
     with pytest.raises(InvalidParams, match="must have the field 'answer'") as error:
         answer_of({"action": "accept", "content": content}, "answer", "path")
     assert error.value.path == "path"
@@ -151,7 +149,7 @@ def test_an_accepted_answer_has_the_field_of_the_form(content: Json) -> None:
 @pytest.mark.parametrize(
     "response", [None, [], "accept", {}, {"action": "yes"}, {"action": None}, {"action": []}]
 )
-def test_another_answer_is_refused(response: Json) -> None:
+def test_another_answer_is_refused(response: Any) -> None:
     with pytest.raises(InvalidParams, match="accept, decline or cancel") as error:
         answer_of(response, "answer", "path")
     assert error.value.path == "path"

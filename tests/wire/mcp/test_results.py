@@ -19,8 +19,6 @@ from a2a_lambda.wire.mcp.revisions import STATELESS, WITH_HANDSHAKE, WITHOUT_LIN
 from a2a_lambda.wire.mcp.tools import find_tool
 from tests.wire.mcp.examples import profile_of, skill, task, tool
 
-Json = Any
-
 WITH_SESSION = WITH_HANDSHAKE[0]
 
 PROMISING = find_tool(replace(profile_of(skill()), output_schemas={"add": {"type": "object"}}), "add")
@@ -33,11 +31,11 @@ def result_of(
     revision: str = STATELESS,
     says: str = "",
     promises: bool = False,
-) -> Json:
+) -> Any:
     return encode_result(task(state, *parts, says=says), revision, PROMISING if promises else None)
 
 
-def text(words: str) -> Json:
+def text(words: str) -> Any:
     return {"type": "text", "text": words}
 
 
@@ -121,7 +119,7 @@ def test_the_data_of_the_last_turn_is_what_a_tool_promises() -> None:
         (Part(data=[1, "ü"]), text('[1,"ü"]')),
     ],
 )
-def test_each_kind_of_part_has_its_block(part: Part, block: Json) -> None:
+def test_each_kind_of_part_has_its_block(part: Part, block: Any) -> None:
     assert result_of(part)["content"] == [block]
 
 

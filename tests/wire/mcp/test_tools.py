@@ -11,8 +11,6 @@ from a2a_lambda.wire.mcp.tool_calls import decode_call
 from a2a_lambda.wire.mcp.tools import PAGE_TOOLS, find_tool, page_of, tools_of
 from tests.wire.mcp.examples import NUMBER, profile_of, skill, tool
 
-Json = Any
-
 
 def test_a_skill_that_reads_nothing_but_text_needs_a_message() -> None:
     schema = tool().input_schema
@@ -106,13 +104,13 @@ def test_a_full_page_is_the_last() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "-1", "1.5", "1234567", 1, True, [], {}])
-def test_a_cursor_that_the_server_did_not_give_is_refused(cursor: Json) -> None:
+def test_a_cursor_that_the_server_did_not_give_is_refused(cursor: Any) -> None:
     with pytest.raises(InvalidParams, match="cursor"):
         page_of(profile_of(skill()), cursor)
 
 
 @pytest.mark.parametrize("name", ["sub", "", None, 1, ["add"]])
-def test_an_unknown_tool_is_refused_with_the_names_that_there_are(name: Json) -> None:
+def test_an_unknown_tool_is_refused_with_the_names_that_there_are(name: Any) -> None:
     with pytest.raises(InvalidParams, match=r"(Tools|the name of a tool): add, mul") as error:
         find_tool(profile_of(skill(), skill("mul")), name)
     assert error.value.path == "params.name"

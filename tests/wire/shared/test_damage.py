@@ -9,8 +9,6 @@ import pytest
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.wire.shared import json_0x, protojson
 
-Json = Any
-
 Place = tuple[str | int, ...]
 
 FREE = {"metadata", "data"}
@@ -22,9 +20,9 @@ MAY_BE_EMPTY = {
 }
 """Fields that may be an empty text, or are then as if they were not there."""
 
-WRONG: list[Json] = [7.5, "", [1], {"x": 1}, True]
+WRONG: list[Any] = [7.5, "", [1], {"x": 1}, True]
 
-MESSAGE: Json = {
+MESSAGE: Any = {
     "messageId": "m",
     "role": "ROLE_AGENT",
     "contextId": "c",
@@ -40,7 +38,7 @@ MESSAGE: Json = {
     "referenceTaskIds": ["t"],
 }
 
-ARTIFACT: Json = {
+ARTIFACT: Any = {
     "artifactId": "a",
     "name": "N",
     "description": "D",
@@ -49,9 +47,9 @@ ARTIFACT: Json = {
     "extensions": ["urn:a"],
 }
 
-STATUS: Json = {"state": "TASK_STATE_WORKING", "timestamp": "2026-01-01T00:00:00.000Z", "message": MESSAGE}
+STATUS: Any = {"state": "TASK_STATE_WORKING", "timestamp": "2026-01-01T00:00:00.000Z", "message": MESSAGE}
 
-TASK: Json = {
+TASK: Any = {
     "id": "t",
     "contextId": "c",
     "status": STATUS,
@@ -60,14 +58,14 @@ TASK: Json = {
     "metadata": {"a": 1},
 }
 
-CONFIG: Json = {
+CONFIG: Any = {
     "url": "https://example.com",
     "id": "i",
     "token": "t",
     "authentication": {"scheme": "Bearer", "credentials": "c"},
 }
 
-MESSAGE_0X: Json = {
+MESSAGE_0X: Any = {
     **MESSAGE,
     "kind": "message",
     "role": "agent",
@@ -79,15 +77,15 @@ MESSAGE_0X: Json = {
     ],
 }
 
-ARTIFACT_0X: Json = {**ARTIFACT, "parts": [{"kind": "text", "text": "hi"}]}
+ARTIFACT_0X: Any = {**ARTIFACT, "parts": [{"kind": "text", "text": "hi"}]}
 
-STATUS_0X: Json = {**STATUS, "state": "working", "message": MESSAGE_0X}
+STATUS_0X: Any = {**STATUS, "state": "working", "message": MESSAGE_0X}
 
-TASK_0X: Json = {**TASK, "status": STATUS_0X, "artifacts": [ARTIFACT_0X], "history": [MESSAGE_0X]}
+TASK_0X: Any = {**TASK, "status": STATUS_0X, "artifacts": [ARTIFACT_0X], "history": [MESSAGE_0X]}
 
-CONFIG_0X: Json = {**CONFIG, "authentication": {"schemes": ["Bearer"], "credentials": "c"}}
+CONFIG_0X: Any = {**CONFIG, "authentication": {"schemes": ["Bearer"], "credentials": "c"}}
 
-READERS: dict[str, tuple[Callable[[Json, str], Any], Json]] = {
+READERS: dict[str, tuple[Callable[[Any, str], Any], Any]] = {
     "message": (protojson.decode_message, MESSAGE),
     "artifact": (protojson.decode_artifact, ARTIFACT),
     "status": (protojson.decode_status, STATUS),
@@ -101,7 +99,7 @@ READERS: dict[str, tuple[Callable[[Json, str], Any], Json]] = {
 }
 
 
-def places(value: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
+def places(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
     """Every place in a value whose type is checked, with what is there."""
     if place:
         yield place, value
@@ -112,7 +110,7 @@ def places(value: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
         yield from places(inner, (*place, key))
 
 
-def with_change(value: Json, place: Place, change: Callable[[Json, str | int], None]) -> Json:
+def with_change(value: Any, place: Place, change: Callable[[Any, str | int], None]) -> Any:
     result = json.loads(json.dumps(value))
     parent = result
     for key in place[:-1]:
@@ -121,18 +119,18 @@ def with_change(value: Json, place: Place, change: Callable[[Json, str | int], N
     return result
 
 
-def put(new: Json) -> Callable[[Json, str | int], None]:
-    def change(parent: Json, key: str | int) -> None:
+def put(new: Any) -> Callable[[Any, str | int], None]:
+    def change(parent: Any, key: str | int) -> None:
         parent[key] = new
 
     return change
 
 
-def remove(parent: Json, key: str | int) -> None:
+def remove(parent: Any, key: str | int) -> None:
     del parent[key]
 
 
-def is_damage(name: str, place: Place, wrong: Json, right: Json) -> bool:
+def is_damage(name: str, place: Place, wrong: Any, right: Any) -> bool:
     """Whether a value is wrong at a place."""
     field, is_0x = place[-1], "0.x" in name
     if field == "data" and not is_0x:
@@ -185,7 +183,7 @@ def test_a_missing_required_field_is_named(name: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize("read", [protojson.decode_message, json_0x.decode_message])
-def test_a_message_has_a_part(read: Callable[[Json, str], Any]) -> None:
+def test_a_message_has_a_part(read: Callable[[Any, str], Any]) -> None:
     for value in (MESSAGE, MESSAGE_0X):
         with pytest.raises(InvalidParams) as error:
             read({**value, "parts": []}, "p")
@@ -193,7 +191,7 @@ def test_a_message_has_a_part(read: Callable[[Json, str], Any]) -> None:
 
 
 @pytest.mark.parametrize("part", [{}, {"text": "a", "url": "b"}, {"filename": "a"}])
-def test_a_part_of_1_0_has_one_content(part: Json) -> None:
+def test_a_part_of_1_0_has_one_content(part: Any) -> None:
     with pytest.raises(InvalidParams, match="must have one of text, raw, url, data"):
         protojson.decode_part(part, "p")
 
@@ -201,7 +199,7 @@ def test_a_part_of_1_0_has_one_content(part: Json) -> None:
 @pytest.mark.parametrize(
     "file", [{}, {"bytes": "AAAA", "uri": "https://a"}, {"name": "a"}, {"bytes": "", "uri": ""}]
 )
-def test_a_file_of_0_x_has_one_content(file: Json) -> None:
+def test_a_file_of_0_x_has_one_content(file: Any) -> None:
     with pytest.raises(InvalidParams, match="must have either bytes or uri"):
         json_0x.decode_part({"kind": "file", "file": file}, "p")
 
@@ -214,7 +212,7 @@ def test_a_file_of_0_x_has_one_content(file: Json) -> None:
         ({"bytes": ""}, {"raw": ""}),
     ],
 )
-def test_a_client_with_typed_fields_may_send_the_other_content_empty(file: Json, part: Json) -> None:
+def test_a_client_with_typed_fields_may_send_the_other_content_empty(file: Any, part: Any) -> None:
     assert json_0x.decode_part({"kind": "file", "file": file}, "p") == part
 
 

@@ -7,9 +7,7 @@ import pytest
 
 from a2a_lambda.protocol.card import Capabilities, Card, CardSkill, Extended, Extension
 from a2a_lambda.wire.shared.card_json import Description, SignIn
-from a2a_lambda.wire.shared.openapi import _sample, encode_agent, encode_deployment
-
-Json = Any
+from a2a_lambda.wire.shared.openapi import encode_agent, encode_deployment
 
 PATHS = {
     "/message:send": "sendMessage",
@@ -21,7 +19,7 @@ PATHS = {
     "/uploads": "createUpload",
 }
 
-API: Json = {
+API: Any = {
     "openapi": "3.1.0",
     "paths": {
         path: {
@@ -37,9 +35,7 @@ API: Json = {
 }
 
 
-def description(
-    name: str = "shop", *, root: bool = True, schemas: Json = None, **fields: Json
-) -> Description:
+def description(name: str = "shop", *, root: bool = True, schemas: Any = None, **fields: Any) -> Description:
     """An agent with the skills buy and hello. schemas: by skill id."""
     own_fields = ("sign_ins", "upload_bytes", "repeat_seconds")
     options = {key: fields.pop(key) for key in own_fields if key in fields}
@@ -51,15 +47,15 @@ def description(
     return Description(card, name, "https://base", root, schemas or {}, **options)
 
 
-def document(**fields: Json) -> Json:
+def document(**fields: Any) -> Any:
     return encode_agent(API, description(**fields))
 
 
-def operation(of: Json, path: str = "/message:send") -> Json:
+def operation(of: Any, path: str = "/message:send") -> Any:
     return of["paths"][path]["post"]
 
 
-def sample(schema: Json, **definitions: Json) -> Json:
+def sample(schema: Any, **definitions: Any) -> Any:
     """The example of an argument with a schema."""
     arguments = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": definitions}
     examples = operation(document(schemas={"buy": arguments}))["requestBody"]["content"]["application/json"]
@@ -91,7 +87,7 @@ def test_a_document_is_about_its_agent() -> None:
         ),
     ],
 )
-def test_it_has_the_operations_that_the_card_offers(fields: Json, absent: set[str]) -> None:
+def test_it_has_the_operations_that_the_card_offers(fields: Any, absent: set[str]) -> None:
     assert PATHS.keys() - document(**fields)["paths"].keys() == absent
 
 
@@ -143,7 +139,7 @@ def test_a_message_takes_the_header_that_its_agent_requires() -> None:
 
 
 def test_an_upload_is_as_large_as_the_deployment_allows() -> None:
-    request: Json = {
+    request: Any = {
         "properties": {"size": {"type": "integer", "minimum": 1, "maximum": 5}},
         "required": ["size"],
     }
@@ -193,7 +189,7 @@ def test_each_skill_has_an_example() -> None:
         ({}, {}),
     ],
 )
-def test_an_example_fits_its_schema(schema: Json, value: Json) -> None:
+def test_an_example_fits_its_schema(schema: Any, value: Any) -> None:
     assert sample(schema) == value
 
 
@@ -283,7 +279,7 @@ def test_a_union_names_its_members_where_they_are() -> None:
         ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
     ],
 )
-def test_an_example_is_within_limits(schema: Json, value: Json) -> None:
+def test_an_example_is_within_limits(schema: Any, value: Any) -> None:
     assert sample(schema) == value
     jsonschema.validate(value, schema)
 
@@ -291,7 +287,7 @@ def test_an_example_is_within_limits(schema: Json, value: Json) -> None:
 def test_an_example_has_its_skills_text_and_arguments() -> None:
     """A skill with parameters reads the message's text, too."""
 
-    def parts(**properties: Json) -> Json:
+    def parts(**properties: Any) -> Any:
         schema = {"type": "object", "properties": properties}
         content = operation(document(schemas={"hello": schema}))["requestBody"]["content"]["application/json"]
         return content["examples"]["hello"]["value"]["message"]["parts"]
@@ -315,7 +311,7 @@ def test_what_may_be_left_out_and_has_no_default_is_not_in_an_example() -> None:
         "d": True,
     }
     schema = {"type": "object", "properties": properties}
-    assert _sample(schema, {}, ()) == {"b": 3, "c": "an example"}
+    assert sample(schema) == {"b": 3, "c": "an example"}
 
 
 def test_an_example_stays_short_whatever_its_schema_wants() -> None:
@@ -356,4 +352,4 @@ def test_a_list_without_items_has_an_empty_example() -> None:
         "many": {"type": "array", "items": number},
     }
     schema = {"type": "object", "properties": properties, "required": [*properties]}
-    assert _sample(schema, {}, ()) == {"none": [], "pair": [1, "text"], "many": [1]}
+    assert sample(schema) == {"none": [], "pair": [1, "text"], "many": [1]}

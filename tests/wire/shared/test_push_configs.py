@@ -6,8 +6,6 @@ import pytest
 
 from a2a_lambda.wire import v1_0
 
-Json = Any
-
 CONFIG = {"url": "https://example.com/hook", "token": "t"}
 
 
@@ -22,5 +20,5 @@ CONFIG = {"url": "https://example.com/hook", "token": "t"}
         ({"token": "outer", "config": CONFIG}, {"token": "outer"}),
     ],
 )
-def test_a_config_may_be_in_a_field_of_its_own(params: Json, fields: Json) -> None:
+def test_a_config_may_be_in_a_field_of_its_own(params: Any, fields: Any) -> None:
     assert v1_0.decode_config({"taskId": "t", **params}) == {"taskId": "t", **CONFIG, **fields}

@@ -9,10 +9,8 @@ from referencing.jsonschema import DRAFT202012
 
 from tests.conftest import ROOT
 
-Json = Any
 
-
-def validate(version: str, definition: str, value: Json) -> None:
+def validate(version: str, definition: str, value: Any) -> None:
     schema = json.loads((ROOT / "tests" / "specs" / f"a2a-v{version}.json").read_text())
     root = "definitions" if "definitions" in schema else "$defs"
     if version == "1.0.1":  # generated of many files, whose names it refers to
@@ -21,7 +19,7 @@ def validate(version: str, definition: str, value: Json) -> None:
     Draft7Validator({**schema, "$ref": f"#/{root}/{definition}"}).validate(value)
 
 
-def validate_bundle(schema: Json, definition: str, value: Json) -> None:
+def validate_bundle(schema: Any, definition: str, value: Any) -> None:
     definitions = schema["definitions"]
     names = {inner["$id"]: name for name, inner in definitions.items() if "$id" in inner}
     names |= {f"lf.a2a.v1.{name.replace(' ', '')}.jsonschema.json": name for name in definitions}

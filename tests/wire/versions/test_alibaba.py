@@ -18,8 +18,6 @@ from tests.helpers.rpc import Rpc, events, intent, message, request
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 RAIN = {
     "messageId": "msg-1",
     "kind": "message",
@@ -63,7 +61,7 @@ ARTIFACT_UPDATE = {"taskId", "contextId", "kind", "artifact", "append", "lastChu
 STATUS_UPDATE = {"taskId", "contextId", "kind", "status", "final"}
 
 
-def exactly(path: str, found: Json, fields: set[str]) -> None:
+def exactly(path: str, found: Any, fields: set[str]) -> None:
     """Alibaba's own card path answers with its fields alone; elsewhere a history may be there too."""
     extra = found.keys() - fields
     assert fields <= found.keys()
@@ -268,7 +266,7 @@ def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
     assert [part["text"] for part in reply["parts"]] == ["text", '{"number":9007199254740993}']
 
 
-def artifacts_of(answer: Json) -> list[Json]:
+def artifacts_of(answer: Any) -> list[Any]:
     return [*answer.get("artifacts", []), *([answer["artifact"]] if "artifact" in answer else [])]
 
 

@@ -15,8 +15,6 @@ from tests.helpers.rpc import intent
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 WEATHER = {
     "id": "uuid",
     "jsonrpc": "2.0",
@@ -34,16 +32,16 @@ PATHS = ["/a2a/probe", "/v2/probe", "/v2/a2a/probe"]
 HEADERS = ["Authorization", "X-Appbuilder-Authorization"]
 
 
-def call(client: TestClient, key: str, body: Json, path: str = "/v2/a2a/probe") -> Json:
+def call(client: TestClient, key: str, body: Any, path: str = "/v2/a2a/probe") -> Any:
     return client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
 
 
-def said(skill: str, method: str = "message/stream", **metadata: Json) -> Json:
+def said(skill: str, method: str = "message/stream", **metadata: Any) -> Any:
     params = {"message": {**WEATHER["params"]["message"], "metadata": {**intent(skill), **metadata}}}  # type: ignore[index]
     return {**WEATHER, "method": method, "params": params}
 
 
-def events(answer: Json) -> list[Json]:
+def events(answer: Any) -> list[Any]:
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
     records = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
     assert {event["id"] for event in records} == {"uuid"}
@@ -190,7 +188,7 @@ def test_the_same_words_again_are_another_message(client: TestClient, key: str) 
     ],
 )
 def test_requests_without_ids_are_the_same_if_they_name_what_is_one_users(
-    client: TestClient, key: str, monkeypatch: pytest.MonkeyPatch, ids: Json, *, identity: str, is_same: bool
+    client: TestClient, key: str, monkeypatch: pytest.MonkeyPatch, ids: Any, *, identity: str, is_same: bool
 ) -> None:
     requests = []
 

@@ -10,8 +10,6 @@ from starlette.testclient import TestClient
 from tests.helpers.rpc import Rpc, intent, message, request
 from tests.wire.versions.specs import validate
 
-Json = Any
-
 VERSIONS = ("0.2.5", "0.2.6", "0.3.0")
 SKILLS = ["echo", "everything", "add", "boom", "refuse", "question", "words", "sign-in"]
 

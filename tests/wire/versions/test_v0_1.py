@@ -11,10 +11,7 @@ from tests.helpers.rpc import Rpc, events, intent, request
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
-def said(text: str = "hi", skill: str = "echo", **slots: str) -> Json:
+def said(text: str = "hi", skill: str = "echo", **slots: str) -> Any:
     parts = [{"type": "text", "text": text}]
     return {"role": "user", "parts": parts, "metadata": intent(skill, **slots)}
 

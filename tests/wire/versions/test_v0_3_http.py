@@ -12,8 +12,6 @@ from tests.helpers.rpc import intent
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
 TEXTS = [
     {"content": [{"text": "hi"}]},
     {"parts": [{"text": "hi"}]},
@@ -40,14 +38,14 @@ def rest(client: TestClient, key: str) -> Rest:
     return Rest(client, key, "/a2a/probe/v1", version="")
 
 
-def said(skill: str = "echo", **fields: Json) -> Json:
+def said(skill: str = "echo", **fields: Any) -> Any:
     message = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hi"}], "metadata": intent(skill)}
     return {"message": message | fields}
 
 
 @pytest.mark.parametrize("parts", TEXTS)
 @pytest.mark.parametrize("spelled", ["messageId", "message_id"])
-def test_a_send(rest: Rest, parts: Json, spelled: str) -> None:
+def test_a_send(rest: Rest, parts: Any, spelled: str) -> None:
     body = {"message": {spelled: "m", "role": "ROLE_USER", **parts}}
     task = rest.call("POST", "message:send", body)["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -109,7 +107,7 @@ def test_errors(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("role", [[], {}, 1.5, True, "nobody"])
-def test_a_role_of_any_kind(rest: Rest, role: Json) -> None:
+def test_a_role_of_any_kind(rest: Rest, role: Any) -> None:
     body = said()
     body["message"]["role"] = role
     assert rest.ask("POST", "message:send", body).status_code == 400

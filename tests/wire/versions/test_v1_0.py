@@ -12,9 +12,6 @@ from tests.helpers.rpc import Rpc, bare_events, events, intent, request
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-
 def test_a_send(rest: Rest, rpc: Rpc) -> None:
     task = rest.send(text="hi")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -46,7 +43,7 @@ def test_every_kind_of_part(rest: Rest) -> None:
         ({"data": None, "text": None}, {"data": None}),
     ],
 )
-def test_a_null_beside_another_content_is_no_content(rest: Rest, part: Json, read: Json) -> None:
+def test_a_null_beside_another_content_is_no_content(rest: Rest, part: Any, read: Any) -> None:
     """As generated clients write a field that they leave out, and a task that they read."""
     task = rest.send("look", parts=[part])
     assert task["history"][0]["parts"] == [read]
@@ -143,7 +140,7 @@ def test_a_media_type_the_agent_does_not_take(client: TestClient, key: str) -> N
     assert Rpc(client, key).error("SendMessage", body)["code"] == -32005
 
 
-def error(answer: Json, status: int) -> Json:
+def error(answer: Any, status: int) -> Any:
     assert answer.status_code == status, answer.text
     body = answer.json()["error"]
     assert body["code"] == status

@@ -12,18 +12,16 @@ from tests.helpers.rpc import Rpc, intent, message, request
 pytestmark = pytest.mark.slow
 
 
-Json = Any
-
-SENDS: dict[str, tuple[str, Json]] = {
+SENDS: dict[str, tuple[str, Any]] = {
     "0.1": ("tasks/send", {"role": "user", "parts": [{"type": "text", "text": "hi"}]}),
     "0.3": ("message/send", message("hi")),
     "1.0": ("SendMessage", message_1_0("hi")),
 }
 
 
-def send(rpc: Rpc, version: str, skill: str = "everything") -> Json:
+def send(rpc: Rpc, version: str, skill: str = "everything") -> Any:
     method, send_params = SENDS[version]
-    params: dict[str, Json] = {"message": {**send_params, "metadata": intent(skill)}}
+    params: dict[str, Any] = {"message": {**send_params, "metadata": intent(skill)}}
     if version == "0.1":
         params["id"] = str(uuid.uuid4())
     result = rpc.call(method, params)

@@ -45,7 +45,7 @@ CloudWatch Logs took 256 KB for an event until 2025, and Lambda documents no lim
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 """
 
-FIELD_CHARACTERS = 1_000
+SHORT_FIELD_CHARACTERS = 1_000
 """Characters of a field that are never cut: a line has at least its level, its time and its ids."""
 
 logger = logging.getLogger(__name__)
@@ -75,9 +75,10 @@ class JsonFormatter(LambdaPowertoolsFormatter):
         line = super().format(record)
         characters = LOG_LINE_BYTES
         while (
-            len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES and characters > FIELD_CHARACTERS
+            len(line.encode("utf-8", "backslashreplace")) > LOG_LINE_BYTES
+            and characters > SHORT_FIELD_CHARACTERS
         ):
-            characters = max(characters // 2, FIELD_CHARACTERS)
+            characters = max(characters // 2, SHORT_FIELD_CHARACTERS)
             line = shorten_line(line, characters)
         return line
 
