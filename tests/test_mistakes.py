@@ -274,7 +274,7 @@ def test_a_question_for_a_parameter_that_there_is_not(tmp_path: Path, asked: str
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(city: str = ''): return {asked}"))
     with pytest.raises(AgentMistake) as mistake:
         asyncio.run(agent.run())
-    assert str(mistake.value) == f"{problem}; did you mean city? It has: city"
+    assert str(mistake.value).endswith(f": {problem}; did you mean city? It has: city")
 
 
 def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:

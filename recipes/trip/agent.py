@@ -19,7 +19,7 @@ class Plan:
 @skill
 async def plan_trip(turn: Turn) -> AsyncIterator[Any]:
     plan = await turn.step("plan", make_plan, turn.text)
-    yield f"{plan.nights} nights in {plan.city}. I ask you again tomorrow.\n"
+    yield f"{plan.nights} nights in {plan.city}. I'll ask you again tomorrow.\n"
     await turn.sleep(hours=24)
     try:
         answer = await turn.wait_for(

@@ -56,7 +56,7 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:
-            raise AgentError(f"its url answered with status {answer.status_code}", status=answer.status_code)
+            raise AgentError(f"its URL answered with status {answer.status_code}", status=answer.status_code)
         with path.open("wb") as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)

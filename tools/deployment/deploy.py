@@ -179,6 +179,16 @@ def prefix_of(stage: Mapping[str, Any]) -> str:
     return "".join(f"AWS_{variable.upper()}={shlex.quote(str(stage[variable]))} " for variable in variables)
 
 
+def check_access_logs(account: Account, parameters: Mapping[str, str], prefix: str) -> None:
+    """Raises ConfigurationError if API Gateway is to write logs that it may not write. prefix: see
+    `prefix_of`."""
+    if not account.logs_role and parameters["AccessLogs"] == "true":
+        raise ConfigurationError(
+            f"AccessLogs=true, but API Gateway has no role to write logs in {account.region}. Run"
+            f" {prefix}make account first"
+        )
+
+
 def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> Iterator[str]:
     """What to know before a deployment. prefix: see `prefix_of`."""
     region, account_limit = account.region, account.concurrency
@@ -207,11 +217,6 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
         yield (
             f"WorkerConcurrency and NotifierConcurrency may use {background_concurrency} of the account's"
             f" {account_limit} concurrent executions in {region}: calls may be throttled"
-        )
-    if not account.logs_role and parameters["AccessLogs"] == "true":
-        raise ConfigurationError(
-            f"AccessLogs=true, but API Gateway has no role to write logs in {region}. Run"
-            f" {prefix}make account first"
         )
     if not account.logs_role:
         yield (
@@ -285,7 +290,9 @@ def check_deployment(
 ) -> None:
     """Print what a deployment would change, and what its operator should know. Raises ConfigurationError if
     it cannot begin."""
+    prefix = prefix_of(stage)
     check_agents(parameters)
+    check_access_logs(account, parameters, prefix)
     is_image = bool(environ.get("IMAGE"))
     if not environ.get("AWS_ENDPOINT_URL"):  # an emulator has other limits than Lambda
         check_python(read_python(environ), parameters, is_image=is_image)
@@ -299,7 +306,7 @@ def check_deployment(
     if is_image and unused:
         names = ", ".join(unused)
         print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
-    for note in (*notes(account, parameters, prefix_of(stage)), *differences):
+    for note in (*notes(account, parameters, prefix), *differences):
         print(f"note: {note}")
 
 

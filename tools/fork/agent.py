@@ -146,7 +146,8 @@ def _check_absent(agents: Path, name: str) -> None:
 
 
 def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:
-    """Raises ConfigurationError: then there is nothing new."""
+    """Write the files of a new agent; returns what was done. If that fails, the agent's folder is deleted
+    again. Raises ConfigurationError, OSError."""
     folder = agents / name
     cards = read_cards(agents)[0] if agent_folders(agents) else {}
     files = {folder / file: text for file, text in texts.items()}
@@ -157,19 +158,21 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         Agent.load(folder)
+        report = [f"wrote {path}" for path in files]
+        if len(cards) == 1 and not any(card.default for card in cards.values()):
+            [other] = cards
+            report.append(_make_default(agents / other / "card.yaml"))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    report = [f"wrote {path}" for path in files]
-    if len(cards) == 1 and not any(card.default for card in cards.values()):
-        [other] = cards
-        card = agents / other / "card.yaml"
-        lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
-        card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
-        report.append(
-            f"added `default: true` to {card}, because one of several agents must answer at the root"
-        )
     return report
+
+
+def _make_default(card: Path) -> str:
+    """Make an agent the default one, by its card; returns what was done."""
+    lines = [line for line in card.read_text("utf-8").splitlines() if not line.startswith("default:")]
+    card.write_text("\n".join([*lines, DEFAULT]), "utf-8")
+    return f"added `default: true` to {card}, because one of several agents must answer at the root"
 
 
 if __name__ == "__main__":

@@ -10,13 +10,6 @@ OWN_FILES = (
 )
 """Files and folders of a fork. The kit ships examples of them. An upgrade leaves them as they are."""
 
-OWN_PLACES = {
-    "template.yaml": "the lines between `=== Yours` and `=== The kit's`",
-    "README.md": "the lines above the comment that begins the kit's part",
-    "pyproject.toml": "the name and the description",
-}
-"""Parts of a fork in the kit's files. The kit does not change these lines."""
-
 TEMPLATE = "template.yaml"
 
 TEMPLATE_PART = re.compile(r"(?ms)^  # === Yours .*?(?=^  # === The kit's )")

@@ -38,7 +38,10 @@ would take the changes up to it as undone in your repository, and never merge th
 
   git merge --allow-unrelated-histories -s ours <commit>{releases}"""
 
-FINISH = "Next: resolve its conflicts, if there are any, and git add them; then make lock, and git commit -a."
+FINISH = (
+    "Next: resolve the conflicts, if there are any, and git add them; then make lock, git commit -a, and make"
+    " test."
+)
 
 GIVE_UP = "To give up: git reset --hard, which discards every change since the merge began"
 """Everything was committed before. `git merge --abort` refuses once a lock is written anew."""
@@ -85,16 +88,15 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     if conflicts := sorted(_paths("diff", "--name-only", "--diff-filter=U")):
         names = [os.fsencode(path).decode(errors="replace") for path in conflicts]
         print("These files of the kit were changed in the fork, too:", *names, sep="\n  ")
-        print(
-            "\nNext: resolve their conflicts, and git add them; then make lock, git commit -a, and make test."
-        )
-        print(GIVE_UP)
+        print(f"\n{FINISH}\n{GIVE_UP}")
         return 1
     lock()
     try:
         git("commit", "--quiet", "--all", "--no-edit", "--message", f"Merge {target} of the A2A Lambda Kit")
     except ConfigurationError as error:  # a hook of the fork
-        raise ConfigurationError(f"{error}\n\nNext: fix it, then `git commit -a`. {GIVE_UP}") from None
+        raise ConfigurationError(
+            f"{error}\n\nNext: fix it, then git commit -a, and make test. {GIVE_UP}"
+        ) from None
     print(f"merged {target}. CHANGELOG.md says what is new.")
     if _run("git", "symbolic-ref", "--quiet", "HEAD").returncode:
         print("HEAD is detached, so the merge is on no branch: git switch -c upgrade gives it one.")
@@ -224,7 +226,7 @@ def lock() -> None:
     if process.returncode:
         raise ConfigurationError(
             f"the packages could not be locked:\n{process.stderr.strip()}\n\n"
-            f"Next: fix it, then run `make lock` and `git commit -a`. {GIVE_UP}"
+            f"Next: fix it; then make lock, git commit -a, and make test. {GIVE_UP}"
         )
 
 
@@ -309,7 +311,9 @@ def _newest_release() -> str:
     """Raises ConfigurationError if the kit has no release."""
     releases = _releases()
     if not releases:
-        raise ConfigurationError("the kit's repository has no release: name a branch or a commit, as TO=main")
+        raise ConfigurationError(
+            "the kit's repository has no release: name a branch or a commit, such as TO=main"
+        )
     return max(releases, key=_numbers_of)
 
 

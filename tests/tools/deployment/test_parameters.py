@@ -249,7 +249,7 @@ def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
     values = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
     with pytest.raises(ConfigurationError, match="Run AWS_REGION=eu-west-1 make account first"):
-        list(deploy.notes(NEW_ACCOUNT, values, "AWS_REGION=eu-west-1 "))
+        deploy.check_access_logs(NEW_ACCOUNT, values, "AWS_REGION=eu-west-1 ")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ async def handle(request: Request, name: str | None) -> Response:
         size = fields.count(source, "size", "body")
         max_bytes = kit.settings.upload_bytes
         if not size or size > max_bytes:
-            raise InvalidParams(f"body.size must be from 1 to {max_bytes} bytes", path="body.size")
+            raise InvalidParams(f"body.size must be from 1 to {max_bytes:,} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(scope, size)
     except Exception as cause:
