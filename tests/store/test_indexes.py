@@ -14,6 +14,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Scope
 from tests.helpers.clock import Clock
+from tests.store.heads import head_with_configs
 
 TASKS = 40
 
@@ -210,3 +211,10 @@ def test_a_time_is_written_alike_before_and_after_the_table() -> None:
     """Otherwise, a task could be changed before it was created."""
     for seconds in (1.0004, 1.0005, 1.0006, 1_700_000_000.1606, 1_700_000_000.9996):
         assert timestamp(float(items.number(seconds)["N"])) == timestamp(seconds)
+
+
+@pytest.mark.parametrize("ids", [(), ("a",), ("a", "b")])
+def test_only_a_task_with_webhooks_is_for_the_notifier(ids: tuple[str, ...]) -> None:
+    """The filters of template.yaml ask for `pushes`, so that no other change calls a function."""
+    item = items.from_head(head_with_configs(*ids), list_shards=1)
+    assert item.get("pushes") == ({"N": str(len(ids))} if ids else None)

@@ -104,6 +104,12 @@ def test_no_answer_reaches_the_skill_in_words(mcp: Mcp, action: str, words: str)
     assert words in text_of(mcp.call("chat", {"message": "hello"}, **answer(question, "", action)))
 
 
+@pytest.mark.parametrize("words", ["no JSON: {", "{no JSON", '{"message": "no"}'])
+def test_an_answer_to_a_question_for_no_parameter_is_text(mcp: Mcp, words: str) -> None:
+    first = mcp.call("chat", {"message": "hello"})
+    assert text_of(mcp.call("chat", {"message": "hello"}, **answer(first, words))) == f"heard: {words}"
+
+
 @pytest.mark.parametrize("revision", SUPPORTED)
 def test_a_client_that_cannot_ask_answers_with_the_task(mcp: Mcp, revision: str) -> None:
     caller = Mcp(mcp.client, mcp.key, "/mcp", revision)

@@ -12,6 +12,7 @@ from a2a_lambda.access import audit
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.http.app import create_app
+from a2a_lambda.http.discovery import cards
 from a2a_lambda.kit import Kit
 from a2a_lambda.store.documents import unpack
 from tests.access.tokens.identity_provider import IdentityProvider
@@ -59,6 +60,19 @@ def test_a_token_whose_key_is_known_does_not_wait_behind_others(
     monkeypatch.setattr(threads, "run_for_keys", refuse)
     assert send(client, provider.token(sub="bob")).status_code == 200
     assert send(client, provider.token({"kid": "new"})).status_code == 503
+
+
+def test_while_the_issuers_cannot_be_read_a_client_is_told_to_try_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not conclude that tokens are not accepted."""
+
+    async def refuse(*_: Any) -> None:
+        raise KeysUnavailable("Parameter Store does not answer")
+
+    monkeypatch.setattr(cards, "find_issuers", refuse)
+    answer = client.get("/.well-known/oauth-protected-resource")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
 def test_in_the_background_an_agent_knows_its_caller(
