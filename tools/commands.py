@@ -70,6 +70,7 @@ EVERY_DAY = {
             "TOKEN_COMMAND": "…",
             "TEXT": "…",
             "FILE": "sums.csv",
+            "SAVE": "pictures",
             "TASK": "<id>",
         },
     ),

@@ -62,6 +62,27 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
                 file.write(chunk)
 
 
+async def save_all(
+    http: httpx2.AsyncClient, caller: AnyCaller, parts: Sequence[Part], folder: Path
+) -> list[Path]:
+    """Write each part to a file in a folder, which is created if there is none; returns the paths. A file
+    that exists there is kept: the new one gets a number. Raises what `save` raises."""
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+    paths: list[Path] = []
+    for number, part in enumerate(parts, 1):
+        # The agent chooses the name, but not the folder.
+        name = Path(part.get("filename", "").replace("\\", "/")).name
+        name = name if name not in ("", "..") else f"file-{number}"
+        path = folder / name
+        count = 1
+        while path.exists():
+            count += 1
+            path = folder / f"{Path(name).stem}-{count}{Path(name).suffix}"
+        await save(http, caller, part, path)
+        paths.append(path)
+    return paths
+
+
 async def _leads_to_loopback(url: str) -> bool:
     """Whether a URL leads to this machine's loopback interface, however its host is written."""
     try:

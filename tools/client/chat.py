@@ -6,6 +6,7 @@ make chat STACK=a2a-dev KEY=…              a deployed stack
 make chat TEXT="What is 1 plus 2?"         one message; the exit status is 0 if its task has completed
 make chat TEXT="/skill add a=1 b=2"        the same for a skill with parameters
 make chat TEXT="Add them." FILE=sums.csv   with a file, or several, separated by spaces
+make chat TEXT="Draw it." SAVE=pictures    saves the files of the answer in a folder
 make chat TASK=<id>                        continues an earlier task
 """
 
@@ -20,10 +21,12 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
+from a2a_lambda.agent.event_builder import FAILED
 from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
-from tools.callers.records import make_http
+from tools.callers.records import FAILURES, make_http
+from tools.client.attachments import path_of, save_all
 from tools.client.conversation import Chat
 from tools.command import HOST, reports_errors, split_words
 from tools.deployment.stack import url_of
@@ -79,8 +82,17 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                 words = text.split(maxsplit=1)
                 is_call = len(words) == 2 and words[0] == "/skill"
                 state = runner.run(chat.call_skill(words[1]) if is_call else chat.send(text))
-                if state == TaskState.FAILED and is_local:
+                # Another text is the skill's own, which the client may read.
+                if state == TaskState.FAILED and is_local and chat.view.end_text in ("", FAILED):
                     print("the output of make run says why", file=sys.stderr)
+                if (folder := environ.get("SAVE")) and chat.view.files:
+                    try:
+                        work = save_all(http, caller, chat.view.files, path_of(folder))
+                        for path in runner.run(work):
+                            chat.view.note(f"saved {path}")
+                    except (OSError, ValueError, *FAILURES) as error:
+                        chat.view.fail(f"a file cannot be saved: {str(error) or type(error).__name__}")
+                        return 1
                 return 0 if state == TaskState.COMPLETED else 1
             chat.introduce()
             talk(chat, console, runner)

@@ -10,7 +10,7 @@ import pytest
 from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part
 from tools.callers.a2a import VERSIONS, A2aCaller
-from tools.client.attachments import parts_of, save
+from tools.client.attachments import parts_of, save, save_all
 
 
 class NoAgent:
@@ -62,3 +62,31 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
     else:
         asyncio.run(fetch())
     assert (tmp_path / "x").exists() is not is_refused
+
+
+@pytest.mark.parametrize(
+    ("filename", "name"),
+    [
+        ("a.png", "a.png"),
+        ("../../a.png", "a.png"),
+        ("/etc/passwd", "passwd"),
+        ("..\\..\\a.png", "a.png"),
+        ("..", "file-1"),
+        (".", "file-1"),
+        ("", "file-1"),
+    ],
+)
+def test_an_answers_file_stays_in_the_folder_that_the_user_named(
+    tmp_path: Path, filename: str, name: str
+) -> None:
+    caller: Any = NoAgent()
+    part = Part(filename=filename, raw="MSwy")
+
+    async def write() -> list[Path]:
+        async with httpx2.AsyncClient() as http:
+            return await save_all(http, caller, [part, part], tmp_path / "out")
+
+    paths = asyncio.run(write())
+    assert [path.parent for path in paths] == [tmp_path / "out"] * 2
+    assert paths[0].name == name
+    assert [path.read_bytes() for path in paths] == [b"1,2"] * 2

@@ -125,6 +125,18 @@ def test_a_large_file_is_uploaded_and_one_is_saved_from_its_url(server: DevServe
         assert "Larger ones need uploads" in " ".join(output.split())
 
 
+def test_the_files_of_one_answer_are_saved_in_a_folder(server: DevServer, tmp_path: Path) -> None:
+    """Small ones, too, which have no URL. What is there already is kept."""
+    folder = tmp_path / "a" / "b"
+    for _ in range(2):
+        status, output = chat(server, AGENT="probe", TEXT="/skill draw size=60000", SAVE=str(folder))
+        assert status == 0, output
+    assert "saved" in output
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["again-2.pdf", "again.pdf", "drawing-2.png", "drawing.png"]
+    assert {path.read_bytes() for path in folder.iterdir()} == {drawing(60_000)}
+
+
 def test_a_file_goes_with_the_next_message(server: DevServer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     lines = (f"/file {tmp_path / 'a.txt'}", "/file /no/such/file", "/skill look")

@@ -182,7 +182,7 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "functions/agents" not in error
     assert "To give up: git reset --hard" in error
     output = fork.run("make", "upgrade", fails=True)
-    assert "a merge is still in progress. Next: resolve its conflicts" in output
+    assert "a merge is still in progress. Next: resolve the conflicts" in output
     fork.run("make", "lock")
     fork.run("git", "reset", "--quiet", "--hard")
     assert not fork.run("git", "status", "--porcelain")
@@ -264,7 +264,7 @@ def test_a_hook_that_refuses_the_merge_leaves_a_next_step(fork: Repository, upst
     hook.chmod(0o755)
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
     assert "ruff failed" in output
-    assert "Next: fix it, then `git commit -a`. To give up" in output
+    assert "Next: fix it, then git commit -a, and make test. To give up" in output
 
 
 def test_what_is_not_committed_is_not_merged_over(fork: Repository, upstream: Repository) -> None:
@@ -281,7 +281,7 @@ def test_a_merge_that_was_interrupted_says_how_it_ends(fork: Repository, upstrea
     fork.run("git", "fetch", "--quiet", str(upstream.folder), "main")
     fork.run("git", "merge", "--no-commit", "--no-ff", "--strategy=ours", "FETCH_HEAD")
     output = fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", fails=True)
-    assert "a merge is still in progress. Next: resolve its conflicts" in output
+    assert "a merge is still in progress. Next: resolve the conflicts" in output
     assert "make lock, git commit -a, and make test. To give up: git reset --hard" in output
 
 

@@ -43,7 +43,8 @@ class Buffered:
         """
         try:
             handler = self._mangum.infer(_without_server(event), context)
-            handler.scope["path"].encode()  # an event of a direct call may have half of a character there
+            # An event of a direct call may have a number there, or half of a character.
+            (handler.scope["method"] + handler.scope["path"]).encode()
             return handler, handler.scope, handler.body
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             logger.warning("an event is not a gateway request: %s", type(error).__name__)
