@@ -47,21 +47,22 @@ async def update(call: McpCall) -> dict[str, Json]:
     is_answered = key in responses and not is_empty(responses[key])
     if record.task["status"]["state"] == TaskState.INPUT_REQUIRED and is_answered:
         request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
-        if not isinstance(request, str):
+        if request is not None:
             request["configuration"] = {"returnImmediately": True}
             await call.kit.messages.send(call.context(request), request)
     return {}
 
 
-async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | str:
-    """The message that answers a task's question. If the user refuses a parameter, there is no message, since
-    its words would become the argument: the task is canceled, and its id returned. Raises InvalidParams."""
+async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | None:
+    """The message that answers a task's question. If the user refuses a parameter, there is no message,
+    because its words would become the argument: the task is canceled, and None returned. Raises
+    InvalidParams."""
     parameter = filled_parameter(task)
     text = answer_of(response, parameter or ANSWER_FIELD, path)
     if is_refusal(response) and parameter is not None:
         with suppress(TaskNotCancelable):
             await call.kit.service.cancel(call.scope, task["id"])
-        return task["id"]
+        return None
     # An empty text is no answer, and one that looks like a JSON object could have other arguments.
     is_misread = parameter is not None and text.strip()[:1] in ("", "{")
     return reply(task["id"], [Part(data={parameter: text}) if is_misread else Part(text=text)])

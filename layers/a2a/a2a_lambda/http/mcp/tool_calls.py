@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -25,6 +26,18 @@ from a2a_lambda.wire.mcp.questions import elicitation, is_asked_by_form, is_empt
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
 from a2a_lambda.wire.mcp.tool_calls import arguments_of, decode_call, only_asks, task_of
 from a2a_lambda.wire.mcp.tools import Tool, find_tool
+
+
+class Plan(NamedTuple):
+    """What a call of a tool does: it sends a message, or, with None, asks for a task that there is.
+
+    earlier_artifacts: those that an earlier call's result had in addition to its question. The result of the
+        call that answers the question need not repeat them.
+    """
+
+    request: SendMessageRequest | None
+    task_id: str = ""
+    earlier_artifacts: Sequence[Artifact] = ()
 
 
 async def answer(call: McpCall) -> Response:
@@ -65,20 +78,21 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 
 
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
-    request, earlier_artifacts = await _request_of(call, tool, arguments)
+    plan = await _make_plan(call, tool, arguments)
+    request, earlier_artifacts = plan.request, plan.earlier_artifacts
     is_long = call.kit.messages.placement.is_long(call.scope.agent, tool.name)
 
     async def result() -> bytes:
-        if isinstance(request, str):
+        if request is None:
             # The task once it has stopped, or as it is when the answer must be out.
-            task = await tasks.wait(call, request)
+            task = await tasks.wait(call, plan.task_id)
         else:
             context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
         task = results.without_earlier_artifacts(task, earlier_artifacts)
         return call.encode(await _outcome(call, tool, arguments, task))
 
-    if not isinstance(request, str):
+    if request is not None:
         takes_events = bool(accepted_types(call.request) & {sse.MEDIA_TYPE, "*/*"})
         if is_long and call.message.has_extension(TASKS):
             request["configuration"] = {"returnImmediately": True}
@@ -95,15 +109,9 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
     return await respond(result(), partial(_encode_failure, call, tool, arguments))
 
 
-async def _request_of(
-    call: McpCall, tool: Tool, arguments: dict[str, Json]
-) -> tuple[SendMessageRequest | str, Sequence[Artifact]]:
-    """The message of a call; or the id of a task, if the call only asks for its status, or lacks the answer
-    to its question. With it come the artifacts that an earlier call's result had in addition to its
-    question, because the result of the answering call need not repeat them.
-
-    Raises InvalidParams, TaskNotFound.
-    """
+async def _make_plan(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Plan:
+    """What a call does. It sends nothing if it only asks for a task's status, or if it lacks the answer to
+    its question or refuses it, which cancels the task. Raises InvalidParams, TaskNotFound."""
     params = call.message.params
     if call.message.request_state is not None:
         binding = request_state.binding_of(call.scope, tool.name, arguments)
@@ -117,14 +125,13 @@ async def _request_of(
             # that. A refusal has canceled the task.
             is_repeated_refusal = state == TaskState.CANCELED and is_refusal(response)
             if is_repeated_refusal or call.identity().repeats(record.requests, since=math.inf):
-                return question_state.task_id, ()
+                return Plan(None, question_state.task_id)
             raise InvalidParams(request_state.REFUSED, path="params.requestState")
         if response is None or is_empty(response):  # the answer is missing, so the question is asked again
-            return question_state.task_id, ()
+            return Plan(None, question_state.task_id)
         path = f"params.inputResponses.{question_state.key}"
-        return await tasks.reply_to(call, record.task, response, path), ()
-    request = decode_call(tool, arguments, call.message.meta)
-    earlier_artifacts: Sequence[Artifact] = ()
+        return Plan(await tasks.reply_to(call, record.task, response, path), question_state.task_id)
+    plan = Plan(decode_call(tool, arguments, call.message.meta))
     if (task_id := task_of(tool, arguments)) is not None:
         record = await call.kit.service.get(call.scope, task_id)
         maker = tasks.tool_of(call, record)
@@ -134,11 +141,11 @@ async def _request_of(
                 path=f"params.arguments.{tool.task_argument}",
             )
         if only_asks(tool, arguments, record.task):
-            return task_id, ()
+            return Plan(None, task_id)
         # A repeated call gets the whole task, because the first answer may be lost.
         if not call.identity().repeats(record.requests, since=math.inf):
-            earlier_artifacts = record.task.get("artifacts", ())
-    return request, earlier_artifacts
+            plan = plan._replace(earlier_artifacts=record.task.get("artifacts", ()))
+    return plan
 
 
 async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: Task) -> dict[str, Json]:
