@@ -89,7 +89,7 @@ def test_the_chinese_readme_has_the_same_commands() -> None:
     "name", ["authoring", "background-work", "connecting", "deploying", "forking", "upgrading"]
 )
 def test_the_chinese_pages_have_the_same_programs(name: str) -> None:
-    """In the order that suits their readers."""
+    """They have them in the order that suits their readers."""
     chinese, english = (commands(ROOT / "docs" / place / f"{name}.md") for place in ("zh", ""))
     assert sorted(chinese) == sorted(english)
 

@@ -65,7 +65,7 @@ def test_docstrings_describe_parameters_that_exist() -> None:
 
 
 def test_what_a_docstring_names_in_another_module_exists() -> None:
-    """Such as `protocol.caller.Caller`. `turn` is a skill's own turn, and not the module."""
+    """It names things such as `protocol.caller.Caller`. `turn` is a skill's own turn, and not the module."""
     missing = []
     for path in MODULES:
         for place, name in re.findall(r"`([a-z_]+(?:\.[a-z_]+)*)\.([A-Za-z_]+)`", path.read_text()):

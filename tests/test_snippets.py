@@ -47,7 +47,7 @@ def test_python_compiles_and_imports_what_there_is(page: Path) -> None:
 
 
 def test_the_payment_of_the_docs_is_ended_by_its_url_alone(tmp_path: Path) -> None:
-    """And by what was to be paid."""
+    """Only a payment of the right amount counts as one."""
     [block] = [block for block in blocks(ROOT / "docs" / "long-running.md", "python") if "def sell" in block]
     (tmp_path / "agent.py").write_text(block)
     skills = "[{ id: sell, name: Sell, description: Sells. }]"

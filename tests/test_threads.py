@@ -28,7 +28,7 @@ def test_work_that_no_one_waits_for_is_not_collected() -> None:
 
 
 def test_a_value_is_made_once_however_many_threads_need_it() -> None:
-    """As a client of S3, when the files of a turn come at once."""
+    """A client of S3 is one, when the files of a turn come at once."""
     is_made_again = threading.Event()
     values: list[object] = []
     others: list[threading.Thread] = []

@@ -164,7 +164,7 @@ def test_no_span_has_what_a_client_said_or_a_key(rpc: Rpc, spans: Spans) -> None
 
 
 def test_a_caller_without_a_trace_leaves_the_current_one(spans: Spans) -> None:
-    """As around the handler, with the layer of another tracer."""
+    """With the layer of another tracer, there is one around the handler."""
     with tracing.span("handler"), tracing.span("request", parent={}):
         pass
     assert spans.below(spans.named("handler")) == {"request"}
@@ -174,7 +174,7 @@ def test_a_caller_without_a_trace_leaves_the_current_one(spans: Spans) -> None:
 def test_with_the_propagators_of_a_layer_a_request_joins_lambdas_own_trace(
     spans: Spans, monkeypatch: pytest.MonkeyPatch, carrier: dict[str, str]
 ) -> None:
-    """As AWS's layer sets them: X-Ray's, and W3C's, which counts more."""
+    """AWS's layer sets two: X-Ray's, and W3C's, which counts more."""
 
     class XRay(TraceContextTextMapPropagator):
         def extract(self, carrier: Any, context: Any = None, getter: Any = default_getter) -> Any:

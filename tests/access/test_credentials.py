@@ -35,7 +35,7 @@ def test_a_token_with_the_agents_scopes_is_let_in(scopes: list[str]) -> None:
 
 
 def test_a_token_that_lacks_a_scope_is_told_all_that_it_needs() -> None:
-    """Those of its issuer, too, so that a client which asks for these gets in."""
+    """The scopes of its issuer are among them, so that a client which asks for these gets in."""
     with pytest.raises(InsufficientScope) as error:
         Grant(PERSON, scopes=("read",)).scope("weather", ["write", "admin"])
     assert list(error.value.scopes) == ["read", "write", "admin"]

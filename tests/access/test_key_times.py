@@ -92,7 +92,7 @@ def test_a_copy_is_used_without_a_look_for_a_minute(
 def test_while_the_issuers_cannot_be_read_they_stay_as_they_were(
     known: Keys, parameters: ParameterStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And the keys are read without them."""
+    """The keys are read without them."""
     parameters.issuers = [ISSUER]
     clock.now += keys.FRESH_SECONDS
     assert known.find_issuers() == tuple(parameters.issuers)
@@ -350,7 +350,7 @@ def test_a_throttled_read_is_tried_again_if_there_is_time(
 
 
 def test_a_throttled_read_of_the_issuers_is_tried_again(parameters: ParameterStore, clock: Clock) -> None:
-    """Else every token would be refused until the keys are read again."""
+    """Otherwise, every token would be refused until the keys are read again."""
     parameters.issuers = [Issuer("login", "https://login.example.com", ("agents",))]
     parameters.throttled_issuer_reads = 1
     container = Keys(parameters, "/k", UnsharedKeyCopies(clock), clock=clock, sleep=clock.sleep)  # type: ignore[arg-type]

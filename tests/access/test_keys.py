@@ -224,7 +224,7 @@ def test_throttling_is_not_absence(register: KeyRegister, made: Keys, ssm: Ssm, 
 
 
 def test_every_key_is_compared(register: KeyRegister, made: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In constant time each, and none is left out once one fits."""
+    """Each comparison takes constant time, and none is left out once a key fits."""
     secrets = [register.create(f"key-{number}") for number in range(5)]
     compared: list[str] = []
     compare: Callable[[str, str], bool] = hmac.compare_digest
@@ -347,7 +347,7 @@ class TestOverHttp:
 def test_a_load_that_parameter_store_refuses_is_another_containers_a_second_later(
     register: KeyRegister, make: Callable[[], Keys], copies: KeyCopies, ssm: Ssm, clock: Clock
 ) -> None:
-    """Not only when its time would have been over."""
+    """The other container need not wait until the time of the first load is over."""
     secret, failing = register.create("alice"), make()
     ssm.fault = EndpointConnectionError(endpoint_url="x")
     ssm.seconds = keys.KEYS_WAIT_SECONDS

@@ -162,7 +162,8 @@ def test_everybody_with_a_key_gets_in_within_ten_seconds(
 def test_callers_without_a_key_use_up_no_quota_and_slow_down_no_one(
     simulation: Simulation, deployed: Deployed
 ) -> None:
-    """For half a minute: 200 junk requests a second, 20 with keys, and a cold container now and then."""
+    """For half a minute there are 200 junk requests a second, 20 with keys, and a cold container now and
+    then."""
     secrets = [unknown(each) for each in range(300)]
     parameters = ParameterStore(simulation, secrets)
     deployment = deployed(parameters)
@@ -227,7 +228,8 @@ def test_a_client_that_tries_again_gets_in_whatever_the_number_of_keys(
 def test_a_revoked_key_is_refused_soon_however_seldom_it_is_used(
     simulation: Simulation, deployed: Deployed, number: int, seconds: float
 ) -> None:
-    """At the second request that comes more than a minute after it was revoked, at the latest."""
+    """It is refused at the latest at the second request that comes more than a minute after it was
+    revoked."""
     secrets = [unknown(each) for each in range(number)]
     parameters = ParameterStore(simulation, secrets)
     deployment = deployed(parameters)
@@ -251,7 +253,8 @@ def test_a_revoked_key_is_refused_soon_however_seldom_it_is_used(
 def test_a_copy_of_the_future_is_not_trusted(
     simulation: Simulation, deployed: Deployed, settings: Settings
 ) -> None:
-    """Of a container whose clock is wrong: its keys would count as fresh, and hide what changed since."""
+    """A container whose clock is wrong has made it: its keys would count as fresh, and hide what changed
+    since."""
     secrets = [unknown(1)]
     deployment = deployed(ParameterStore(simulation, secrets))
     client = clients.dynamodb(settings)
@@ -270,7 +273,7 @@ def test_a_copy_of_the_future_is_not_trusted(
 def test_a_busy_deployment_reads_its_keys_about_once_a_minute(
     simulation: Simulation, deployed: Deployed
 ) -> None:
-    """However many containers are busy."""
+    """It does so however many containers are busy."""
     secrets = [unknown(each) for each in range(300)]
     parameters = ParameterStore(simulation, secrets)
     deployment = deployed(parameters)

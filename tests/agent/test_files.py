@@ -266,7 +266,7 @@ def test_a_url_may_take_so_long(httpserver: Any, monkeypatch: pytest.MonkeyPatch
     "output", ["Message('done', *files)", "*files, 'done'", "Artifact('result', *files)"]
 )
 def test_a_test_gets_the_content_of_every_file(tmp_path: Path, output: str, sizes: list[int]) -> None:
-    """As a client gets them from a deployment, where large ones are in the bucket."""
+    """A client gets the same from a deployment, where large files are in the bucket."""
     code = f"""
     @skill
     def hello():

@@ -112,7 +112,7 @@ def test_messages_as_apis_take_them() -> None:
 
 
 def test_a_turn_that_was_started_without_words_is_in_the_messages() -> None:
-    """As by a form for a skill's parameters."""
+    """A form for a skill's parameters starts such a turn."""
     turn = turn_of([said("user"), said("agent", {"text": "A joke."})])
     assert [message["content"] for message in turn.messages()] == ["(no text)", "A joke.", "now"]
 
@@ -130,7 +130,7 @@ CONVERSATIONS = st.lists(
 
 @given(CONVERSATIONS, st.text(max_size=5))
 def test_messages_are_what_a_model_accepts(conversation: list[Utterance], text: str) -> None:
-    """Whatever is in the conversation: a reply alone, a failed turn, nothing said."""
+    """The conversation may have a reply alone, a failed turn, or a turn in which nothing was said."""
     messages = turn_of(conversation, text).messages()
     roles = [message["role"] for message in messages]
     assert roles == (["user", "assistant"] * len(roles))[: len(roles)]

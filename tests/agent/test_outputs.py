@@ -19,7 +19,7 @@ from tests.agent.folders import CARD, run, write
 def test_the_cleanup_after_a_question_is_part_of_its_turn(
     tmp_path: Path, kind: str, cleanup: str, error: str
 ) -> None:
-    """Before the question is asked: an error of the cleanup is one of the turn."""
+    """It runs before the question is asked, so an error of the cleanup is one of the turn."""
     code = f"""
     @skill
     {kind} hello(turn: Turn):
@@ -36,7 +36,7 @@ def test_the_cleanup_after_a_question_is_part_of_its_turn(
 
 
 def test_nothing_in_a_tuple_is_no_output(tmp_path: Path) -> None:
-    """As alone: a file may be there or not."""
+    """None is no output outside of a tuple, either: a file may be there or not."""
     answer = run(tmp_path, "@skill\ndef hello(turn): return 'text', None")
     assert (answer.text, answer.state) == ("text", "completed")
 
@@ -297,7 +297,7 @@ def test_the_parameters_of_a_command_are_texts_or_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["'Done.'", "Message('Done.')", "Ask('Again?')"])
 def test_commands_are_found_wherever_they_are_sent(tmp_path: Path, words: str) -> None:
-    """In the last artifact, or in the message that ends the turn."""
+    """They are in the last artifact, or in the message that ends the turn."""
     answer = run(tmp_path, f"@skill\ndef hello(turn): return Command('flash'), {words}")
     assert answer.commands == [{"name": "flash"}]
 

@@ -26,8 +26,8 @@ def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
 
 
 def test_turns_of_one_owner_are_one_group(settings: Settings) -> None:
-    """So that SQS can let the others go first. An owner's name may be too long for a group, or have letters
-    that no group has."""
+    """SQS can then let the others go first. An owner's name may be too long for a group, or have letters that
+    no group has."""
     client = clients.sqs(settings)
     queue = Sqs(client, client.create_queue(QueueName=f"fair-{uuid.uuid4().hex[:8]}")["QueueUrl"])
     groups: list[str] = []

@@ -127,7 +127,7 @@ def test_a_branch_without_its_files_has_failed(bench: DurableBench) -> None:
 
 
 def test_what_branches_do_is_told_once(bench: DurableBench) -> None:
-    """However often a timer, or a reply to another branch, replays them."""
+    """A timer, or a reply to another branch, may replay them any number of times."""
     task = bench.send(skill="naps")
     untils = set[float]()
 
@@ -153,7 +153,7 @@ def test_what_branches_do_is_told_once(bench: DurableBench) -> None:
 def test_a_turn_that_waits_for_more_than_its_head_holds_fails_clearly(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one with a thousand branches that wait."""
+    """A turn with a thousand branches that wait is one."""
     update_head = bench.store.update_head
 
     def refuse_suspended(head: Head) -> Head:

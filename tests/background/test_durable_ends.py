@@ -61,7 +61,7 @@ def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) 
 def test_a_turn_that_ends_while_it_waits_is_counted(
     bench: DurableBench, monkeypatch: pytest.MonkeyPatch, skill: str, outcome: str
 ) -> None:
-    """Also one whose question is open, which the client sees as stopped."""
+    """A turn whose question is open, which the client sees as stopped, is counted, too."""
     outcomes: list[str] = []
 
     def count(values: dict[str, float], dimensions: dict[str, str]) -> None:
@@ -245,7 +245,7 @@ def test_an_execution_that_ended_before_its_first_run_ends_its_task(
 
 
 def test_a_run_that_loses_its_lease_is_made_again(bench: DurableBench) -> None:
-    """Else its execution would end, and its task would not."""
+    """Otherwise, its execution would end, and its task would not."""
     task = bench.send(skill="pay")
     bench.wait_until_open(task["id"])
     head = bench.head(task["id"])

@@ -76,7 +76,7 @@ def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:
 
 
 def test_a_turn_whose_code_was_changed_fails_clearly(bench: DurableBench, tmp_path: Path) -> None:
-    """As under make run: on AWS a turn stays on its version."""
+    """This happens under make run; on AWS a turn stays on its version."""
     task = bench.send(skill="remember")
     bench.wait_until_open(task["id"])
     place = tmp_path / "traveler"

@@ -79,7 +79,7 @@ def test_a_client_that_disconnects_twice_misses_nothing(bench: DurableBench) -> 
 
 
 def test_a_replay_contains_the_question(bench: DurableBench) -> None:
-    """For a client that was away when it was asked, and answered."""
+    """A client may have been away when it was asked, and answered."""
     task = bench.send("Oslo")
     bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     bench.send("yes", taskId=task["id"])

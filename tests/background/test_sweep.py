@@ -135,7 +135,7 @@ def test_a_late_sweep_enqueues_nothing_again(bench: WorkerBench, monkeypatch: py
 def test_a_task_no_one_can_read_holds_up_no_other(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is counted, because the sweep's invocation succeeds."""
+    """It is counted, because the sweep's invocation succeeds."""
     measures: list[Mapping[str, float]] = []
     monkeypatch.setattr(telemetry, "sink", lambda values, _: measures.append(values))
     broken, whole = bench.send("echo")["id"], bench.send("echo")["id"]

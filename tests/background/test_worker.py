@@ -67,7 +67,7 @@ def test_a_message_delivered_twice_runs_once(bench: WorkerBench) -> None:
 
 
 def test_a_turn_of_an_agent_that_a_version_lacks_waits_for_another_version(bench: WorkerBench) -> None:
-    """As while a deployment adds the agent."""
+    """A deployment may be adding the agent."""
     task = bench.send("echo")
     [turn] = bench.queue.waiting
     old_version = Worker(bench.store, Agents.of(Agent.load(AGENTS / "plain")), files=Files())
@@ -226,7 +226,7 @@ def test_a_large_message_waits_in_the_log(bench: WorkerBench) -> None:
 
 
 def test_a_turn_whose_message_is_not_in_the_log_fails(bench: WorkerBench) -> None:
-    """In a table that was restored from a backup, say."""
+    """The table may have been restored from a backup."""
     task_id = bench.send("echo")["id"]
     head = bench.head(task_id)
     bench.store.update_head(replace(head, inline=()))
@@ -275,7 +275,7 @@ def test_a_send_without_a_slot_gets_the_task_that_is_queued(
 
 
 def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:
-    """Even a stream is run by the worker, and followed."""
+    """The worker runs its streams, too, and the request follows them."""
     probe = bench.agents["probe"]
     background = probe.card.model_copy(update={"background": True})
     bench.agents._profiles["probe"] = replace(probe, card=background)
@@ -306,7 +306,7 @@ def test_an_agent_may_be_background_itself(bench: WorkerBench) -> None:
 
 
 def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
-    """At its next look at the head, its run is over, and the agent's code too."""
+    """When it next looks at the head, its run is over, and so is the agent's code."""
     task = bench.send("pause", slots={"seconds": "600"})
 
     async def go() -> None:
@@ -321,7 +321,8 @@ def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
 
 @pytest.mark.parametrize("write", [1, 2, 3])
 def test_a_large_reply_whose_process_dies_leaves_the_question(bench: WorkerBench, write: int) -> None:
-    """Before it has stored the question, the message or the claim. The client sends the reply again."""
+    """The process dies before it has stored the question, the message or the claim. The client sends the
+    reply again."""
     task_id = bench.send("question", parts=[Part(text="FIRST")])["id"]
     bench.work()
     question = bench.get(task_id)

@@ -30,7 +30,7 @@ def build_agents(folder: Path, *names: str) -> Agents:
 
 
 def test_an_agent_in_a_linked_folder_has_the_name_of_the_link(tmp_path: Path) -> None:
-    """By which its callers know it."""
+    """Its callers know it by that name."""
     agents = tmp_path / "agents"
     agents.mkdir()
     (agents / "linked").symlink_to(write(tmp_path / "shared", GOOD, name="one"))
@@ -41,7 +41,7 @@ def test_an_agent_in_a_linked_folder_has_the_name_of_the_link(tmp_path: Path) ->
 def test_a_folder_beside_the_agents_may_be_imported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a test, which then replaces what is in it."""
+    """A test imports it, and then replaces what is in it."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "agents"]:
         monkeypatch.delitem(sys.modules, name)
     agents = tmp_path / "agents"
@@ -135,7 +135,7 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path: Path, content: str) -
 
 
 def test_the_first_agent_of_a_stack_is_its_default(tmp_path: Path) -> None:
-    """If the one that says so is in another stack."""
+    """The agent that says so may be in another stack."""
     for name, card in (("one", DEFAULT), ("two", CARD), ("three", CARD)):
         write(tmp_path, GOOD, card, name=name)
     for catalog in (Agents.of_folder(tmp_path, ["two", "three"]), build_agents(tmp_path, "two", "three")):
@@ -143,7 +143,7 @@ def test_the_first_agent_of_a_stack_is_its_default(tmp_path: Path) -> None:
 
 
 def test_a_member_that_raises_when_it_is_looked_at_is_the_agents_mistake(tmp_path: Path) -> None:
-    """As a proxy does that has no request yet."""
+    """A proxy that has no request yet raises so."""
     write(tmp_path, GOOD)
     catalog = build_agents(tmp_path)
     proxy = (
@@ -181,7 +181,7 @@ def test_an_agent_that_cannot_be_imported_fails_alone(
 
 
 def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
-    """And its agent does not vanish without a word."""
+    """Its agent does not vanish without a word."""
     write(tmp_path, "@skill\ndef hello(turn): ...", name="good")
     folder = write(tmp_path, "@skill\ndef hello(turn): ...", name="weather")
     (folder / "card.yaml").rename(folder / "card.yml")

@@ -152,7 +152,7 @@ def test_what_is_no_answer() -> None:
     ],
 )
 def test_the_time_of_another_agent_may_lack_its_offset(version: str, time: str, read: str | None) -> None:
-    """As Google's first samples and fasta2a write it."""
+    """Google's first samples and fasta2a write it so."""
     state = "TASK_STATE_COMPLETED" if version == "1.0" else "completed"
     task = {"id": "t", "contextId": "s", "sessionId": "s", "status": {"state": state, "timestamp": time}}
     results = {"0.1": task, "0.3": {"kind": "task", **task}, "1.0": {"task": task}}

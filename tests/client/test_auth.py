@@ -116,7 +116,7 @@ def test_of_very_many_programs_the_oldest_token_is_forgotten() -> None:
 
 
 def test_an_identity_provider_that_is_away_is_named() -> None:
-    """And not the agent, which answers."""
+    """The error does not blame the agent, which answers."""
 
     class Away(Elsewhere):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -218,7 +218,7 @@ def test_another_host_gets_no_token() -> None:
 
 
 def test_a_call_is_signed_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As botocore itself signs it."""
+    """botocore itself makes the same signature."""
     clients.session.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

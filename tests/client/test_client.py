@@ -198,7 +198,7 @@ def test_the_tenant_is_said_in_every_request(kit: Kit, key: str) -> None:
 
 
 def test_a_site_may_have_a_page_for_each_path() -> None:
-    """And a card with a byte order mark."""
+    """Its card may begin with a byte order mark."""
     card = json.dumps(CARDS["0.2.5"]).encode()
 
     async def discover(older: bytes) -> discovery.DiscoveredAgent:
@@ -235,7 +235,7 @@ def test_a_card_may_be_at_the_older_path_behind_a_gateway(status: int) -> None:
     ("state", "is_last"), [("completed", True), ("input-required", False), ("working", False)]
 )
 def test_a_stream_ends_with_its_task(state: str, *, is_last: bool) -> None:
-    """Though the server keeps the connection open."""
+    """The server keeps the connection open."""
     card = {"url": f"{BASE_URL}/", "protocolVersion": "0.3.0", **STREAMING}
     ids = {"taskId": "t", "contextId": "c"}
     asking = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "input-required"}}

@@ -29,7 +29,7 @@ def kms() -> Kms:
 
 @pytest.mark.parametrize("change", ["", "description", "signatures", "keys", "none"])
 def test_a_card_is_verified(settings: Settings, kms: Kms, change: str) -> None:
-    """By keys that the caller has, and not by those that the card names."""
+    """It is verified by keys that the caller has, and not by those that the card names."""
     kit = Kit(settings)
     key = new_key(kit)
     signer = Signer(cast(Any, kms), "arn:aws:kms:us-east-1:1:key/k")

@@ -214,7 +214,7 @@ async def run(turn):
 def test_the_error_of_a_branch_has_the_class_that_a_deployment_keeps(
     tmp_path: Path, raised: str, text: str
 ) -> None:
-    """Only SkillError and TimeoutError themselves, and the text."""
+    """A deployment keeps only SkillError and TimeoutError themselves, and the text."""
     body = f"""
 class NoRoom(SkillError): ...
 class Late(TimeoutError): ...
@@ -335,7 +335,7 @@ async def run(turn):
 
 
 def test_the_arguments_of_branches_may_be_anything(tmp_path: Path) -> None:
-    """Of a turn, or of an object, nothing shows that would be the same in each run."""
+    """A turn, or another object, shows nothing that would be the same in each run."""
     body = """
 import functools
 async def visit(turn, client, city): return city

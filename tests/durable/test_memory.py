@@ -79,7 +79,7 @@ def test_a_reply_that_no_wait_takes_is_an_error(traveler: Agent, tmp_path: Path)
 
 
 def test_a_message_ends_only_a_wait_that_takes_messages(traveler: Agent) -> None:
-    """As on AWS, so that a test does not pass with a reply that no client can give."""
+    """AWS does the same, so a test does not pass with a reply that no client can give."""
     with pytest.raises(ValueError, match="'payment' accepts no message, only a call to its URL"):
         run(traveler, "hi", after=run(traveler, skill="pay"))
     waiting = run(traveler, skill="cash")

@@ -28,7 +28,7 @@ def test_a_refusal_is_not_tried_again(traveler: Agent) -> None:
 
 
 def test_a_step_that_may_start_once_is_not_tried_again(tmp_path: Path) -> None:
-    """As on AWS."""
+    """AWS does the same."""
     agent = written(
         tmp_path,
         """
@@ -176,7 +176,7 @@ async def run(turn):
 
 
 def test_a_result_that_its_annotation_denies_is_a_failed_step(tmp_path: Path) -> None:
-    """At once, not when the turn continues."""
+    """It fails at once, and not when the turn continues."""
     body = """
 class Hotel:
     def __init__(self, name): self.name = name
@@ -258,7 +258,7 @@ async def run(turn: Turn) -> str:
 
 @pytest.mark.parametrize("cancel", ["raise asyncio.CancelledError", "asyncio.current_task().cancel()"])
 def test_a_step_that_cancels_itself_fails(tmp_path: Path, cancel: str) -> None:
-    """As on AWS, where the turn continues."""
+    """AWS does the same, and the turn continues."""
     code = f"""
 async def cancel():
     {cancel}

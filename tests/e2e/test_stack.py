@@ -313,7 +313,7 @@ def test_a_conversation(rest: Rest) -> None:
 
 
 def test_functions_see_nothing_of_the_environments_here() -> None:
-    """So an agent with a package that only this environment has fails here, as on Lambda."""
+    """An agent with a package that only this environment has fails here, as it does on Lambda."""
     code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
     names = ("moto", "requests", "boto3", "hypercorn", "ministack", "json")
     values: dict[bool, list[str]] = {}
@@ -328,14 +328,14 @@ def test_functions_see_nothing_of_the_environments_here() -> None:
 
 
 def test_a_background_run(rest: Rest) -> None:
-    """Through SQS and the worker."""
+    """It goes through SQS and the worker."""
     task = rest.send("What is 1 plus 2?", returnImmediately=True)
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
     wait_until(lambda: rest.state(task["id"]) == "TASK_STATE_COMPLETED", pause=0.2)
 
 
 def test_a_push(rest: Rest) -> None:
-    """Through the table's stream, the relay, the FIFO queue and the notifier."""
+    """It goes through the table's stream, the relay, the FIFO queue and the notifier."""
     webhook = Webhook()
     config = {"url": webhook.url, "token": "t-1"}
     task = rest.send("What is 1 plus 2?", taskPushNotificationConfig=config)

@@ -175,7 +175,7 @@ def test_a_background_run_of_files(deployment: Deployment) -> None:
 
 @pytest.mark.parametrize("who", ["serve", "work"])
 def test_a_background_run(deployment: Deployment, who: str) -> None:
-    """The process that accepts it is killed, or the worker that runs it."""
+    """It goes through SQS and the worker."""
 
     def flow(when: str, number: str) -> bool:
         context_id = str(uuid.uuid4())

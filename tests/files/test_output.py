@@ -131,7 +131,7 @@ def test_a_client_gets_bytes_if_it_asks_for_them(rest: Rest, modes: list[str]) -
 
 
 def test_every_file_is_bytes_for_a_client_that_asks_for_all(rest: Rest) -> None:
-    """Also one whose type no one knows."""
+    """So is a file whose type no one knows."""
     task = rest.send(
         "draw", slots={"name": "table.parquet"}, configuration={"acceptedOutputModes": ["*/*;base64"]}
     )

@@ -217,7 +217,7 @@ async def leave(
 def test_a_turn_does_not_wait_for_a_client_that_has_left(
     own_kit: Kit, owner: str, after: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the head of the answer, before its first event, after it."""
+    """The client leaves before the head of the answer, before its first event, or after it."""
     monkeypatch.setattr(audience, "UNREAD_SECONDS", 10 * PATIENCE_SECONDS)
     headers = {
         "X-API-Key": new_key(own_kit, owner=owner),

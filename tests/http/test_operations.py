@@ -112,7 +112,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_send_that_takes_long_begins_with_spaces(gate: Path, rpc: Rpc) -> None:
-    """So that no proxy ends the connection. JSON may begin with spaces."""
+    """No proxy ends the connection then. JSON may begin with spaces."""
     params = {"message": message_1_0(metadata=intent("gated", gate=str(gate)))}
     answer = rpc.post(request("SendMessage", params))
     assert answer.text.startswith("  ")

@@ -289,7 +289,8 @@ def test_a_path_of_1_0_may_begin_with_its_tenant(
 def test_a_message_without_an_id_is_appbuilders_where_it_may_be(
     client: TestClient, key: str, headers: dict[str, str], is_qianfan: bool
 ) -> None:
-    """At a path that its clients share with all others: it sends bearer tokens, and no version."""
+    """At a path that AppBuilder's clients share with all others, it is theirs if it has a bearer token and no
+    version."""
     body = request("message/send", {"message": message(messageId=None)})
     headers = {name: value.replace("KEY", key) for name, value in headers.items()}
     answer = client.post("/a2a/probe", json=body, headers=headers).json()
@@ -311,7 +312,8 @@ def guarded(settings: Settings) -> Kit:
 def test_requests_past_the_cdn_are_refused(
     guarded: Kit, caplog: pytest.LogCaptureFixture, secret: str | None
 ) -> None:
-    """Cards, too; whatever key they show. The log has each, for an operator who changes the secret."""
+    """Cards are refused, too, and so is a caller with a valid key. The log has each, for an operator who
+    changes the secret."""
     caplog.set_level(logging.INFO, logger="a2a_lambda")
     headers: dict[str, Any] = {"X-API-Key": new_key(guarded)}
     if secret is not None:

@@ -110,7 +110,7 @@ WAITS = "import threading\nthreading.gate.wait(60)\n"
 def test_an_import_that_fails_late_fails_the_turn(
     deploy: Deploy, gate: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By then the client has its task. The worker's turns wait in the same way."""
+    """The client has its task by then. The worker's turns wait in the same way."""
     bad = rpc(deploy(f"{WAITS}raise RuntimeError('too late')"), "bad")
     [*_, last] = events(bad.post(request("message/stream", {"message": message()})).text)
     assert last["status"]["state"] == "failed"

@@ -93,7 +93,7 @@ def test_a2a_sdk_signs_in_by_its_own_interceptor(url: str, provider: Provider) -
 
 @pytest.mark.usefixtures("running")
 def test_the_js_sdk_signs_in_by_its_own_handler(url: str, provider: Provider) -> None:
-    """After a 401, whose metadata names the provider."""
+    """It does so after a 401, whose metadata names the provider."""
     script = provider.folder / "client_sign_in.mjs"
     script.write_text((ROOT / "tests/interop/client_sign_in.mjs").read_text())
     output = run_client("node", str(script), f"{url}/", provider.token_of_program()["access_token"])

@@ -136,7 +136,7 @@ def test_lambdas_runtime_gets_no_text_that_an_event_may_hold(
 
 @pytest.mark.parametrize("event", [{}, {"strat": {}}, {"detail-type": "Object Created", "detail": {}}])
 def test_an_event_that_is_no_one_elses_is_an_error(worker: TurnHandler, event: Any) -> None:
-    """And not a minute of the worker."""
+    """It is not a minute of the worker."""
     with pytest.raises(ConfigurationError, match="InputTransformer"):
         worker(event, LambdaContext())
 
@@ -176,7 +176,7 @@ def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker,
 
 
 def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnHandler) -> None:
-    """As in make run: only Lambda's process serves one at a time and may be ended."""
+    """This happens in make run: only Lambda's process serves one at a time and may be ended."""
     from a2a_lambda import agent_threads
 
     with agent_threads.count_as_running():

@@ -97,7 +97,7 @@ class Case:
 def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
-    """After a minute of silence. Before that, each is followed."""
+    """After a minute of silence, it no longer does. Before that, each turn is followed."""
     now = store.clock()
     monkeypatch.setattr(store, "clock", lambda: now)
     wait = WaitState("approval", "callback", False, False)

@@ -173,7 +173,7 @@ def test_a_token_is_of_one_list(rest: Rest) -> None:
 
 
 def test_a_page_ends_by_bytes_and_the_next_continues(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whole messages and artifacts; one that is too large alone still comes."""
+    """It has whole messages and artifacts; one that is too large alone still comes."""
     monkeypatch.setattr("a2a_lambda.operations.list_tasks.PAGE_BYTES", 30_000)
     sizes = [10, 12_000, 12_000, 50_000, 10, 10]
     ids = [rest.send(text="x" * size)["id"] for size in sizes]
@@ -283,7 +283,8 @@ def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, 
 
 
 def test_a_task_that_runs_is_listed_by_the_time_that_it_shows(bench: RunBench) -> None:
-    """And not by that of its last progress text: the next page, and a filter, know only the other."""
+    """It is not listed by the time of its last progress text: the next page, and a filter, know only the
+    other."""
     head = bench.run_elsewhere()
     text = agent_message(head.task_id, "c", [Part(text="…")])
     newer = make_status(TaskState.WORKING, bench.store.clock() + 60, text)

@@ -171,7 +171,7 @@ def test_a_send_to_a_task_that_runs_elsewhere(
 def test_a_repeated_send_waits_for_its_turn_in_another_request(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the version's default is: the first request gets an answer, and so does this one."""
+    """It waits whatever the version's default is: the first request gets an answer, and so does this one."""
     head = bench.run_elsewhere()
     heads: list[Head] = []
 
@@ -213,7 +213,7 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
 def test_a_large_file_for_an_unknown_task_is_stored_only_if_the_message_creates_it(
     bench: RunBench, creates_task: bool
 ) -> None:
-    """As in A2A 0.1, whose clients choose the ids."""
+    """Clients of A2A 0.1 choose the ids."""
     s3: Any = FakeS3()
     bench.messages.files = Files(Bucket(lambda: s3, "files"))
     raw = base64.b64encode(bytes(300_000)).decode()
@@ -255,7 +255,7 @@ def test_a_message_to_a_task_that_has_ended_is_refused(bench: RunBench) -> None:
 
 
 def test_a_repeated_answer_is_one_answer(bench: RunBench) -> None:
-    """Also while the run of the first one still works."""
+    """It is one, too, while the run of the first one still works."""
     question = within(bench.send("question"))
     answer = within(bench.send("question", "answer", taskId=question["id"]))
     writes = bench.calls.count["put_item"]
@@ -277,7 +277,7 @@ def test_two_answers_at_once_are_one_turn(bench: RunBench) -> None:
 
 
 def test_a_stream_that_answers_a_question_begins_with_a_submitted_task(bench: RunBench) -> None:
-    """And not with the question, which its client has just answered."""
+    """It does not begin with the question, which its client has just answered."""
 
     async def go() -> None:
         question = await bench.send("question")
@@ -352,7 +352,7 @@ def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_pat
 def test_an_answer_of_a_message_alone_is_a_message(
     bench: RunBench, *, has_artifact: bool, takes_message: bool
 ) -> None:
-    """For a client that takes one. Its task is in no list, because the client has not heard of it."""
+    """The client takes one. Its task is in no list, because the client has not heard of it."""
 
     async def go() -> None:
         call, request = bench.sent("words", slots={"before": "true"} if has_artifact else {})

@@ -176,7 +176,7 @@ def test_an_agent_that_does_not_notify(client: TestClient, key: str) -> None:
 
 
 def test_a_refused_request_changes_no_config(client: TestClient, key: str) -> None:
-    """Nor does a retry put back what its client has changed meanwhile."""
+    """A retry does not put back what its client has changed meanwhile, either."""
     rest = Rest(client, key)
 
     def body(text: str, url: str) -> Any:

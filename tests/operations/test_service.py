@@ -55,7 +55,7 @@ def test_a_follower_that_has_the_question_waits_for_more(
 def test_a_follower_that_lacks_the_question_gets_it_without_a_wait(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where its version's subscriptions wait for an answer."""
+    """It gets it even where its version's subscriptions wait for an answer."""
     monkeypatch.setattr("a2a_lambda.operations.service.ANSWER_WAIT_SECONDS", 2 * PATIENCE_SECONDS)
     task = within(bench.send("question"))
     events = within(bench.follow(task["id"], after=0, needs_running=True))

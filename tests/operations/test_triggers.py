@@ -264,7 +264,7 @@ def test_looks_that_are_a_little_late_miss_nothing(deploy: Callable[[str], Conta
 def test_a_schedule_that_is_new_does_not_make_up_for_the_time_before_it(
     deploy: Callable[[str], Containers],
 ) -> None:
-    """Also in a deployment that has had another one for long."""
+    """The deployment may have had another schedule for long."""
     kit = deploy(HOURLY + HOURLY.replace("hourly", "second"))
     kit.marks.advance("hello", "hourly#0 * * * *#UTC", NOON - 3_600)
     kit.clock.now = NOON + 600

@@ -213,7 +213,7 @@ def test_a_message_that_cannot_be_postponed_comes_again_by_itself(courier: Couri
 def test_what_was_delivered_before_an_error_is_not_sent_again(
     rest: Rest, courier: Courier, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever kind of error it is: the next update cannot be made."""
+    """The kind of error makes no difference: the next update cannot be made."""
     rest.send("shelf", slots={"count": 2}, configuration={"taskPushNotificationConfig": {"url": webhook.url}})
     courier.relay()
     show, calls = Links.show_blocking, list[int]()

@@ -30,7 +30,7 @@ def kind_of(body: Any) -> str:
 def test_a_slow_webhook_gets_each_event_from_the_next_delivery(
     rest: Rest, webhook: Webhook, courier: Courier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the events within an entry of the log: no delivery has time for a second call."""
+    """It gets the events within an entry of the log so, too: no delivery has time for a second call."""
     monkeypatch.setattr("a2a_lambda.push.delivery.DELIVERY_SECONDS", 0.0)
     config = {"taskPushNotificationConfig": {"url": webhook.url}}
     rest.send("shelf", slots={"count": "20"}, configuration=config)

@@ -139,7 +139,7 @@ def test_a_document_comes_back(value: Json) -> None:
 
 
 def test_a_document_that_was_not_compressed_is_read() -> None:
-    """As versions of the kit before this one have stored it."""
+    """Versions of the kit before this one have stored it so."""
     assert unpack({"B": strictjson.dumps(DOCUMENT)}) == strictjson.dumps(DOCUMENT)
 
 

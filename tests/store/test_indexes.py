@@ -108,7 +108,7 @@ def test_a_list_of_everything_reads_one_task_more_than_a_page(
 def test_a_page_is_full_if_there_are_enough_tasks(
     settings: Settings, scope: Scope, list_shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However few of those that are read match."""
+    """It is full however few of those that are read match."""
     monkeypatch.setattr(indexes, "QUERY_LIMIT", 3)
     store, ids = store_with(settings, scope, list_shards)
     for size in range(1, len(ids[4::5])):

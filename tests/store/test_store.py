@@ -52,7 +52,7 @@ def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head
 
 
 def test_every_call_is_counted(store: Store, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that DynamoDB refuses."""
+    """A call that DynamoDB refuses is counted, too."""
     counts: list[dict[str, int]] = []
     monkeypatch.setattr(telemetry, "measure", lambda values, **_: counts.append(values))
     store.get_head(head.scope, head.task_id)
@@ -93,7 +93,7 @@ def test_each_update_is_the_next_version(store: Store, head: Head) -> None:
 def test_a_context_outlives_its_longest_turn(
     settings: Settings, scope: Scope, calls: Calls, clock: Clock
 ) -> None:
-    """And a count of requests its window, by less than two seconds."""
+    """A count of requests outlives its window, by less than two seconds."""
     store = Store(Table(calls, settings.table, clock=clock), ttl=1000, execution_seconds=500)  # type: ignore[arg-type]
     expiries: list[int] = []
 

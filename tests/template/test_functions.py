@@ -86,7 +86,7 @@ def test_the_wrapper_is_the_streaming_functions_alone(translated: Any) -> None:
 
 
 def test_everything_calls_the_alias(translated: Any) -> None:
-    """Else a part of the stack would run what is being deployed, with a layer of before."""
+    """Otherwise, a part of the stack would run what is being deployed, with a layer of before."""
     versions = of_type(translated, "AWS::Lambda::Version")
     assert all(version["DeletionPolicy"] == "Retain" for version in versions.values())
     for name in FUNCTIONS:

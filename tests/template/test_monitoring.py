@@ -55,7 +55,7 @@ def test_every_alarm_is_sent_and_documented(monitoring: Any) -> None:
 
 
 def test_a_sweep_that_does_not_run_is_an_alarm(monitoring: Any) -> None:
-    """Also if there is no worker to say so."""
+    """It is one, too, if there is no worker to say so."""
     alarm = monitoring["SweepStoppedAlarm"]["Properties"]
     assert alarm["TreatMissingData"] == "breaching"
     assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)

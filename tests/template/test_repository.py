@@ -60,7 +60,7 @@ def test_parameters_have_bounds_and_words(parameters: Any) -> None:
 
 
 def test_the_dependencies_are_built_from_their_lock_alone() -> None:
-    """Whatever else changes, sam finds the layer in its cache."""
+    """When anything else changes, sam finds the layer in its cache."""
     paths = (ROOT / "layers" / "dependencies").iterdir()
     assert {path.name for path in paths if not path.name.startswith(".")} == {  # Finder writes .DS_Store
         "Makefile",
@@ -88,7 +88,7 @@ def test_the_kits_workflows_pin_what_they_use_and_keep_no_secret_of_aws(path: Pa
 
 
 def test_a_fork_proves_nothing_on_aws_until_it_says_so() -> None:
-    """And its nightly run is no failure. What a proof leaves is deleted in any case."""
+    """Its nightly run is no failure. What a proof leaves is deleted in any case."""
     workflow = ROOT / ".github" / "workflows" / "aws.yml"
     if not workflow.exists():
         pytest.skip("the fork has deleted it")

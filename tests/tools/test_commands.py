@@ -90,7 +90,7 @@ def test_without_the_packages_a_command_says_what_to_write(tmp_path: Path) -> No
 
 
 def test_a_path_may_have_a_space(tmp_path: Path) -> None:
-    """Of the checkout, and of uv. Both are named in the recipes."""
+    """Both the checkout's and uv's are named in the recipes."""
     folder = copy_kit(tmp_path / "my fork")
     uv = folder / "my uv"
     uv.write_text('#!/bin/sh\necho "$UV_PYTHON: $1" >> "$(dirname "$0")/called"\n')
@@ -344,7 +344,7 @@ def test_the_name_of_the_machine_is_no_name_for_a_command() -> None:
 
 
 def test_agents_need_neither_make_nor_a_shell(tmp_path: Path) -> None:
-    """As on Windows."""
+    """Windows has neither."""
     folder = copy_kit(tmp_path / "fork")
     for words in (["agent", "--name", "hello"], ["test", "ARGS=functions/agents/hello -p no:cacheprovider"]):
         result = run(sys.executable, "-m", "tools.a2a", *words, folder=folder, PATH=str(tmp_path), CI="")
@@ -355,7 +355,7 @@ def test_agents_need_neither_make_nor_a_shell(tmp_path: Path) -> None:
 
 
 def test_an_operator_needs_no_package_of_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as one that cannot be installed while a rollback is urgent."""
+    """It may be one that cannot be installed while a rollback is urgent."""
     steps: list[str] = []
 
     def call(step: str) -> int:

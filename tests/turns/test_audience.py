@@ -19,7 +19,7 @@ def full_audience(limit: int, events: int) -> Audience:
 
 
 def test_a_client_that_is_too_slow_gets_the_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the run waits for it no more."""
+    """The run does not wait for it any more."""
     monkeypatch.setattr(audience, "UNREAD_SECONDS", 0.05)
 
     async def go() -> None:

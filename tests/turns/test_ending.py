@@ -211,7 +211,7 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
 
 
 def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> None:
-    """So a message that names only the context is the answer. The newest question counts."""
+    """A message that names only the context is then the answer. The newest question counts."""
     context = str(uuid.uuid4())
 
     def asking_task() -> str:

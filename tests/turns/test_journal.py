@@ -66,7 +66,7 @@ def test_events_that_come_during_a_write_wait_for_the_next() -> None:
 
 
 def test_what_is_pending_has_the_numbers_after_what_is_stored() -> None:
-    """So that the head can hold it, and the end of a short turn is one write."""
+    """The head can hold it then, and the end of a short turn is one write."""
 
     async def run() -> None:
         journal = make_journal(lambda _, events, *, after: after + len(events))

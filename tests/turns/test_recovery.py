@@ -50,7 +50,7 @@ def test_a_follower_sees_the_end_of_a_run_that_died(store: Store, head: Head, cl
 
 
 def test_a_message_that_is_written_ahead_has_time_to_be_claimed(store: Store, head: Head) -> None:
-    """As long as the request that waits for it has time."""
+    """It has as long as the request that waits for it."""
 
     async def wait(seconds: float) -> Head:
         claim = asyncio.create_task(asyncio.to_thread(store.update_head, head))
@@ -87,7 +87,7 @@ def test_the_question_of_a_task_that_is_ended_stays_in_its_history(
 def test_the_log_of_a_lost_turn_names_its_task(
     store: Store, head: Head, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And no other line of the request, which may list many tasks."""
+    """No other line of the request, which may list many tasks, names it."""
     clock.now += LEASE_SECONDS + 1
     asyncio.run(load_live_head(store, head.scope, head.task_id))
     [record] = [record for record in caplog.records if "is lost" in record.message]
@@ -95,7 +95,7 @@ def test_the_log_of_a_lost_turn_names_its_task(
 
 
 def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head, clock: Clock) -> None:
-    """With what the task was about to do, and as the open question of its conversation."""
+    """The task has again what it was about to do, and is the open question of its conversation."""
     pending = Pending(skill="book", slots={}, asks="city")
     question = make_status(
         TaskState.INPUT_REQUIRED, store.clock(), agent_message(head.task_id, "c", [{"text": "?"}])
@@ -117,7 +117,7 @@ def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head
 
 
 def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head, clock: Clock) -> None:
-    """In a table that was restored from a backup, say. The task can be read all the same."""
+    """The table may have been restored from a backup. The task can be read all the same."""
     running = replace(head.with_holder(store.clock()), reopened_at=1, sequence=2, committed=2)
     store.update_head(running)
     clock.now = running.lease + 1

@@ -121,7 +121,7 @@ def test_outputs_of_nothing_weigh_nothing() -> None:
     ],
 )
 def test_an_artifact_whose_end_was_not_known_ends_as_it_is(batches: Any, end: Any) -> None:
-    """With an empty text if it ends in text. A batch that cannot be sent changes nothing."""
+    """It ends with an empty text if it ends in text. A batch that cannot be sent changes nothing."""
     builder = EventBuilder("task", "context")
     for outputs in batches:
         with suppress(AgentMistake):
@@ -175,7 +175,7 @@ def test_a_turn_ends_at_its_deadline(
 def test_a_turn_waits_for_the_import_of_its_agent(
     bench: RunBench, caplog: pytest.LogCaptureFixture, breaks: bool
 ) -> None:
-    """Under its lease, so that its client hears of it, and no one else takes it."""
+    """It holds its lease, so that its client hears of it, and no one else takes it."""
 
     async def go() -> Task:
         call, request = bench.sent("echo", text="hello")
@@ -343,7 +343,7 @@ def test_what_a_failed_turn_began_is_stored_as_ended(bench: RunBench) -> None:
 def test_events_of_the_last_batch_are_stored_with_the_end(
     bench: RunBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the skill took: one write, and not two."""
+    """They are one write, and not two, however long the skill took."""
     monkeypatch.setattr(journal, "FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(journal, "SILENT_FLUSH_SECONDS", 600.0)
     task = within(bench.send("echo", text="hi"))

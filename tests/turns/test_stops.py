@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_cancel_ends_every_stream_with_its_status(bench: RunBench) -> None:
-    """Also if events are stored already, so that the log is longer than the head says."""
+    """Events may be stored already, so that the log is longer than the head says."""
 
     async def go() -> None:
         events = await bench.messages.stream(*bench.sent("pause"))

@@ -93,7 +93,7 @@ def test_a_page_token_may_have_its_most_characters() -> None:
     ],
 )
 def test_a_request_for_a_task(codec: Any, values: Any) -> None:
-    """Whatever a field holds that the operation does not have, it is ignored."""
+    """A field that the operation does not have is ignored, whatever it holds."""
     for request in ({"id": "x" * 512}, {"id": "t", **values}):
         assert codec.encode(request) == codec.decode(request) == request
     wrong_values = (("id", ""), ("id", "x" * 513), ("historyLength", True), ("metadata", "x"))
@@ -308,7 +308,7 @@ def test_the_time_of_a_status_of_0_x_is_read() -> None:
 
 
 def test_1_0_shows_no_field_that_it_does_not_have() -> None:
-    """Of a message, or of one of its parts alone."""
+    """The field may be one of a message, or of one of its parts alone."""
     plain = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     assert protojson.encode_message(cast(Any, {**plain, "kind": "message"})) == plain
     kind_of_part = {**plain, "parts": [{"text": "hi", "kind": "text"}]}
@@ -341,7 +341,7 @@ def test_only_clients_of_alibaba_name_no_tasks() -> None:
 
 @pytest.mark.parametrize(("mark", "other"), [("kind", "type"), ("type", "kind")])
 def test_the_kind_of_a_part_may_have_the_name_of_another_version(mark: str, other: str) -> None:
-    """Whatever other fields the part has."""
+    """The part may have any other fields."""
     part = json_0x.decode_part({other: "data", "data": {"a": 1}, "file": {}}, "p", mark)
     assert part["data"] == {"a": 1}
     assert "raw" not in part

@@ -92,7 +92,7 @@ def test_a_message_comes_out_as_it_went_in(message: Any) -> None:
     ],
 )
 def test_an_event_without_a_kind_shows_what_it_is(event: Any) -> None:
-    """As those of fasta2a do."""
+    """Events of fasta2a do."""
     without_kind = {name: value for name, value in event.items() if name != "kind"}
     decoded = json_0x.decode_event(event)
     assert json_0x.decode_event(without_kind) == decoded
@@ -107,7 +107,7 @@ def test_an_event_of_no_kind_is_refused() -> None:
 
 @pytest.mark.parametrize("parts", [{}, {"parts": None}, {"parts": []}])
 def test_messages_of_an_answer_may_have_no_parts(parts: Any) -> None:
-    """As those of fasta2a may. In a request they may not."""
+    """Messages of fasta2a may lack them. In a request they may not."""
     message = {"kind": "message", "messageId": "m", "role": "agent", **parts}
     status = {"state": "completed", "message": message}
     task = {"kind": "task", "id": "t", "contextId": "c", "status": status, "history": [message]}

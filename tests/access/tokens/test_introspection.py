@@ -328,7 +328,7 @@ def test_an_answer_has_a_largest_size(
 def test_an_error_quotes_no_answer_that_has_the_token(
     open_door: Open, provider: IdentityProvider, first_lines: str
 ) -> None:
-    """As a broken proxy sends it. A log has the text of this error."""
+    """A broken proxy sends such an answer. A log has the text of this error."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def respond() -> None:

@@ -137,7 +137,7 @@ def test_both_names_of_eddsa_are_one_algorithm(
 def test_what_an_issuer_does_not_say_of_a_key_may_be_null_or_empty(
     door: Door, provider: IdentityProvider, extra: Any
 ) -> None:
-    """As .NET's JsonWebKey writes it."""
+    """.NET's JsonWebKey writes it so."""
     provider.publish = lambda key: {**key.as_dict(private=False), "kid": key.kid, **extra}  # type: ignore[method-assign]
     assert door.tokens.check(provider.token())
 
@@ -151,7 +151,7 @@ def test_a_withdrawn_key_ends_when_the_issuer_is_asked_in_time(
     *,
     is_cold: bool,
 ) -> None:
-    """Also in a container that has not seen a token yet."""
+    """It ends, too, in a container that has not seen a token yet."""
     monkeypatch.setattr(issuer_keys, "RENEW_WAIT_SECONDS", PATIENCE_SECONDS)
     door = open_door(provider.issuer())
     door.tokens.check(provider.token())
@@ -303,7 +303,7 @@ def test_a_copy_is_of_one_url(door: Door, provider: IdentityProvider) -> None:
 
 
 def test_a_container_that_was_frozen_replaces_no_newer_keys(door: Door, provider: IdentityProvider) -> None:
-    """Nor does it free the issuer for a third one to ask."""
+    """It does not free the issuer for a third container to ask, either."""
     slow = door.copies.begin_fetch(provider.issuer(), cooldown_seconds=30)
     assert slow is not None
     door.clock.now += 31

@@ -243,7 +243,7 @@ def hostile() -> Iterator[Any]:
 def test_a_hostile_token_is_refused(
     door: Door, provider: IdentityProvider, make: Callable[[IdentityProvider], str], reason: str
 ) -> None:
-    """And causes no request but to the issuer, whose keys are known."""
+    """It causes no request but to the issuer, whose keys are known."""
     door.tokens.check(provider.token())
     fetches = list(provider.fetches)
     assert door.refusal(make(provider)) == reason
@@ -291,7 +291,7 @@ def test_a_key_that_its_issuer_has_for_another_algorithm_verifies_nothing(
 
 
 def test_a_token_of_one_issuer_is_none_of_another(open_door: Open, httpserver: HTTPServer) -> None:
-    """Although both publish a key with this kid."""
+    """Both issuers publish a key with this kid."""
     one, two = IdentityProvider(httpserver), IdentityProvider(httpserver)
     two.keys = [jwk.RSAKey.generate_key(2048, {"kid": one.keys[0].kid})]
     door = open_door(one.issuer(), two.issuer(name="other"))

@@ -71,7 +71,7 @@ def test_a_decorated_function_returns_what_its_decorator_says() -> None:
 
 
 def test_a_step_returns_what_its_function_says(tmp_path: Path) -> None:
-    """Although another annotation of the function cannot be resolved."""
+    """Another annotation of the function cannot be resolved."""
     code = """
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -34,7 +34,7 @@ def test_a_data_part_may_be_the_answer(tmp_path: Path, value: Any, text: str) ->
 
 @pytest.mark.parametrize("value", ["[1, 2]", " [1, 2]", [1, 2], ["1", "2"]])
 def test_a_list_may_be_written_as_a_string(tmp_path: Path, value: Any) -> None:
-    """As models do."""
+    """Models write lists so."""
     agent = Agent.load(write(tmp_path, "@skill\ndef hello(items: list[int]): return repr(items)"))
     assert asyncio.run(agent.run(parts=[{"data": {"items": value}}])).text == "[1, 2]"
 

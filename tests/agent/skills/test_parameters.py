@@ -121,7 +121,7 @@ def test_json_is_only_text_to_a_skill_without_parameters(tmp_path: Any) -> None:
 
 
 def test_every_version_fills_them(client: TestClient, key: str) -> None:
-    """Over HTTP, with the media type a client may give the part."""
+    """HTTP clients may give the part a media type."""
     add = {"intentInfos": [{"intent": "add"}]}
     parts = [{"data": {"a": 40, "b": 2}, "mediaType": "application/json"}]
     task = Rest(client, key).call(
@@ -229,7 +229,7 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
     ],
 )
 def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:
-    """Its limits, and its type if that is JSON, or if an answer was of another one."""
+    """It names the limits, and the type if that is JSON, or if an answer was of another type."""
     code = (
         "from datetime import date\nfrom decimal import Decimal\nfrom typing import Annotated\n"
         f"from pydantic import Field\n@skill\ndef hello(turn, x: {hint}): return str(x)"

@@ -232,7 +232,7 @@ def test_a_large_picture_is_an_image(client: TestClient, key: str, meta: Any) ->
 def test_an_answer_has_pictures_up_to_its_limit(
     client: TestClient, key: str, meta: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether its client asked for progress or not. What does not fit is not even read."""
+    """It makes no difference whether its client asked for progress. What does not fit is not even read."""
     monkeypatch.setattr("a2a_lambda.files.links.FILES_IN_ANSWER_BYTES", 500_000)
     reads, read = [], Bucket.open
 

@@ -180,7 +180,7 @@ def test_a_model_learns_that_a_task_has_ended(client: TestClient, mcp: Mcp) -> N
 def test_a_mistake_that_is_found_late_is_a_result_too(
     client: TestClient, mcp: Mcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the answer has begun, because the table is slow."""
+    """The table is slow, so the answer has begun."""
     mcp.call("echo", {"message": "hi"})
     [task] = Rest(client, mcp.key, "/a2a/probe").call("GET", "tasks")["tasks"]
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.0)

@@ -71,7 +71,7 @@ def test_an_answer_in_a_form_is_that_argument_and_no_other(mcp: Mcp, words: str)
 
 
 def test_an_answer_that_is_sent_again_gets_the_task_as_it_is_now(mcp: Mcp) -> None:
-    """Under an Idempotency-Key. Without one, its state is of a question that was answered."""
+    """It has an Idempotency-Key. Without one, its state is of a question that was answered."""
     first = mcp.call("order", {"message": "please"})
     params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L")}
     key = {"Idempotency-Key": "ANSWER"}
@@ -164,7 +164,7 @@ def test_credentials_are_not_asked_for_in_a_form(mcp: Mcp) -> None:
 def test_an_answer_to_a_task_that_is_gone_is_an_error_for_the_client(
     mcp: Mcp, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no result for its model, which did not name the task."""
+    """It is no result for its model, which did not name the task."""
     question = mcp.call("order", {"message": "please"})
 
     async def get(*_: Any) -> Any:
@@ -277,7 +277,7 @@ def test_a_sign_in_of_a_skill_that_reads_no_text_is_answered_as_the_result_says(
 
 
 def test_a_parameter_whose_schema_lists_its_types_is_asked_for(settings: Settings, tmp_path: Path) -> None:
-    """As authors write a value that may be null; pydantic writes a union."""
+    """Authors write a value that may be null as a list; pydantic writes a union."""
     code = """
         from typing import Annotated
         from pydantic import WithJsonSchema

@@ -149,7 +149,7 @@ def test_an_issuer_may_be_for_some_agents(
 def test_a_card_says_how_to_sign_in(
     client: TestClient, accept: Accept, provider: IdentityProvider, path: str, kind: tuple[str, str]
 ) -> None:
-    """In the form of its version, beside the keys."""
+    """It says so in the form of its version, beside the keys."""
     before = client.get(path)
     accept(provider.issuer(scopes=("agents.call",)))
     answer = client.get(path, headers={"If-None-Match": before.headers["etag"]})
@@ -192,7 +192,8 @@ def test_a_token_in_the_header_of_keys(
 
 
 def test_a_role_that_aws_has_authenticated(kit: Kit) -> None:
-    """In the event of a function URL. A key that is sent, too, counts more; a wrong one is no way in."""
+    """It is in the event of a function URL. A key that is sent, too, counts more; a wrong one is no way
+    in."""
     arn = "arn:aws:sts::123456789012:assumed-role/orders/session"
     app = create_app(kit)
     kit.settings = kit.settings.model_copy(update={"iam_callers": True})

@@ -45,7 +45,7 @@ def verifies(folder: Path, program: str, card: Any, keys: Any) -> bool:
 @pytest.mark.parametrize("spec", ["RSA_2048", "ECC_NIST_P256"])
 @pytest.mark.parametrize("program", ["client_verify.py", "client_verify.mjs"])
 def test_a_signed_card_is_verified(settings: Settings, tmp_path: Path, spec: str, program: str) -> None:
-    """And one that was changed is not."""
+    """One that was changed is not."""
     if program.endswith(".mjs") and not (ROOT / ".venvs/js/node_modules").exists():
         pytest.skip("no npm on this machine")
     kit = Kit(settings)

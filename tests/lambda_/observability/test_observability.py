@@ -214,7 +214,7 @@ def test_measurements_of_many_threads_are_whole(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_differs_is_on_another_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Such as the tasks of a batch."""
+    """The tasks of a batch differ, for example."""
     sink = Metrics("service", "function")
     sink.take({"Pushes": 1}, {"agent": "probe", "outcome": "gone"})
     sink.take({"RunTime": 1.0}, {"agent": "probe"})

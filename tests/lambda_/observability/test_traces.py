@@ -137,7 +137,7 @@ def test_a_caller_may_leave_its_trace_out(collect: Collect) -> None:
 
 
 def test_they_go_to_the_provider_that_a_layer_has_set() -> None:
-    """As AWS's layer does, before the handler is imported."""
+    """AWS's layer sets it before the handler is imported."""
     layer = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider

@@ -45,7 +45,7 @@ def test_the_wrapper_finds_what_lambdas_bootstrap_finds(
 
 
 def test_another_wrapper_can_be_chained(built: Built, own: RuntimeApi, tmp_path: Path) -> None:
-    """As a tracing layer's does, it changes the environment, the handler, and the search path."""
+    """A tracing layer's wrapper changes the environment, the handler, and the search path."""
     wrapper = tmp_path / "wrapper"
     (tmp_path / "wrapped.py").write_text(
         "import os\nfrom rpc import handler as inner\n"

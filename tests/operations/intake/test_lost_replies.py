@@ -61,8 +61,8 @@ def test_another_message_may_answer_a_question_whose_reply_was_lost(once: Once, 
 def test_a_large_reply_whose_process_dies_leaves_the_question(
     once: Once, write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any of its writes: the question, the two pieces of the message, and the claim. Nothing
-    of it stays, and no later reply meets it, whether that is as large or not."""
+    """The process dies before it has stored the question, the message or the claim. The client sends the
+    reply again."""
     monkeypatch.setattr(recovery, "CLAIM_SECONDS", 0.0)
     for body in ("Bob" * 5_000, "Bob" * 200_000, "Bob"):
         question = once.send("patient", key=f"ASK {body[:9]} {len(body)}")

@@ -43,7 +43,7 @@ def start_turn(messages: Messages, scope: Scope) -> Claim:
 def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
     messages: Messages, scope: Scope, clock: Clock
 ) -> None:
-    """Not before the worker could have taken it."""
+    """It does not look before the worker could have taken it."""
     queued = Messages(
         messages.store,
         messages.agents,
@@ -148,7 +148,7 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
 def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
     messages: Messages, kit: Kit, scope: Scope, clock: Clock
 ) -> None:
-    """Although the deployment runs durable turns of other agents."""
+    """The deployment runs durable turns of other agents."""
     durable_messages = Messages(
         messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000, files=Files()
     )

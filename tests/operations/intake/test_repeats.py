@@ -44,7 +44,7 @@ def test_bytes_that_come_again_while_their_task_runs_answer_no_question(
 
 
 def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(once: Once) -> None:
-    """As of A2A 0.1, whose messages have no ids: the user may say the same again."""
+    """Messages of A2A 0.1 have no ids: the user may say the same again."""
     call, request = once.asked("echo", key=None, taskId=str(uuid.uuid4()), creates_task=True)
     call = replace(call, request=replace(call.request, has_own_id=False))
 
@@ -59,7 +59,7 @@ def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(
 
 
 def test_a_reply_that_comes_again_while_its_turn_runs_is_not_the_next_reply(once: Once) -> None:
-    """Although its bytes have no id of their own, and did not begin the turn."""
+    """Its bytes have no id of their own, and did not begin the turn."""
     head = once.create_head_elsewhere()
     first, reply = (once.asked("echo", body, key=None)[0].request for body in ("first", "yes"))
     reply = replace(reply, has_own_id=False)
@@ -283,7 +283,7 @@ def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
 def test_equal_replies_to_two_questions_are_two_turns(
     messages: Messages, scope: Scope, clock: Clock, tmp_path: Path, others: int
 ) -> None:
-    """Also when the first of them is forgotten, because so many came in between."""
+    """They are two, too, when the first one is forgotten, because so many came in between."""
     code = "@skill\ndef hello(turn):\n    return Ask(str(turn.memory.add('turns')))"
     messages.agents = Agents.of(Agent.load(write(tmp_path, code, name=scope.agent)))
 

@@ -212,7 +212,7 @@ def test_an_answer_counts_though_the_turn_of_another_one_was_stopped_meanwhile(
 def test_of_two_answers_to_a_question_none_answers_the_next(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """As after a double click, whose two messages have two ids."""
+    """A double click sends two messages, which have two ids."""
     task = bench.send("order")
     task_id, place = task["id"], {name: {"taskId": task["id"], "contextId": task["contextId"]}[name]}
     bench.work()

@@ -103,7 +103,7 @@ def test_no_role_is_made_without_the_boundary(resources: Any) -> None:
 
 
 def test_the_role_cannot_change_itself_nor_its_boundary() -> None:
-    """Also where the name of one of the two stacks begins that of the other."""
+    """It cannot, either, where the name of one of the two stacks begins that of the other."""
     for name, own_stack in ((STACK, "deploy"), ("a2a", "a2a-deploy-prod"), (STACK, "a2a")):
         roles = render_roles(own_stack, StackName=name, Proof="true")
         statements = statements_of(roles, "ExecutionRole")

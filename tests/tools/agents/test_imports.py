@@ -64,7 +64,7 @@ def test_code_may_nest_deeply(tmp_path: Path) -> None:
 
 
 def test_a_package_of_the_fork_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it is on the list of all agents, or on its own."""
+    """It is on the list of all agents, or on its agent's own."""
     lock = tmp_path / "requirements.txt"
     monkeypatch.setattr(imports, "LOCK", lock)
     agents = write_among(tmp_path / "agents", "import requests")
@@ -155,7 +155,7 @@ def test_an_agent_does_not_ship_the_package_whose_name_it_has(tmp_path: Path) ->
 def test_openais_agents_sdk_is_a_package_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although it is called `agents`, as the package of the kit's agents is."""
+    """It is called `agents`, as the package of the kit's agents is."""
     agents = write_among(tmp_path / "agents", "from agents import Runner")
     assert find_missing(agents) == [], "its import says what is wrong"
     monkeypatch.setattr(imports, "_distributions", lambda: {"agents": ["openai-agents"]})

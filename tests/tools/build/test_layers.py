@@ -80,7 +80,7 @@ def build_agents(folder: Path, lock: str, *variables: str) -> "subprocess.Comple
 def test_a_file_that_is_not_python_stays_uncompiled(
     status: int | None, is_built: bool, tmp_path: Path
 ) -> None:
-    """Such as a template. An interpreter that dies is another matter. status: its own; None = a real one."""
+    """A template is one. An interpreter that dies is another matter. status: its own; None = a real one."""
     package = tmp_path / "out" / "python" / "package"
     package.mkdir(parents=True)
     (package / "template.py").write_text("{{ name }}: class\n")

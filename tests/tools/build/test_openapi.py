@@ -7,7 +7,7 @@ from tools.build import openapi
 
 
 def test_the_file_is_as_the_types_say() -> None:
-    """After a change: .venv/bin/python -m tools.build.openapi"""
+    """After a change, run .venv/bin/python -m tools.build.openapi."""
     assert openapi.PATH.read_text("utf-8") == openapi.openapi_json()
 
 

@@ -76,7 +76,7 @@ def test_a_package_may_come_from_a_url(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As a company's own wheels do."""
+    """A company's own wheels do."""
     packages.lock()
     url = next((fork / "wheels").glob("hammer-2*")).as_uri()
     packages.add([f"hammer @ {url}"])
@@ -268,7 +268,8 @@ def test_the_sizes_of_stages_are_told(
 
 
 def test_all_agents_share_one_resolution_and_a_stage_gets_its_part(agents: None) -> None:
-    """Whatever the order in which they were added: anvil needs hammer<2, and so every agent gets that."""
+    """The order in which packages were added makes no difference: anvil needs hammer<2, so every agent gets
+    that."""
     packages.add(["hammer"], packages.list_of("rider"))
     assert "hammer==2.0" in LOCK.read_text()
     packages.add(["anvil"], packages.list_of("smith"))

@@ -45,7 +45,7 @@ def test_a_folder_of_a_build_is_built_anew(
 def test_a_build_marks_its_folder_and_opens_it_to_lambdas_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the next one may replace it, wherever it is; and the user's umask does not count."""
+    """The next build may replace it, wherever it is; and the user's umask does not count."""
     monkeypatch.chdir(tmp_path)
 
     def build(log: Path, *arguments: str, **_: str) -> int:

@@ -126,7 +126,7 @@ def test_a_large_file_is_uploaded_and_one_is_saved_from_its_url(server: DevServe
 
 
 def test_the_files_of_one_answer_are_saved_in_a_folder(server: DevServer, tmp_path: Path) -> None:
-    """Small ones, too, which have no URL. What is there already is kept."""
+    """Small ones, which have no URL, are saved, too. What is there already is kept."""
     folder = tmp_path / "a" / "b"
     for _ in range(2):
         status, output = chat(server, AGENT="probe", TEXT="/skill draw size=60000", SAVE=str(folder))
@@ -226,7 +226,7 @@ asyncio.run(main())
 
 
 def test_a_reader_that_has_enough_ends_it_quietly() -> None:
-    """As `head` does."""
+    """`head` is such a reader."""
     command = [sys.executable, "-c", ENDLESS]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

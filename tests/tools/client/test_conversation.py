@@ -137,7 +137,7 @@ def test_a_quote_that_does_not_end_with_its_value_is_a_mistake(
     [(True, "started", True), (True, "ended", False), (False, "ended", True)],
 )
 def test_ctrl_c_leaves_a_task_that_may_pause(streams: bool, state: str, is_left: bool) -> None:
-    """Only one that runs is canceled: no one wants to lose the work of days."""
+    """Ctrl-C cancels only a task that runs: no one wants to lose the work of days."""
     operation = {"kind": "sleep", "name": "sleep", "state": state}
     working = {"state": "TASK_STATE_WORKING"}
     update = {"taskId": "t", "contextId": "c", "status": working, "metadata": {"operation": operation}}

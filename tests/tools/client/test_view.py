@@ -47,7 +47,7 @@ def test_paragraphs_stay_apart_however_they_come() -> None:
 
 
 def test_what_is_no_markdown_is_shown_as_it_is_written() -> None:
-    """As on the page: names in angle brackets, HTML, and ends of lines."""
+    """Names in angle brackets, HTML, and ends of lines are shown as on the page."""
     *_, end = shown("Use List<String> and <b>x</b>.\n\n<details>\nhidden\n</details>\n\nName: x\nAge: y")
     for line in ("Use List<String> and <b>x</b>.", "<details>", "hidden", "Name: x\n", "Age: y"):
         assert line.rstrip() in end
@@ -63,7 +63,7 @@ def test_a_deep_list_is_shown_to_its_last_level() -> None:
 
 
 def test_spaces_and_joined_letters_are_no_control_characters() -> None:
-    """Of Chinese, French, Persian and of pictures."""
+    """Chinese, French, Persian and pictures need them."""
     text = "你好\u3000世界 1\u202f000\u00a0€ می\u200cخواهم 👨\u200d👧\r\nnext"
     assert printable(text) == text.replace("\r\n", "\n")
     assert printable("a\rb") == r"a\rb"

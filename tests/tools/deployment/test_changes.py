@@ -18,7 +18,7 @@ def test_values_that_change_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_permissions_boundary_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as by a deployment by hand of a stack that GitHub deploys."""
+    """A deployment by hand of a stack that GitHub deploys could lose it."""
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"PermissionsBoundaryArn": "arn:b"})
     with pytest.raises(ConfigurationError, match="add PermissionsBoundaryArn=arn:b to PARAMETERS"):
         list(changes.parameter_changes("s", {"PermissionsBoundaryArn": ""}))
@@ -32,7 +32,7 @@ def test_a_permissions_boundary_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_must_not_shrink_does_not(
     monkeypatch: pytest.MonkeyPatch, before: str, after: str, is_refused: bool
 ) -> None:
-    """Such as after a deployment with PARAMETERS, and one without."""
+    """One deployment may have PARAMETERS, and the next one none."""
     monkeypatch.setattr(stack, "parameters_of", lambda _: {"ListShards": before})
     if is_refused:
         with pytest.raises(ConfigurationError, match="ListShards=4 in samconfig"):

@@ -71,7 +71,7 @@ def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -
 def test_one_whose_streams_stay_open(
     kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch, state: str, texts: list[str]
 ) -> None:
-    """As those of durable agents do, and of agents that ask: they are left, and nothing has failed."""
+    """Streams of durable agents, and of agents that ask, do so: they are left, and nothing has failed."""
     monkeypatch.setattr(doctor, "STREAM_SECONDS", 0.5)
     task: Any = {"id": "t", "contextId": "c", "status": {"state": state}}
 
@@ -119,7 +119,7 @@ def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> No
 def test_one_that_fails_each_call(
     examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one whose model refuses its credentials does: it answers, but is not well."""
+    """An agent whose model refuses its credentials answers, but is not well."""
     monkeypatch.setattr(kit.agents.load("assistant"), "_route", lambda turn: 1 / 0)
     assert examine() == 0
     output = capsys.readouterr().out
@@ -189,7 +189,7 @@ def test_one_whose_host_has_no_address(examine: Examine) -> None:
 
 
 def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a company's network has it, where no other way leads to a deployment."""
+    """In a company's network, no other way may lead to a deployment."""
     url = "http://agents.example.com"
     monkeypatch.setenv("HTTP_PROXY", httpserver.url_for(""))
     card = {"name": "x", "url": url, "protocolVersion": "0.2.5"}

@@ -56,7 +56,7 @@ def test_the_architecture_is_what_was_built() -> None:
 def test_a_stage_may_name_its_architecture(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
-    """So that a deployment from GitHub has it, too."""
+    """A deployment from GitHub has it then, too."""
     calls: list[tuple[str, ...]] = []
     variables = {"STAGE": "prod", "BUILD_DIR": str(tmp_path)}
     if place == "PARAMETERS":

@@ -107,7 +107,7 @@ def test_pages_may_be_empty_before_the_records(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_what_webhooks_hear_of_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the filter of the notifier's mapping has it."""
+    """The filter of the notifier's mapping selects the same."""
     others = [record(2, sk="copy", pushes=False), record(3, pushes=False)]
     fake = Aws([[record(1), *others, *(record(number) for number in range(4, 11))]], [letter(1, 10)])
     assert redriven(monkeypatch, fake) == (1, 0)

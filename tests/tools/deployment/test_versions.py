@@ -85,7 +85,7 @@ def functions_of(client: Lambda) -> dict[str, Versions]:
 
 
 def test_all_functions_go_back_to_the_same_release() -> None:
-    """Though one of them has a version that the other never got."""
+    """One of them has a version that the other never got."""
     client = Lambda({"rpc": {1: ONE, 2: TWO, 3: THREE}, "api": {1: ONE, 2: THREE}}, {"rpc": 3, "api": 2})
     lines = list(roll_back(functions_of(client)))
     assert client.live == {"rpc": 1, "api": 1}
@@ -255,7 +255,7 @@ def test_a_stack_has_none_of_the_resources_that_it_has_left_behind(monkeypatch: 
 
 
 def test_what_cloudformation_would_restore_is_never_deleted() -> None:
-    """After deployments that failed, which kept their versions, and a rollback."""
+    """Deployments that failed have kept their versions, and so has a rollback."""
     client = Lambda({"RpcFunction": {1: ONE, 2: TWO, 3: THREE, 4: FOUR}}, {"RpcFunction": 1})
     resources = {
         "RpcFunction": "stack-RpcFunction-X",

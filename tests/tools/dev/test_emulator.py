@@ -63,7 +63,7 @@ def test_a_query_looks_only_at_its_partition(sizes: list[int]) -> None:
 
 
 def test_it_starts_without_ec2() -> None:
-    """Which takes longer to import than all that the emulator has."""
+    """EC2 takes longer to import than all that the emulator has."""
     code = (
         "from tools.dev import emulator; emulator.leave_out_ec2(); import moto.ssm.models, sys;"
         "print([name for name in sys.modules if name.startswith('moto.ec2.')])"

@@ -63,7 +63,7 @@ def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) ->
 
 
 def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
-    """With an emulated queue and stream, and a webhook on this machine."""
+    """The queue and the stream are emulated, and the webhook is on this machine."""
     webhook = Webhook()
     params = {
         "message": message("What is 1 plus 2?"),
@@ -81,7 +81,7 @@ def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
 
 
 def test_a_broken_edit_is_answered_with_why(server: DevServer, folder: Path) -> None:
-    """And only by its own agent."""
+    """Only its own agent answers so."""
     source = folder / "functions/agents/assistant/agent.py"
     whole = source.read_text()
     line = whole.count("\n") + 1

@@ -100,7 +100,7 @@ if __name__ == "__main__":
 
 
 def test_ctrl_c_is_blocked_in_a_process_that_starts(tmp_path: Path) -> None:
-    """Not in later ones."""
+    """It is not blocked in later ones."""
     (tmp_path / "starts.py").write_text(STARTS)
     output = subprocess.check_output([sys.executable, str(tmp_path / "starts.py")], text=True)
     assert output.split() == ["True", "False"]
@@ -149,7 +149,7 @@ def test_an_endless_import_is_named_and_an_edit_or_ctrl_c_frees_the_server(folde
 
 
 def test_schedules_run_by_themselves_and_by_hand(folder: Path) -> None:
-    """And on, after an edit has started the server again. Keys are those of the server started last."""
+    """They go on after an edit has started the server again. Keys are those of the server started last."""
     server = DevServer(folder)
 
     def fire(**variables: str) -> str:

@@ -50,8 +50,8 @@ def test_what_a_run_writes_afterwards_is_erased(
     is_late: bool,
     is_conversation: bool,
 ) -> None:
-    """At once, unless the run writes later than it should. Then the same command erases it, when it is run
-    again."""
+    """It is erased at once, unless the run writes later than it should. Then the same command erases it, when
+    it is run again."""
     head = running_task(alice, kit, settings)
 
     def is_erased() -> bool:

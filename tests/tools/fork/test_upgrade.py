@@ -80,7 +80,7 @@ def test_a_fork_is_brought_to_today(fork: Repository, upstream: Repository) -> N
 
 
 def test_what_the_fork_made_of_the_example_stays_its_own(fork: Repository, upstream: Repository) -> None:
-    """Also if the kit moves the example elsewhere."""
+    """It stays the same, too, if the kit moves the example elsewhere."""
     fork.run("git", "reset", "--quiet", "--hard", "v0.0.1")
     fork.edit(f"{EXAMPLE}/agent.py", "Dribble low.", "Our own advice.")
     fork.lock()
@@ -312,7 +312,7 @@ def test_an_ignored_file_is_not_written_over(fork: Repository, upstream: Reposit
 
 
 def test_a_file_that_the_fork_no_longer_tracks_stops_nothing(fork: Repository, upstream: Repository) -> None:
-    """Unless the kit has changed it."""
+    """It is a conflict only if the kit has changed it."""
     fork.run("git", "rm", "--quiet", "--cached", "SECURITY.md")
     (fork.folder / ".git" / "info" / "exclude").write_text("SECURITY.md\n")
     fork.commit("a policy of our own")

@@ -38,7 +38,7 @@ def test_browsers_get_the_page_and_clients_the_agent() -> None:
 
 
 def test_another_page_cannot_use_it() -> None:
-    """By a name of its own that it points here, or by a form."""
+    """It could point a name of its own here, or send a form."""
     stranger = TestClient(page().app, base_url="http://evil.example.com:8080")
     assert stranger.get("/playground/config").status_code == 400
     assert stranger.get("/", headers=BROWSER).status_code == 400

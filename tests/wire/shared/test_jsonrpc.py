@@ -34,5 +34,5 @@ def test_an_envelope(identity: Any) -> None:
 
 
 def test_a_whole_number_with_a_fraction_of_zero_is_an_integer() -> None:
-    """In JSON Schema, which 0.3 publishes. Some clients have no integers."""
+    """It is one in JSON Schema, which 0.3 publishes. Some clients have no integers."""
     assert jsonrpc.decode({"jsonrpc": "2.0", "id": 7.0, "method": "m"}).id == 7

@@ -249,7 +249,7 @@ def test_message(client: TestClient, key: str) -> None:
 
 
 def test_the_suite_gets_text_alone(client: TestClient, key: str) -> None:
-    """Whatever the agent puts out, and whatever its card says of modes."""
+    """It makes no difference what the agent outputs, and what its card says of modes."""
     card = client.get("/alibaba/probe/.well-known/agent.json").json()
     assert card["defaultInputModes"] == card["defaultOutputModes"] == ["text/plain"]
     assert not [skill for skill in card["skills"] if "inputModes" in skill or "outputModes" in skill]

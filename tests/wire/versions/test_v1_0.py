@@ -44,7 +44,7 @@ def test_every_kind_of_part(rest: Rest) -> None:
     ],
 )
 def test_a_null_beside_another_content_is_no_content(rest: Rest, part: Any, read: Any) -> None:
-    """As generated clients write a field that they leave out, and a task that they read."""
+    """Generated clients write a field that they leave out so, and a task that they read."""
     task = rest.send("look", parts=[part])
     assert task["history"][0]["parts"] == [read]
 
@@ -149,7 +149,7 @@ def error(answer: Any, status: int) -> Any:
 
 
 def test_a_body_of_null_is_no_body(rest: Rest) -> None:
-    """As a2a-go up to 2.3.1 sends it with requests that need none."""
+    """a2a-go up to 2.3.1 sends it with requests that need none."""
     headers = {**rest.headers, "Content-Type": "application/json"}
     answer = rest.client.request("GET", f"{rest.path}/tasks", content="null", headers=headers)
     assert answer.json()["tasks"] == []

@@ -31,7 +31,7 @@ def listen(page: "Page") -> None:
 
 
 def test_a_screen_reader_gets_each_answer_once(page: "Page") -> None:
-    """And not the messages, which grow."""
+    """It does not get the messages, which grow."""
     expect(page.get_by_role("log")).to_have_attribute("aria-live", "off")
     expect(page.locator("#state")).to_have_attribute("role", "status")
     listen(page)
@@ -111,7 +111,7 @@ def test_the_focus_is_never_lost(page: "Page") -> None:
 
 
 def test_the_focus_stays_where_the_answer_grows(page: "Page") -> None:
-    """In a code block of the reply, and in another panel."""
+    """It stays in a code block of the reply, and in another panel."""
     movement = page.evaluate(
         """async () => {
           const { make, showElements } = await import("/playground/elements.js");
@@ -144,7 +144,7 @@ def test_a_button_that_answers_leaves_the_focus_with_the_text(page: "Page") -> N
 
 
 def test_what_was_written_into_a_form_stays(page: "Page") -> None:
-    """While the card is read again; and Edit brings it back."""
+    """It stays while the card is read again; and Edit brings it back."""
     open_agent(page, "probe")
     choose(page, "add", a="40", b="2")
     page.locator("#parameters [name=b]").focus()

@@ -118,7 +118,7 @@ ODD_METADATA = {"commands": [None, {"name": "flash", "params": [None]}], "operat
 
 
 def test_an_agent_may_have_anything_in_its_card_and_metadata(page: "Page") -> None:
-    """Of another kit, or hostile. An error of the page's code fails the test."""
+    """It may be of another kit, or hostile. An error of the page's code fails the test."""
     message = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hello"}], "metadata": ODD_METADATA}
     update = {"taskId": "t", "contextId": "c", "metadata": ODD_METADATA}
     states = [{"state": "TASK_STATE_WORKING"}, {"state": "TASK_STATE_COMPLETED", "message": message}]

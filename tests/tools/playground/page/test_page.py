@@ -209,7 +209,7 @@ def test_a_phone_fits(page: "Page", scheme: Literal["light", "dark"]) -> None:
 
 
 def test_every_control_has_a_name_and_contrast(page: "Page") -> None:
-    """In both themes: WCAG 2.2, 4.1.2 and 1.4.3."""
+    """Each theme is checked against WCAG 2.2, 4.1.2 and 1.4.3."""
     controls_without_name = page.evaluate(
         """() => [...document.querySelectorAll("input, select, textarea, button")].filter((element) => {
           const label = element.labels?.[0]?.textContent;

@@ -142,7 +142,7 @@ def test_a_cancellation_leaves_no_hole_in_a_stream_that_goes_further(page: "Page
 
 
 def test_the_page_drops_a_call_that_names_no_task(page: "Page") -> None:
-    """As one of MCP, whose server cancels it then."""
+    """A call of MCP names none, and its server cancels it then."""
     open_agent(page, "probe")
     page.select_option("#version", "mcp")
     choose(page, "pieces", count="100", every="0.2")
