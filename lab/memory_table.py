@@ -77,7 +77,7 @@ class MemoryTable:
         return {"Items": [self._items[values[":pk"], name] for name in matches]}
 
     def _list(self, values: dict[str, str], options: dict[str, Any]) -> list[StoredItem]:
-        """The newest tasks of a scope."""
+        """The newest tasks of a namespace."""
         entries = self._listed[values[":listing"]]
         end = len(entries)
         if "ExclusiveStartKey" in options:

@@ -28,7 +28,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns import journal, lease
 from tests.helpers.clock import PATIENCE_SECONDS, Clock
 from tests.helpers.rest import Rest
@@ -165,9 +165,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def scope() -> Scope:
+def namespace() -> Namespace:
     """An owner no one had before: tests share the table."""
-    return Scope(f"owner-{uuid.uuid4()}", "assistant")
+    return Namespace(f"owner-{uuid.uuid4()}", "assistant")
 
 
 @pytest.fixture(scope="session")

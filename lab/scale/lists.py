@@ -11,12 +11,12 @@ from a2a_lambda.protocol.requests import ListTasksRequest
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from lab.scale.meter import LISTED
 from tools.costs import aws
 from tools.costs.units import LISTING, of_batch, of_read, size_of
 
-SCOPE = Scope("owner", "model")
+SCOPE = Namespace("owner", "model")
 
 QUERY_BYTES = 1_000_000
 """Of the items that one query reads.

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfigurat
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope, TurnReference
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity, TurnReference
 from lab.memory_table import MemoryTable
 from tools.costs.units import TableCall, of_batch, of_read, of_write
 
@@ -33,7 +33,7 @@ a lease, and for the slower pace of later writes and looks."""
 LISTED = 50
 """Tasks on a page, as many as a client gets that does not ask for a number."""
 
-SCOPE = Scope("owner", "model")
+SCOPE = Namespace("owner", "model")
 
 Item = dict[str, Any]
 

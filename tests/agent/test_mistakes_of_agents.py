@@ -77,7 +77,7 @@ def test_a_log_has_the_sentence_and_no_frames(
     tmp_path: Path, bench: RunBench, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
     bench.messages.agents = Agents.of(
-        Agent.load(write(tmp_path, CODE.format(line=line), name=bench.scope.agent))
+        Agent.load(write(tmp_path, CODE.format(line=line), name=bench.namespace.agent))
     )
     task = within(bench.send("hello"))
     assert task["status"]["state"] == TaskState.FAILED
@@ -205,7 +205,7 @@ def test_a_skill_that_puts_out_nothing_is_a_hint(
 ) -> None:
     caplog.set_level(logging.INFO)
     code = CODE.format(line="'no return'")
-    bench.messages.agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.scope.agent)))
+    bench.messages.agents = Agents.of(Agent.load(write(tmp_path, code, CARD, name=bench.namespace.agent)))
     assert within(bench.send("hello"))["status"]["state"] == TaskState.COMPLETED
     [hint] = [each for each in caplog.records if each.name == "a2a_lambda.hints"]
     line = ConsoleFormatter(colored=False).format(hint)

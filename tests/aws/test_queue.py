@@ -6,7 +6,7 @@ from typing import Any
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.queue import Sqs
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope, TurnReference
+from a2a_lambda.tasks.identity import Namespace, TurnReference
 
 
 def test_a_failed_message_comes_again_soon(settings: Settings) -> None:
@@ -35,5 +35,5 @@ def test_turns_of_one_owner_are_one_group(settings: Settings) -> None:
         "provide-client-params.sqs", lambda params, **_: groups.append(params["MessageGroupId"])
     )
     for owner, task_id in (("entra|oid:ä", "t1"), ("entra|oid:ä", "t2"), ("o" * 512, "t3")):
-        queue.send(TurnReference(Scope(owner, "agent"), task_id, "turn"))
+        queue.send(TurnReference(Namespace(owner, "agent"), task_id, "turn"))
     assert groups[0] == groups[1] != groups[2]

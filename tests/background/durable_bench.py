@@ -32,7 +32,7 @@ from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.callback_token import CallbackToken
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from tests.conftest import AGENTS, DAY, table_properties
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.clock import wait_until
@@ -68,7 +68,7 @@ class DurableBench:
 
     def __init__(self, settings: Settings, *, serves: bool = True) -> None:
         self.agents = Agents.of(Agent.load(AGENTS / "traveler"))
-        self.scope = Scope(f"owner-{uuid.uuid4()}", "traveler")
+        self.namespace = Namespace(f"owner-{uuid.uuid4()}", "traveler")
         self.table = clients.dynamodb(settings)
         self.store = Store(Table(self.table, settings.table), ttl=30 * DAY)
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
@@ -130,16 +130,18 @@ class DurableBench:
             message=message, configuration=SendMessageConfiguration(returnImmediately=True)
         )
         body = (identity or str(uuid.uuid4())).encode()
-        same = RequestIdentity.of(self.scope, "send", body)
+        same = RequestIdentity.of(self.namespace, "send", body)
         url = "https://agents.example.com"
-        call = CallContext(self.scope, same, caller, wire_name="1.0", base_url=url, names_tasks=names_tasks)
+        call = CallContext(
+            self.namespace, same, caller, wire_name="1.0", base_url=url, names_tasks=names_tasks
+        )
         return asyncio.run(self.messages.send(call, request))["task"]
 
     def get(self, task_id: str) -> Task:
-        return asyncio.run(self.service.get(self.scope, task_id)).task
+        return asyncio.run(self.service.get(self.namespace, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        head = self.store.get_head(self.scope, task_id)
+        head = self.store.get_head(self.namespace, task_id)
         assert head is not None
         return head
 
@@ -169,7 +171,7 @@ class DurableBench:
         has the numbers."""
 
         async def follow() -> list[Event]:
-            subscription = await self.service.subscribe(self.scope, task_id, after=after, deadline=None)
+            subscription = await self.service.subscribe(self.namespace, task_id, after=after, deadline=None)
             self.numbers = []
             received_events: list[Event] = []
             length = 0
@@ -195,7 +197,7 @@ class DurableBench:
         self.store.update_head(replace(head, due=int(self.store.clock()) // 60))
         minute = int(self.store.clock()) // 60
         with suppress(Conflict):  # the turn continues already
-            asyncio.run(self.sweep_all.look_at(self.scope, task_id, minute))
+            asyncio.run(self.sweep_all.look_at(self.namespace, task_id, minute))
 
     def wait_until_open(self, task_id: str) -> Task:
         """The task, after its turn waits for a reply."""

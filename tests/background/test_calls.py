@@ -18,7 +18,7 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Part, Task, TaskState, text_of
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.agent.folders import CARD, write
 from tests.background.worker_bench import WorkerBench
 
@@ -46,7 +46,7 @@ def bench(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) ->
         worker_bench.store, worker_bench.agents, dispatcher=dispatcher, repeat_seconds=60, files=Files()
     )
     worker_bench.worker = Worker(worker_bench.store, worker_bench.agents, files=Files())
-    worker_bench.scope = Scope(worker_bench.scope.owner, "hello")
+    worker_bench.namespace = Namespace(worker_bench.namespace.owner, "hello")
     return worker_bench
 
 
@@ -103,7 +103,7 @@ def test_a_call_that_no_head_can_hold_fails_in_words(bench: WorkerBench) -> None
     task = send(bench, contextId="c", parts=[Part(text="x" * 300_000)])
     assert task["status"]["state"] == TaskState.FAILED
     assert "Send it again with language." in text_of(task["status"]["message"]["parts"])
-    [*conversation] = bench.store.get_context(bench.scope, "c").conversation
+    [*conversation] = bench.store.get_context(bench.namespace, "c").conversation
     assert all("Please tell me" not in text_of(entry.parts) for entry in conversation)
 
 

@@ -48,7 +48,7 @@ def test_a_canceled_turn_that_is_suspended_never_continues(bench: DurableBench) 
     question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     execution = bench.head(task["id"]).execution
     assert execution is not None
-    canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
+    canceled = asyncio.run(bench.service.cancel(bench.namespace, task["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
     assert not bench.executions.is_running(execution.arn)
     with pytest.raises(UnsupportedOperation):
@@ -72,7 +72,7 @@ def test_a_turn_that_ends_while_it_waits_is_counted(
     bench.wait_until_open(task_id)
     monkeypatch.setattr(telemetry, "sink", count)
     if outcome == "canceled":
-        asyncio.run(bench.service.cancel(bench.scope, task_id))
+        asyncio.run(bench.service.cancel(bench.namespace, task_id))
     else:
         arn = execution_of(bench.head(task_id)).arn
         bench.executions.stop(arn)
@@ -83,7 +83,7 @@ def test_a_turn_that_ends_while_it_waits_is_counted(
 def test_a_cancel_reaches_the_code_of_a_turn_that_runs(bench: DurableBench) -> None:
     task = bench.send(skill="stall")
     bench.wait(task["id"], lambda _: bool(bench.calls["stall"]))
-    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    asyncio.run(bench.service.cancel(bench.namespace, task["id"]))
     wait_until(lambda: bench.calls["stalled"])
 
 
@@ -129,7 +129,7 @@ def sweep_without_function(bench: DurableBench, task_id: str, until: float) -> E
     execution = replace(execution_of(head), until=until)
     bench.store.update_head(replace(head, due=0, execution=execution))
     sweep = Sweep(bench.store, Dispatcher(FakeQueue()))
-    asyncio.run(sweep.look_at(bench.scope, task_id, int(bench.store.clock()) // 60))
+    asyncio.run(sweep.look_at(bench.namespace, task_id, int(bench.store.clock()) // 60))
     return execution
 
 
@@ -218,7 +218,7 @@ def test_a_task_of_a_process_that_dies_each_time_fails(
 def test_a_cancel_reaches_parallel_steps(bench: DurableBench) -> None:
     task = bench.send(skill="crowd")
     bench.wait(task["id"], lambda _: bench.calls["stall"] == 2)
-    asyncio.run(bench.service.cancel(bench.scope, task["id"]))
+    asyncio.run(bench.service.cancel(bench.namespace, task["id"]))
     wait_until(lambda: bench.calls["stalled"] == 2)
 
 
@@ -299,7 +299,7 @@ def test_an_erased_task_leaves_no_execution(
     assert bench.executions.is_running(arn)
     s3 = clients.s3(durable_settings)
     erasure = Erasure(bench.table, durable_settings.table, s3, "", bench.executions)
-    erase.run(erasure, Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    erase.run(erasure, Selection(bench.namespace.owner), ["traveler"], lambda *_: None)
     assert erasure.counts.tasks == 1
     assert not bench.executions.is_running(arn)
 
@@ -335,7 +335,7 @@ def test_an_execution_that_starts_while_its_task_is_erased_is_stopped(
     table: Any = LateScan()
     s3 = clients.s3(durable_settings)
     erasure = Erasure(table, durable_settings.table, s3, "", bench.executions)
-    erase.run(erasure, Selection(bench.scope.owner), ["traveler"], lambda *_: None)
+    erase.run(erasure, Selection(bench.namespace.owner), ["traveler"], lambda *_: None)
     [arn] = arns
     assert not bench.executions.is_running(arn)
 

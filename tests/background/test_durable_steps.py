@@ -71,7 +71,7 @@ def test_the_memory_is_as_the_turn_first_saw_it(bench: DurableBench) -> None:
     bench.send("go on", taskId=first["id"])
     result = bench.wait_for(first["id"], TaskState.COMPLETED)
     assert texts(result) == {"": "None None"}
-    memory = bench.store.get_context(bench.scope, first["contextId"]).memory
+    memory = bench.store.get_context(bench.namespace, first["contextId"]).memory
     assert memory == {"learned": "much", "remembered": 1}
 
 
@@ -138,7 +138,7 @@ def test_a_question_of_a_branch_is_in_the_conversation(bench: DurableBench) -> N
     bench.wait_until_open(task["id"])
     bench.send("four", taskId=task["id"])
     assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "[['four'], 'fish']"}
-    conversation = bench.store.get_context(bench.scope, task["contextId"]).conversation
+    conversation = bench.store.get_context(bench.namespace, task["contextId"]).conversation
     assert [entry.text for entry in conversation] == [
         "a party",
         "How many guests?",

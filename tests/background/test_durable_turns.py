@@ -35,7 +35,7 @@ def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     assert question["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
     assert texts(question) == {"": "A plan for Oslo. 3 nights. "}
-    assert bench.store.get_context(bench.scope, task["contextId"]).asking_task == task["id"]
+    assert bench.store.get_context(bench.namespace, task["contextId"]).asking_task == task["id"]
     answered = bench.send("yes", taskId=task["id"])
     assert answered["id"] == task["id"]
     result = bench.wait_for(task["id"], TaskState.COMPLETED)
@@ -45,7 +45,7 @@ def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     }
     assert [text_of(each) for each in result["history"]] == ["Oslo", "Shall I book it?", "yes"]
     assert bench.calls == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
-    context = bench.store.get_context(bench.scope, task["contextId"])
+    context = bench.store.get_context(bench.namespace, task["contextId"])
     assert context.memory == {"city": "Oslo"}
     assert context.asking_task == ""
 
@@ -147,8 +147,8 @@ def test_a_reply_that_is_sent_again_after_its_turn_has_ended_starts_nothing(
     parts = [Part(text="Oslo")]
     reply = Message(messageId="oslo", role=Role.USER, parts=parts, contextId=task["contextId"])
     request = SendMessageRequest(message=reply, configuration={"returnImmediately": True})
-    identity = RequestIdentity.of(bench.scope, "send", b"oslo", key)
-    call = CallContext(bench.scope, identity, wire_name="1.0", base_url="https://agents.example.com")
+    identity = RequestIdentity.of(bench.namespace, "send", b"oslo", key)
+    call = CallContext(bench.namespace, identity, wire_name="1.0", base_url="https://agents.example.com")
 
     def task_of_reply() -> str:
         return asyncio.run(bench.messages.send(call, request))["task"]["id"]
@@ -203,11 +203,11 @@ def test_a_question_is_asked_once_even_if_the_run_that_asked_it_died(durable_set
 
 
 def test_a_reply_is_stored_with_its_own_caller(bench: DurableBench) -> None:
-    task = bench.send(skill="ask", caller=Caller(bench.scope.owner, "token", client="console"))
+    task = bench.send(skill="ask", caller=Caller(bench.namespace.owner, "token", client="console"))
     bench.wait_until_open(task["id"])
     head = bench.head(task["id"])
-    caller = Caller(bench.scope.owner, "token", client="chat", scopes=("chat",))
+    caller = Caller(bench.namespace.owner, "token", client="chat", scopes=("chat",))
     bench.send("Oslo", taskId=task["id"], caller=caller)
     events = [event for _, event in bench.store.get_events(bench.head(task["id"]))]
-    [reply] = replies_in(events, head.turn_id, bench.scope.owner).values()
+    [reply] = replies_in(events, head.turn_id, bench.namespace.owner).values()
     assert (reply.text, reply.caller) == ("Oslo", caller)

@@ -15,7 +15,7 @@ from a2a_lambda.background.sweep import QUEUED_TURN_SECONDS, REQUEUE_MINUTES
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope, TurnReference
+from a2a_lambda.tasks.identity import Namespace, TurnReference
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import replace_in
 
@@ -96,7 +96,7 @@ def test_a_sweep_that_lasts_long_keeps_the_pause(bench: WorkerBench) -> None:
     bench.clock.now += 120
     began = int(bench.clock()) // 60
     bench.clock.now += 60 * REQUEUE_MINUTES
-    asyncio.run(bench.sweep.look_at(bench.scope, task["id"], began))
+    asyncio.run(bench.sweep.look_at(bench.namespace, task["id"], began))
     assert bench.head(task["id"]).due >= int(bench.clock()) // 60 + REQUEUE_MINUTES
 
 
@@ -142,13 +142,13 @@ def test_a_task_no_one_can_read_holds_up_no_other(
     bench.clock.now += 120
     read = bench.store.get_head
 
-    def head(scope: Scope, task_id: str) -> Head | None:
+    def head(namespace: Namespace, task_id: str) -> Head | None:
         if task_id == broken:
             raise KeyError("artifacts")
-        return read(scope, task_id)
+        return read(namespace, task_id)
 
     monkeypatch.setattr(
-        bench.store.indexes, "list_due", lambda _: [(bench.scope, broken), (bench.scope, whole)]
+        bench.store.indexes, "list_due", lambda _: [(bench.namespace, broken), (bench.namespace, whole)]
     )
     monkeypatch.setattr(bench.store, "get_head", head)
     asyncio.run(bench.sweep.run())

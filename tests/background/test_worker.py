@@ -152,13 +152,13 @@ def test_a_second_attempt_does_not_remember_the_first(
         die_after_context(patch)
         asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
     assert bench.head(task["id"]).state == TaskState.WORKING
-    turns = len(bench.store.get_context(bench.scope, "twice").conversation)
+    turns = len(bench.store.get_context(bench.namespace, "twice").conversation)
     assert turns == 4
     bench.clock.now += 91
     asyncio.run(bench.worker.run_turn(bench.ticket(task["id"]), None))
     result = bench.get(task["id"])
     assert result["artifacts"][0]["parts"][0]["data"] == {"history": 2, "attempt": 2}
-    assert len(bench.store.get_context(bench.scope, "twice").conversation) == turns
+    assert len(bench.store.get_context(bench.namespace, "twice").conversation) == turns
 
 
 def test_a_claim_meets_another_change(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_an_old_message_is_none_of_a_later_turns(bench: WorkerBench) -> None:
 
 def test_a_queued_task_can_be_canceled(bench: WorkerBench) -> None:
     task = bench.send("echo")
-    canceled = asyncio.run(bench.service.cancel(bench.scope, task["id"])).task
+    canceled = asyncio.run(bench.service.cancel(bench.namespace, task["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
     bench.work()
     assert bench.get(task["id"]) == canceled
@@ -265,7 +265,7 @@ def test_a_send_without_a_slot_gets_the_task_that_is_queued(
     request["configuration"] = {"returnImmediately": False}
 
     async def send() -> Task:
-        async with slots.hold(bench.scope.owner):
+        async with slots.hold(bench.namespace.owner):
             return (await bench.messages.send(call, request))["task"]
 
     task = asyncio.run(send())
@@ -312,7 +312,7 @@ def test_a_cancel_reaches_the_worker(bench: WorkerBench) -> None:
     async def go() -> None:
         work = asyncio.create_task(bench.worker.run_turn(bench.ticket(task["id"]), None))
         await until(lambda: bench.head(task["id"]).state == TaskState.WORKING)
-        await bench.service.cancel(bench.scope, task["id"])
+        await bench.service.cancel(bench.namespace, task["id"])
         await asyncio.wait_for(work, 60)
 
     asyncio.run(go())
@@ -331,7 +331,7 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(bench: WorkerBench
         asyncio.run(bench.messages.send(call, request))
     assert bench.work() == 0
     bench.clock.now += 3600
-    asyncio.run(bench.sweep.look_at(bench.scope, task_id, int(bench.clock()) // 60))
+    asyncio.run(bench.sweep.look_at(bench.namespace, task_id, int(bench.clock()) // 60))
     assert bench.get(task_id) == question
     asyncio.run(bench.messages.send(call, request))
     assert bench.work() == 1

@@ -20,7 +20,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope, TurnReference
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity, TurnReference
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
@@ -31,7 +31,7 @@ class WorkerBench:
     def __init__(self, settings: Settings, agents: Agents | None = None) -> None:
         """agents: one of them is called probe."""
         self.agents = agents = agents or Agents.of(Agent.load(AGENTS / "probe"))
-        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+        self.namespace = Namespace(f"owner-{uuid.uuid4()}", "probe")
         self.clock = Clock()
         self.store = Store(
             Table(clients.dynamodb(settings), settings.table, clock=self.clock), ttl=30 * 86_400
@@ -56,7 +56,7 @@ class WorkerBench:
         )
         body = (identity or str(uuid.uuid4())).encode()
         return CallContext(
-            self.scope, RequestIdentity.of(self.scope, "send", body), extensions=("urn:x",)
+            self.namespace, RequestIdentity.of(self.namespace, "send", body), extensions=("urn:x",)
         ), request
 
     def send(self, skill: str, identity: str = "", **fields: Any) -> Task:
@@ -70,10 +70,10 @@ class WorkerBench:
         return len(waiting)
 
     def get(self, task_id: str) -> Task:
-        return asyncio.run(self.service.get(self.scope, task_id)).task
+        return asyncio.run(self.service.get(self.namespace, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        head = self.store.get_head(self.scope, task_id)
+        head = self.store.get_head(self.namespace, task_id)
         assert head is not None
         return head
 

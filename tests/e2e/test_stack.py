@@ -34,7 +34,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS, ROOT
@@ -350,9 +350,9 @@ def test_a_push(rest: Rest) -> None:
 def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     """A turn whose message never came to the queue is run all the same."""
     store = Store(Table(stack.client("dynamodb"), stack.outputs["TableName"]), ttl=86_400)
-    scope = Scope("alice", "assistant")
+    namespace = Namespace("alice", "assistant")
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
-    call = CallContext(scope, RequestIdentity.of(scope, "send", uuid.uuid4().bytes), wire_name="1.0")
+    call = CallContext(namespace, RequestIdentity.of(namespace, "send", uuid.uuid4().bytes), wire_name="1.0")
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(
         store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60, files=Files()

@@ -16,7 +16,7 @@ from a2a_lambda.protocol.model import STOPPED, Json
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.conftest import AGENTS
 from tests.faults import forks, node
 from tests.helpers.clock import PATIENCE_SECONDS
@@ -64,7 +64,7 @@ class Deployment:
         )
         label = f"k{uuid.uuid4().hex[:8]}"
         self.key = KeyRegister(clients.ssm(ministack), self.settings.keys_path).create(label, local=True)
-        self.scope = Scope(label, "probe")
+        self.namespace = Namespace(label, "probe")
         self.store = Store(Table(clients.dynamodb(ministack), ministack.table), ttl=86_400)
         self.environment = {
             f"A2A_{name.upper()}": str(value)
@@ -99,7 +99,7 @@ class Deployment:
             child.join()
 
     def head(self, task_id: str) -> Any:
-        return self.store.get_head(self.scope, task_id)
+        return self.store.get_head(self.namespace, task_id)
 
     def has_died(self, worker: BaseProcess, task_id: str) -> bool:
         """Whether a worker died before a task stopped. Waits until one of these happens."""
@@ -128,7 +128,7 @@ class Deployment:
 
     def turns(self, context_id: str) -> int:
         """How often the agent's memory was written in a conversation."""
-        context: int = self.store.get_context(self.scope, context_id).memory.get("turns", 0)
+        context: int = self.store.get_context(self.namespace, context_id).memory.get("turns", 0)
         return context
 
 

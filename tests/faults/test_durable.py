@@ -102,7 +102,7 @@ def test_a_turn_survives_a_death_at_every_place(durable_settings: Settings, node
         events = client.follow(task["id"])
         text = "".join(part.get("text", "") for event in events for part in parts_of(event))
         assert text == "A plan for Oslo. 3 nights. hotel in Oslo, train in Oslo, table in OsloBooked."
-        assert client.store.get_context(client.scope, task["contextId"]).memory == {"city": "Oslo"}
+        assert client.store.get_context(client.namespace, task["contextId"]).memory == {"city": "Oslo"}
         steps = nodes.steps()
         assert steps.keys() == ONCE.keys()
         # A step may run again if its process died before its result was kept, and others beside it.

@@ -220,7 +220,7 @@ def test_every_call_of_the_worker_and_of_the_sweep(
         head = bench.head(task_id)
         assert head.state in STOPPED, (at, how, head.state)
         if head.state == "TASK_STATE_COMPLETED":
-            turns = bench.store.get_context(bench.scope, context_id).memory["turns"]
+            turns = bench.store.get_context(bench.namespace, context_id).memory["turns"]
             assert turns == 1, (at, how)
         if calls < at:
             break

@@ -16,9 +16,9 @@ from a2a_lambda.files.bucket import NAME_CHARACTERS, Bucket, key_of, version_of
 from a2a_lambda.files.content import content_of
 from a2a_lambda.protocol.stored_file import CHUNK_BYTES
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
-SCOPE = Scope("owner", "agent")
+SCOPE = Namespace("owner", "agent")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from tests.conftest import AGENTS
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.rpc import intent
@@ -55,7 +55,7 @@ class Cost:
 
 
 class Bench:
-    def __init__(self, settings: Settings, scope: Scope, *, with_bucket: bool) -> None:
+    def __init__(self, settings: Settings, namespace: Namespace, *, with_bucket: bool) -> None:
         self.calls = Calls(hot_path.dynamodb(settings))
         self.s3 = FakeS3(keeps=False)
         files = Files(Bucket(lambda: self.s3, "files")) if with_bucket else Files()  # type: ignore[arg-type,return-value]
@@ -63,7 +63,7 @@ class Bench:
         agents = Agents.of(Agent.load(AGENTS / "probe"))
         self.messages = Messages(store, agents, repeat_seconds=60, files=files)
         self.service = Service(store, files=files)
-        self.scope = Scope(scope.owner, "probe")
+        self.namespace = Namespace(namespace.owner, "probe")
         self.writes = 0
         self.calls.after = self._count
 
@@ -74,12 +74,12 @@ class Bench:
     def send(self, skill: str, **slots: str) -> Task:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text="x")])
         message["metadata"] = intent(skill, **slots)
-        identity = RequestIdentity.of(self.scope, "send", uuid.uuid4().bytes)
-        call = CallContext(self.scope, identity)
+        identity = RequestIdentity.of(self.namespace, "send", uuid.uuid4().bytes)
+        call = CallContext(self.namespace, identity)
         return asyncio.run(self.messages.send(call, SendMessageRequest(message=message)))["task"]
 
     def get(self, task_id: str) -> Task:
-        return asyncio.run(self.service.get(self.scope, task_id)).task
+        return asyncio.run(self.service.get(self.namespace, task_id)).task
 
     def cost_of(self, size: int) -> Cost:
         self.writes, began = 0, time.process_time()
@@ -92,12 +92,12 @@ class Bench:
         return Cost(self.writes, puts, max(1, self.writes / 4), len(content), seconds)
 
 
-def test_what_a_large_file_costs(settings: Settings, scope: Scope) -> None:
-    before, after = (Bench(settings, scope, with_bucket=with_bucket) for with_bucket in (False, True))
+def test_what_a_large_file_costs(settings: Settings, namespace: Namespace) -> None:
+    before, after = (Bench(settings, namespace, with_bucket=with_bucket) for with_bucket in (False, True))
     rows = {
         "5 MB, in the table": before.cost_of(5 * MEGABYTE),
         "5 MB, in the bucket": after.cost_of(5 * MEGABYTE),
-        "50 MB, in the bucket": Bench(settings, scope, with_bucket=True).cost_of(50 * MEGABYTE),
+        "50 MB, in the bucket": Bench(settings, namespace, with_bucket=True).cost_of(50 * MEGABYTE),
     }
     print(
         "\nan answer with a file     write units  S3 requests  bytes of a get   CPU (ms)   USD for a million"
@@ -115,8 +115,8 @@ def test_what_a_large_file_costs(settings: Settings, scope: Scope) -> None:
         before.cost_of(50 * MEGABYTE)  # it was never possible
 
 
-def test_a_task_with_ten_files_is_read_fast(settings: Settings, scope: Scope) -> None:
-    bench = Bench(settings, scope, with_bucket=True)
+def test_a_task_with_ten_files_is_read_fast(settings: Settings, namespace: Namespace) -> None:
+    bench = Bench(settings, namespace, with_bucket=True)
     # A real client signs the urls, as on AWS.
     bucket = Bucket(lambda: clients.s3(settings), settings.files_bucket)
     bench.service = Service(bench.messages.store, files=Files(bucket))

@@ -24,7 +24,7 @@ from a2a_lambda.files.writer import PART_BYTES, Writer
 from a2a_lambda.protocol.model import Message, Part, Role, TaskState, make_status
 from a2a_lambda.protocol.stored_file import is_reference
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.clock import wait_until
 
@@ -38,7 +38,7 @@ def s3() -> FakeS3:
 
 def head_of(turn_id: str = "turn", place: Place = Place.REQUEST) -> Head:
     return Head(
-        scope=Scope("owner", "agent"),
+        namespace=Namespace("owner", "agent"),
         task_id="task",
         context_id="context",
         generation="g",

@@ -12,7 +12,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import encode_base64url
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.callback_token import CallbackToken
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.conftest import BASE_URL
 
 
@@ -24,7 +24,7 @@ class FakeWaits:
         self.error: ProtocolError | StoreError | None = None
 
     async def end(self, token: CallbackToken, data: Any) -> None:
-        assert token == CallbackToken(Scope("owner", "agent"), "task", "key", "signature")
+        assert token == CallbackToken(Namespace("owner", "agent"), "task", "key", "signature")
         if self.error is not None:
             raise self.error
         self.replies.append(data)

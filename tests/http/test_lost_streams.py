@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import Event, Json, Task, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns import audience, journal
 from a2a_lambda.turns.run import wait_for_turns
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v1_0
@@ -195,7 +195,7 @@ async def leave(
                 raise OSError("the connection is closed")
             await asyncio.Event().wait()
 
-    scope = {
+    namespace = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3" if is_told else "2.4"},
         "http_version": "1.1",
@@ -209,7 +209,7 @@ async def leave(
         "client": ("127.0.0.1", 1),
     }
     with nullcontext() if is_told else pytest.raises(ClientDisconnect):
-        await create_app(kit)(scope, receive, send)
+        await create_app(kit)(namespace, receive, send)
 
 
 @pytest.mark.parametrize("is_told", [False, True])
@@ -249,7 +249,7 @@ def test_a_client_of_mcp_that_leaves_cancels_its_call(
         await asyncio.wait_for(wait_for_turns(), PATIENCE_SECONDS)
 
     asyncio.run(go())
-    [(task_id, _)] = own_kit.store.indexes.list_tasks(Scope(owner, "probe"), TaskQuery(size=5)).tasks
-    head = own_kit.store.get_head(Scope(owner, "probe"), task_id)
+    [(task_id, _)] = own_kit.store.indexes.list_tasks(Namespace(owner, "probe"), TaskQuery(size=5)).tasks
+    head = own_kit.store.get_head(Namespace(owner, "probe"), task_id)
     assert head is not None
     assert head.state == TaskState.CANCELED

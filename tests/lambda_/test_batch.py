@@ -9,7 +9,7 @@ import pytest
 
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, StoreError
 from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
-from a2a_lambda.tasks.identity import Scope, TurnReference
+from a2a_lambda.tasks.identity import Namespace, TurnReference
 from tests.helpers.clock import PATIENCE_SECONDS
 from tools.dev.event_sources import LambdaContext
 
@@ -68,7 +68,7 @@ class Worker:
 def record(task_id: str, queue: str = "turns") -> dict[str, Any]:
     return {
         "messageId": f"message-{task_id}",
-        "body": TurnReference(Scope("owner", "agent"), task_id, "turn").encode(),
+        "body": TurnReference(Namespace("owner", "agent"), task_id, "turn").encode(),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
         "receiptHandle": f"handle-{task_id}",

@@ -20,7 +20,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import ROOT
 from tests.lambda_.runtime.runtime_api import RuntimeApi
@@ -114,8 +114,8 @@ def written(calls: Calls) -> list[int]:
     return write_units
 
 
-def test_what_a_million_messages_cost(kit: Kit, settings: Settings, scope: Scope, warm: Warm) -> None:
-    counted_kit = Counted(kit, settings, scope)
+def test_what_a_million_messages_cost(kit: Kit, settings: Settings, namespace: Namespace, warm: Warm) -> None:
+    counted_kit = Counted(kit, settings, namespace)
     puts = written(counted_kit.calls)
 
     def taken() -> tuple[int, int]:
@@ -158,7 +158,7 @@ def table(taken: tuple[int, int]) -> float:
 
 
 async def drained(counted: Counted) -> None:
-    async with CallSlots(counted.messages.store, 100).hold(counted.scope.owner):
+    async with CallSlots(counted.messages.store, 100).hold(counted.namespace.owner):
         async for _ in await counted.messages.stream(*counted.message("Teach me basketball")):
             pass
 

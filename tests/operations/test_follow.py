@@ -21,7 +21,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import new_execution
 from tests.conftest import replace_in
 
@@ -33,20 +33,20 @@ def artifact_of(head: Head) -> TaskArtifactUpdateEvent:
     )
 
 
-def create_asking(store: Store, scope: Scope) -> Head:
+def create_asking(store: Store, namespace: Namespace) -> Head:
     """Head of a new task whose only event is its question."""
     question = make_status(TaskState.INPUT_REQUIRED, store.clock())
-    head = replace(store.new_head(scope, str(uuid.uuid4()), "c", question), sequence=1)
+    head = replace(store.new_head(namespace, str(uuid.uuid4()), "c", question), sequence=1)
     store.create_head(head)
     return head
 
 
 def test_looks_at_a_silent_task_become_rarer(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task is silent for twelve looks, says something, is silent for one, and ends."""
     working = make_status(TaskState.WORKING, store.clock())
-    blank = store.new_head(scope, str(uuid.uuid4()), "context", working)
+    blank = store.new_head(namespace, str(uuid.uuid4()), "context", working)
     head = replace(blank, holder="a run", lease=store.clock() + 600)
     store.create_head(head)
     pauses: list[float] = []
@@ -95,7 +95,7 @@ class Case:
     ids=["a short pause", "a long pause", "no deadline", "a person", "a reply is on its way"],
 )
 def test_a_call_follows_a_suspended_turn_that_continues_in_time(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, case: Case
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     """After a minute of silence, it no longer does. Before that, each turn is followed."""
     now = store.clock()
@@ -108,7 +108,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
         waits=(wait,) if case.is_waiting else (),
         wakes=("callback",) if case.is_woken else (),
     )
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
     head = replace(head, place=Place.EXECUTION, execution=execution)
 
     class Looked(Exception):
@@ -136,9 +136,9 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     ("seconds", "looks"), [(0.5 * FOLLOW_POLL_SECONDS, 0), (1.5 * FOLLOW_POLL_SECONDS, 1)]
 )
 def test_a_call_that_must_end_before_the_next_look_makes_none(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch, seconds: float, looks: int
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch, seconds: float, looks: int
 ) -> None:
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, store.clock()))
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, store.clock()))
     head = replace(head, holder="a run", lease=store.clock() + 600)
     store.create_head(head)
     now, pauses = 1_000.0, list[float]()
@@ -155,10 +155,10 @@ def test_a_call_that_must_end_before_the_next_look_makes_none(
 
 
 def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task is stopped at both looks, but not with the same event."""
-    head = create_asking(store, scope)
+    head = create_asking(store, namespace)
     now, pauses = 1_000.0, list[float]()
 
     async def sleep(pause: float) -> None:
@@ -179,9 +179,9 @@ def test_an_answer_whose_turn_has_ended_by_the_next_look_ends_the_wait(
 
 
 def test_nobody_waits_for_an_answer_past_the_deadline(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head, seconds = create_asking(store, scope), itertools.count(1_000)
+    head, seconds = create_asking(store, namespace), itertools.count(1_000)
 
     async def sleep(_: float) -> None:
         next(seconds)
@@ -198,10 +198,10 @@ def test_nobody_waits_for_an_answer_past_the_deadline(
 
 
 def test_a_question_whose_turn_a_timer_has_woken_is_followed(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No one has answered, so the question is still the last event of the log."""
-    asking = create_asking(store, scope)
+    asking = create_asking(store, namespace)
     working = make_status(TaskState.WORKING, store.clock())
     running = replace(asking.with_events_after(asking.log_end, [asking.closing_event()]), status=working)
     running = replace(running, holder="a run", lease=store.clock() + 600)

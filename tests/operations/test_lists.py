@@ -197,7 +197,7 @@ def bench(kit: Kit, settings: Settings) -> RunBench:
 
 def states_in_list(bench: RunBench, **request: Any) -> list[TaskState]:
     """States of the tasks in a list."""
-    page = within(bench.service.list(bench.scope, ListTasksRequest(**request)))  # type: ignore[typeddict-item]
+    page = within(bench.service.list(bench.namespace, ListTasksRequest(**request)))  # type: ignore[typeddict-item]
     return [task["status"]["state"] for task in page["tasks"]]
 
 
@@ -274,10 +274,10 @@ def test_a_task_that_is_deleted_while_it_is_listed_is_left_out(bench: RunBench, 
     def delete(operation: str, _: object) -> None:
         if operation == "batch_get_item":
             bench.calls.before = lambda *_: None
-            bench.calls.delete_item(TableName=settings.table, Key=items.head_key(bench.scope, task_id))
+            bench.calls.delete_item(TableName=settings.table, Key=items.head_key(bench.namespace, task_id))
 
     bench.calls.before = delete
-    page = within(bench.service.list(bench.scope, ListTasksRequest()))
+    page = within(bench.service.list(bench.namespace, ListTasksRequest()))
     assert page["tasks"] == []
     assert page["totalSize"] == 1, "the index still had it"
 
@@ -290,7 +290,7 @@ def test_a_task_that_runs_is_listed_by_the_time_that_it_shows(bench: RunBench) -
     newer = make_status(TaskState.WORKING, bench.store.clock() + 60, text)
     progress = TaskStatusUpdateEvent(taskId=head.task_id, contextId="c", status=newer)
     bench.store.append(head, [Event(statusUpdate=progress)], after=0)
-    [task] = within(bench.service.list(bench.scope, ListTasksRequest()))["tasks"]
+    [task] = within(bench.service.list(bench.namespace, ListTasksRequest()))["tasks"]
     assert task["status"]["timestamp"] == head.status["timestamp"]
     assert task["status"]["message"]["parts"] == [{"text": "…"}]
 
@@ -306,5 +306,5 @@ def test_a_page_is_in_the_order_of_what_it_shows(bench: RunBench) -> None:
             bench.store.update_head(replace(bench.head(first), status=newest))
 
     bench.calls.before = touch
-    page = within(bench.service.list(bench.scope, ListTasksRequest()))
+    page = within(bench.service.list(bench.namespace, ListTasksRequest()))
     assert [task["id"] for task in page["tasks"]] == [first, second]

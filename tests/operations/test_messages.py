@@ -25,7 +25,7 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns import audience
 from a2a_lambda.turns.claim import Repeat
 from tests.agent.folders import CARD, write
@@ -195,7 +195,7 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     raw = base64.b64encode(bytes(300_000)).decode()
     call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")])
     head = bench.store.new_head(
-        bench.scope, call.request.task_id(), "c", make_status(TaskState.WORKING, bench.store.clock())
+        bench.namespace, call.request.task_id(), "c", make_status(TaskState.WORKING, bench.store.clock())
     )
     head = head.with_request(call.request, bench.store.clock())
     bench.store.create_head(replace(head, holder="another", lease=bench.store.clock() + 600))
@@ -311,11 +311,11 @@ def test_a_task_that_is_canceled_while_a_large_reply_is_stored(bench: RunBench) 
 
 def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, settings: Settings) -> None:
     bench = RunBench(kit, settings)
-    bench.scope = Scope(bench.scope.owner, "plain")
+    bench.namespace = Namespace(bench.namespace.owner, "plain")
     parts = [Part(text="x"), Part(url="https://example.com/a.mp4", mediaType="video/mp4")]
     with pytest.raises(errors.ContentTypeNotSupported, match=r"params.message.parts\[1\]"):
         within(bench.send("echo", parts=parts))
-    assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+    assert within(bench.service.list(bench.namespace, {}))["tasks"] == []
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_a_part_of_a_type_that_the_agent_does_not_take_is_refused(kit: Kit, sett
 def test_the_media_type_of_data(bench: RunBench, tmp_path: Path, more: str, parts: Any, takes: bool) -> None:
     agent = Agent.load(write(tmp_path, f"@skill\ndef hello(turn{more}): return 'hi'"))
     bench.messages = Messages(bench.store, Agents.of(agent), repeat_seconds=60, files=Files())
-    bench.scope = Scope(bench.scope.owner, "hello")
+    bench.namespace = Namespace(bench.namespace.owner, "hello")
     with nullcontext() if takes else pytest.raises(errors.ContentTypeNotSupported):
         assert within(bench.send("", parts=parts))["status"]["state"] == TaskState.COMPLETED
 
@@ -339,11 +339,11 @@ def test_a_message_must_activate_what_the_card_requires(bench: RunBench, tmp_pat
     card = CARD + "extensions: [{{ uri: 'urn:x', required: true }}]\n"
     agents = Agents.of(Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'hi'", card)))
     bench.messages = Messages(bench.store, agents, repeat_seconds=60, files=Files())
-    bench.scope = Scope(bench.scope.owner, "hello")
+    bench.namespace = Namespace(bench.namespace.owner, "hello")
     call, request = bench.sent("hello")
     with pytest.raises(errors.ExtensionSupportRequired, match="urn:x"):
         within(bench.messages.send(call, request))
-    assert within(bench.service.list(bench.scope, {}))["tasks"] == []
+    assert within(bench.service.list(bench.namespace, {}))["tasks"] == []
     assert within(bench.messages.send(replace(call, extensions=("urn:x",)), request))["task"]
 
 
@@ -362,7 +362,7 @@ def test_an_answer_of_a_message_alone_is_a_message(
         message = dict(response["task"]["status"]["message"])
         del message["taskId"]
         assert response.get("message") == (message if is_message else None)
-        tasks = (await bench.service.list(bench.scope, {}))["tasks"]
+        tasks = (await bench.service.list(bench.namespace, {}))["tasks"]
         assert [task["id"] for task in tasks] == ([] if is_message else [response["task"]["id"]])
         call, request = bench.sent("echo")
         assert "message" not in await bench.messages.send(replace(call, takes_message=True), request)

@@ -290,7 +290,7 @@ def change_once(bench: RunBench, change: Callable[[Head], Head]) -> None:
 
 def names_of(bench: RunBench, task_id: str) -> set[str]:
     request = ListPushConfigsRequest(taskId=task_id)
-    configs = within(bench.service.configs.list(bench.scope, request))["configs"]
+    configs = within(bench.service.configs.list(bench.namespace, request))["configs"]
     return {config["id"] for config in configs}
 
 
@@ -300,7 +300,7 @@ def test_two_configs_that_are_set_at_once_are_both_kept(bench: RunBench) -> None
         config = TaskPushNotificationConfig(taskId=task_id, id=name, url=NEVER_RESOLVED)
         if name == "second":
             change_once(bench, lambda head: replace(head, trace="another write"))
-        within(bench.service.configs.set(bench.scope, config, "v1_0"))
+        within(bench.service.configs.set(bench.namespace, config, "v1_0"))
     assert names_of(bench, task_id) == {"first", "second"}
     assert bench.head(task_id).trace == "another write"
 
@@ -308,9 +308,9 @@ def test_two_configs_that_are_set_at_once_are_both_kept(bench: RunBench) -> None
 def test_a_config_that_is_deleted_while_its_task_changes_is_gone(bench: RunBench) -> None:
     task_id = within(bench.send("echo"))["id"]
     config = TaskPushNotificationConfig(taskId=task_id, id="first", url=NEVER_RESOLVED)
-    within(bench.service.configs.set(bench.scope, config, "v1_0"))
+    within(bench.service.configs.set(bench.namespace, config, "v1_0"))
     change_once(bench, lambda head: replace(head, trace="another write"))
-    within(bench.service.configs.delete(bench.scope, PushConfigRequest(taskId=task_id, id="first")))
+    within(bench.service.configs.delete(bench.namespace, PushConfigRequest(taskId=task_id, id="first")))
     assert names_of(bench, task_id) == set()
     assert bench.head(task_id).push_config_ids == ()
     assert bench.head(task_id).trace == "another write"
@@ -319,8 +319,8 @@ def test_a_config_that_is_deleted_while_its_task_changes_is_gone(bench: RunBench
 def test_a_config_tells_all_that_happens_after_it_was_set(bench: RunBench) -> None:
     task_id = within(bench.send("question"))["id"]
     config = TaskPushNotificationConfig(taskId=task_id, id="first", url=NEVER_RESOLVED)
-    within(bench.service.configs.set(bench.scope, config, "v1_0"))
-    push, head = bench.store.get_push_config(bench.scope, task_id, "first"), bench.head(task_id)
+    within(bench.service.configs.set(bench.namespace, config, "v1_0"))
+    push, head = bench.store.get_push_config(bench.namespace, task_id, "first"), bench.head(task_id)
     assert push is not None
     assert push.cursor == (head.sequence, 0, head.state)
 
@@ -328,11 +328,11 @@ def test_a_config_tells_all_that_happens_after_it_was_set(bench: RunBench) -> No
 def test_a_config_without_a_name_is_the_first(bench: RunBench) -> None:
     task_id = within(bench.send("echo"))["id"]
     with pytest.raises(TaskNotFound, match="no such push notification config"):
-        within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
+        within(bench.service.configs.get(bench.namespace, PushConfigRequest(taskId=task_id)))
     for name in ("first", "second"):
         config = TaskPushNotificationConfig(taskId=task_id, id=name, url=NEVER_RESOLVED)
-        within(bench.service.configs.set(bench.scope, config, "v1_0"))
-    config = within(bench.service.configs.get(bench.scope, PushConfigRequest(taskId=task_id)))
+        within(bench.service.configs.set(bench.namespace, config, "v1_0"))
+    config = within(bench.service.configs.get(bench.namespace, PushConfigRequest(taskId=task_id)))
     assert config["id"] == "first"
 
 
@@ -342,7 +342,7 @@ def test_a_config_that_a_client_does_not_name_has_its_versions_id_or_a_new_one(
 ) -> None:
     task_id = within(bench.send("echo"))["id"]
     config = TaskPushNotificationConfig(taskId=task_id, url=NEVER_RESOLVED)
-    configs = [within(bench.service.configs.set(bench.scope, config, "v", default_id)) for _ in range(2)]
+    configs = [within(bench.service.configs.set(bench.namespace, config, "v", default_id)) for _ in range(2)]
     ids = {config["id"] for config in configs}
     assert names_of(bench, task_id) == ids
     assert ids == {"default"} if default_id else len(ids) == 2

@@ -94,7 +94,7 @@ def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench, tmp_pat
         call, request = bench.sent("gated", slots={"gate": str(gate)})
         sending = asyncio.create_task(bench.messages.send(call, request))
         task_id = call.request.task_id()
-        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
+        await until(lambda: bench.store.get_head(bench.namespace, task_id) is not None)
         bench.calls.during()
         following = asyncio.ensure_future(bench.follow(task_id))
         await until(lambda: bench.calls.count["get_item"] >= 2)  # it has looked, and looks again
@@ -129,7 +129,7 @@ def test_a_subscription_ends_at_its_deadline(bench: RunBench) -> None:
 
     async def go() -> list[Published]:
         soon = time.monotonic() + 2 * follow.FOLLOW_POLL_SECONDS
-        subscription = await bench.service.subscribe(bench.scope, head.task_id, after=None, deadline=soon)
+        subscription = await bench.service.subscribe(bench.namespace, head.task_id, after=None, deadline=soon)
         return [item async for item in subscription.events]
 
     assert [list(event) for _, event in within(go())] == [["task"]]

@@ -31,7 +31,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.agent.folders import CARD, write
 from tests.background.fake_queue import FakeQueue
 from tests.helpers.clock import Clock
@@ -79,20 +79,22 @@ class Containers:
 
     def tasks(self, owner: str = "") -> list[Json]:
         page = asyncio.run(
-            Service(self.store, files=Files()).list(Scope(owner or self.owner, "hello"), {"pageSize": 100})
+            Service(self.store, files=Files()).list(
+                Namespace(owner or self.owner, "hello"), {"pageSize": 100}
+            )
         )
         return list(page["tasks"])
 
 
 @pytest.fixture
-def deploy(settings: Settings, tmp_path: Path, scope: Scope) -> Callable[[str], Containers]:
+def deploy(settings: Settings, tmp_path: Path, namespace: Namespace) -> Callable[[str], Containers]:
     client = clients.dynamodb(settings)
     for name in ("hourly", "second", "good", "named"):
         for times in (f"{name}#0 * * * *#UTC", f"{name}#30 * * * *#UTC"):
             client.delete_item(TableName=settings.table, Key=items.schedule_mark_key("hello", times))
 
     def deploy(schedules: str) -> Containers:
-        owner, version = scope.owner, f"version-{len(list(tmp_path.iterdir()))}"
+        owner, version = namespace.owner, f"version-{len(list(tmp_path.iterdir()))}"
         return Containers(settings, tmp_path / version, schedules.replace("OWNER", owner), owner)
 
     return deploy
@@ -164,10 +166,10 @@ def test_a_schedule_names_a_skill_its_arguments_and_a_webhook(deploy: Callable[[
     [task] = kit.tasks()
     slots = [{"name": "name", "value": "Ada"}]
     assert task["history"][0]["metadata"]["intentInfos"] == [{"intent": "hello", "slots": slots}]
-    head = kit.store.get_head(Scope(kit.owner, "hello"), task["id"])
+    head = kit.store.get_head(Namespace(kit.owner, "hello"), task["id"])
     assert head is not None
     [config_id] = head.push_config_ids
-    push = kit.store.get_push_config(head.scope, head.task_id, config_id)
+    push = kit.store.get_push_config(head.namespace, head.task_id, config_id)
     assert push is not None
     assert push.config["url"] == "http://127.0.0.1:9/hook"
     assert push.config["token"] == "t"
@@ -283,10 +285,12 @@ def test_the_version_before_does_not_use_up_the_times_of_a_changed_schedule(
 
 
 def test_an_agent_whose_clients_must_activate_an_extension_starts_by_itself(
-    settings: Settings, tmp_path: Path, scope: Scope, deploy: Callable[[str], Containers]
+    settings: Settings, tmp_path: Path, namespace: Namespace, deploy: Callable[[str], Containers]
 ) -> None:
     extensions = "extensions: [{{ uri: 'urn:x', required: true }}]\n"
-    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner) + extensions, scope.owner)
+    kit = Containers(
+        settings, tmp_path, HOURLY.replace("OWNER", namespace.owner) + extensions, namespace.owner
+    )
     assert kit.look() == [1]
     assert len(kit.tasks()) == 1
 
@@ -343,9 +347,9 @@ def test_an_event_that_starts_nothing_says_why(
 
 
 def test_an_event_with_a_webhook_for_an_agent_without_notifications_says_so(
-    settings: Settings, tmp_path: Path, scope: Scope
+    settings: Settings, tmp_path: Path, namespace: Namespace
 ) -> None:
-    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", scope.owner), scope.owner)
+    kit = Containers(settings, tmp_path, HOURLY.replace("OWNER", namespace.owner), namespace.owner)
     object.__setattr__(kit.agents["hello"].card.capabilities, "pushNotifications", False)
     event = {"agent": "hello", "id": "e", "webhook": "https://hooks.example.com/x"}
     with pytest.raises(ConfigurationError, match="Push Notification is not supported"):

@@ -20,7 +20,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.callback_token import CallbackToken, callback_token
 from a2a_lambda.tasks.execution import WaitState
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import new_execution
 from tests.conftest import BASE_URL
 
@@ -54,15 +54,15 @@ def http(durable_kit: Kit) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
+def head(store: Store, namespace: Namespace) -> Head:
     """Of a turn that waits for a payment."""
     wait = WaitState(key="payment", callback="callback-1")
     execution = replace(new_execution(BASE_URL), arn="arn", is_suspended=True, waits=(wait,))
     working = make_status(TaskState.WORKING, store.clock())
-    new_head = store.new_head(scope, "task-of-a-callback", "context", working)
+    new_head = store.new_head(namespace, "task-of-a-callback", "context", working)
     new_head = replace(new_head, turn_id="turn", place=Place.EXECUTION, execution=execution)
     store.create_head(new_head)
-    stored_head = store.get_head(scope, new_head.task_id)
+    stored_head = store.get_head(namespace, new_head.task_id)
     assert stored_head is not None
     return stored_head
 
@@ -77,8 +77,8 @@ def test_a_reply_is_stored_and_wakes_the_turn(
     telemetry.begin()
     answer = post(http, head, json={"amount": 12})
     assert (answer.status_code, answer.json()) == (200, {})
-    assert telemetry.ids().items() >= {"task_id": head.task_id, "agent": head.scope.agent}.items()
-    stored_head = store.get_head(head.scope, head.task_id)
+    assert telemetry.ids().items() >= {"task_id": head.task_id, "agent": head.namespace.agent}.items()
+    stored_head = store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     assert stored_head.message_wait is None
     [(_, event)] = store.get_events(stored_head)
@@ -104,7 +104,7 @@ def test_what_is_no_reply_changes_nothing(
     answer = post(http, head, **options)
     assert answer.status_code == code
     assert answer.json()["error"]["message"]
-    assert store.get_head(head.scope, head.task_id) == head
+    assert store.get_head(head.namespace, head.task_id) == head
     assert post(http, head).status_code == 200, "without a body it is a reply, too"
 
 
@@ -157,9 +157,9 @@ def test_a_reply_that_came_early_costs_few_reads(
     reads: list[str] = []
     get_head = Store.get_head
 
-    def read(store: Store, scope: Scope, task_id: str) -> Head | None:
+    def read(store: Store, namespace: Namespace, task_id: str) -> Head | None:
         reads.append(task_id)
-        return get_head(store, scope, task_id)
+        return get_head(store, namespace, task_id)
 
     monkeypatch.setattr(Store, "get_head", read)
     assert post(http, head, "another").status_code == 409
@@ -176,14 +176,14 @@ def test_what_lambda_does_not_take_now_the_sweep_delivers(
 
     monkeypatch.setattr(durable_kit.executions, "wake", fail)
     assert post(http, head, json={}).status_code == 200
-    stored_head = durable_kit.store.get_head(head.scope, head.task_id)
+    stored_head = durable_kit.store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     assert stored_head.execution is not None
     assert stored_head.execution.wakes == ("callback-1",)
 
 
 def test_a_task_that_is_canceled_stops_its_execution(durable_kit: Kit, head: Head) -> None:
-    record = asyncio.run(durable_kit.service.cancel(head.scope, head.task_id))
+    record = asyncio.run(durable_kit.service.cancel(head.namespace, head.task_id))
     assert record.task["status"]["state"] == "TASK_STATE_CANCELED"
     executions: Any = durable_kit.executions
     assert executions.stopped == ["arn"]

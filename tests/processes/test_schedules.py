@@ -17,7 +17,7 @@ from a2a_lambda.operations.service import Service
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.agent.folders import CARD, write
 from tests.helpers.clock import Clock
 
@@ -63,7 +63,7 @@ def test_containers_that_die_and_start_again(ministack: Settings, tmp_path: Path
     clock = Clock()
     clock.now = NOON + 60 * MINUTES
     store = Store(Table(clients.dynamodb(ministack), ministack.table, clock=clock), ttl=30 * 86_400)
-    page = asyncio.run(Service(store, files=Files()).list(Scope(owner, "hello"), {"pageSize": 100}))
+    page = asyncio.run(Service(store, files=Files()).list(Namespace(owner, "hello"), {"pageSize": 100}))
     times = [task["history"][0]["metadata"]["schedule"]["time"] for task in page["tasks"]]
     day = datetime.fromtimestamp(NOON, UTC).date().isoformat()
     assert sorted(times) == [f"{day}T12:{minute:02}:00.000Z" for minute in range(MINUTES)]

@@ -25,7 +25,7 @@ from a2a_lambda.protocol.model import unix_time
 from a2a_lambda.push.delivery import CONFIG_SECONDS, PushNotifications, Undelivered
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.aws.fake_kms import Kms
 from tests.conftest import BASE_URL
 from tests.helpers.rest import Rest, message_1_0
@@ -118,7 +118,7 @@ def test_renewals_are_no_news(rest: Rest, webhook: Webhook, courier: Courier, po
     owners = {
         key.owner for key in KeyRegister(hot_path.ssm(posting.settings), posting.settings.keys_path).list()
     }
-    heads = [posting.store.get_head(Scope(owner, "probe"), question["id"]) for owner in owners]
+    heads = [posting.store.get_head(Namespace(owner, "probe"), question["id"]) for owner in owners]
     [head] = filter(None, heads)
     posting.store.update_head(replace(head, lease=head.lease + 10))
     courier.relay()
@@ -192,7 +192,7 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
     courier.relay()
     [notice] = courier.sqs.receive_message(QueueUrl=courier.kit.settings.notices)["Messages"]
     owner, *_ = json.loads(notice["Body"])
-    courier.kit.store.delete_push_config(Scope(owner, "probe"), task["id"], "a")
+    courier.kit.store.delete_push_config(Namespace(owner, "probe"), task["id"], "a")
     settings, now = courier.kit.settings, unix_time(task["status"]["timestamp"]) + age
     later = Store(Table(clients.dynamodb(settings), settings.table, clock=lambda: now), ttl=86_400)
     notices = PushNotifications(courier.sqs, settings.notices, later, files=Files())
@@ -218,11 +218,11 @@ def test_what_was_delivered_before_an_error_is_not_sent_again(
     courier.relay()
     show, calls = Links.show_blocking, list[int]()
 
-    def fail_once(links: Links, scope: Scope, value: Any) -> Any:
+    def fail_once(links: Links, namespace: Namespace, value: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             raise KeyError("what it was is not logged")
-        return show(links, scope, value)
+        return show(links, namespace, value)
 
     monkeypatch.setattr(Links, "show_blocking", fail_once)
     courier.deliver()

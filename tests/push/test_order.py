@@ -26,7 +26,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 from tests.helpers.clock import Clock
@@ -36,9 +36,9 @@ def updates_of(store: Store, wire: Any, head: Head, push: PushRegistration) -> l
     return list(read_backlog(store, Links(None), wire, head, push).updates)
 
 
-def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) -> None:
+def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, namespace: Namespace) -> None:
     """A backlog of large tasks, one for each question, would not fit into the function's memory."""
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "0.3")
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "0.3")
     store.create_head(head)
     number = 0
     for turn in range(3):
@@ -57,9 +57,9 @@ def test_one_task_at_a_time_is_made_for_a_webhook(store: Store, scope: Scope) ->
     assert [len(encodings) for _ in backlog.updates] == [1, 2, 3, 4]
 
 
-def test_an_end_in_the_place_of_a_question_is_told(store: Store, scope: Scope) -> None:
+def test_an_end_in_the_place_of_a_question_is_told(store: Store, namespace: Namespace) -> None:
     """A turn that could not begin ends its task with the number that the question had."""
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.INPUT_REQUIRED, 1), "1.0")
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.INPUT_REQUIRED, 1), "1.0")
     head = replace(head, sequence=3)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     for name in ("1.0", "0.3"):
@@ -77,35 +77,37 @@ def store(settings: Settings, clock: Clock) -> Store:
     return Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=1000)
 
 
-def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(store: Store, scope: Scope) -> None:
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 0))
+def test_a_cursor_moves_forward_only_and_outlives_a_change_of_its_config(
+    store: Store, namespace: Namespace
+) -> None:
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 0))
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/old"}
     cursor = Cursor(3, 1, TaskState.WORKING)
     push = PushRegistration(config, "1.0", cursor)
     store.put_push_config(head, push)
     for late in (Cursor(2, 5, TaskState.COMPLETED), Cursor(3, 0, TaskState.COMPLETED)):
-        store.advance_push(scope, head.task_id, "a", late)
-        assert store.get_push_config(scope, head.task_id, "a") == push
+        store.advance_push(namespace, head.task_id, "a", late)
+        assert store.get_push_config(namespace, head.task_id, "a") == push
     # The client sets it again. Its cursor stays, because the webhook still has to get what comes after it.
     newer = PushRegistration(config | {"url": "https://example.com/new"}, "0.3", cursor)
     store.put_push_config(head, newer._replace(cursor=Cursor(9, 0, TaskState.COMPLETED)))
-    assert store.get_push_config(scope, head.task_id, "a") == newer
+    assert store.get_push_config(namespace, head.task_id, "a") == newer
     store.put_push_config(head, push._replace(cursor=None))
-    assert store.get_push_config(scope, head.task_id, "a") == newer
+    assert store.get_push_config(namespace, head.task_id, "a") == newer
     later = Cursor(4, 0, TaskState.COMPLETED)
-    store.advance_push(scope, head.task_id, "a", later)
-    assert store.get_push_config(scope, head.task_id, "a") == newer._replace(cursor=later)
-    store.delete_push_config(scope, head.task_id, "a")
-    store.advance_push(scope, head.task_id, "a", later)
-    assert store.get_push_config(scope, head.task_id, "a") is None
+    store.advance_push(namespace, head.task_id, "a", later)
+    assert store.get_push_config(namespace, head.task_id, "a") == newer._replace(cursor=later)
+    store.delete_push_config(namespace, head.task_id, "a")
+    store.advance_push(namespace, head.task_id, "a", later)
+    assert store.get_push_config(namespace, head.task_id, "a") is None
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, scope: Scope, seed: int) -> None:
+def test_deliveries_at_any_moment_add_up_to_the_task(store: Store, namespace: Namespace, seed: int) -> None:
     """A task of three turns, two of them with a question. Whenever the webhook is called, 1.0 has each event
     once, in order; 0.3 has every question, and the task at last."""
     chance = random.Random(seed)
-    head = store.new_head(scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "1.0")
+    head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, 1), "1.0")
     store.create_head(head)
     config: Any = {"id": "a", "taskId": head.task_id, "url": "https://example.com/"}
     pushes = {

@@ -17,7 +17,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 
 class Calls:
@@ -51,19 +51,21 @@ class Calls:
 class Counted:
     """The service, and what each of its operations called."""
 
-    def __init__(self, kit: Kit, settings: Settings, scope: Scope) -> None:
+    def __init__(self, kit: Kit, settings: Settings, namespace: Namespace) -> None:
         self.calls = Calls(clients.dynamodb(settings))
         store = Store(Table(self.calls, settings.table), ttl=1000)  # type: ignore[arg-type]
         self.messages = Messages(store, kit.agents, repeat_seconds=60, files=Files())
         self.service = Service(store, files=Files())
-        self.scope = scope
+        self.namespace = namespace
 
     def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
         parts = [Part(text=text)]
         new_message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
         new_message.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps(new_message).encode()
-        return CallContext(self.scope, RequestIdentity.of(self.scope, "send", body)), SendMessageRequest(
+        return CallContext(
+            self.namespace, RequestIdentity.of(self.namespace, "send", body)
+        ), SendMessageRequest(
             message=new_message,
         )
 

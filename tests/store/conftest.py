@@ -9,7 +9,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 from tests.store.heads import running
@@ -27,8 +27,8 @@ def store(settings: Settings, calls: Calls, clock: Clock) -> Store:
 
 
 @pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
+def head(store: Store, namespace: Namespace) -> Head:
     """A task as claimed."""
-    new_head = running(store, scope, str(uuid.uuid4()))
+    new_head = running(store, namespace, str(uuid.uuid4()))
     store.create_head(new_head)
     return new_head

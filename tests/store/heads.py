@@ -6,7 +6,7 @@ from dataclasses import replace
 from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState, make_status
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 CREATED = 1_800_000_000.0
 
@@ -14,7 +14,7 @@ CREATED = 1_800_000_000.0
 def head_with_configs(*ids: str) -> Head:
     """A working task with these push notification configs."""
     return Head(
-        scope=Scope("o", "a"),
+        namespace=Namespace("o", "a"),
         task_id="t",
         context_id="c",
         generation="g",
@@ -25,9 +25,9 @@ def head_with_configs(*ids: str) -> Head:
     )
 
 
-def running(store: Store, scope: Scope, task_id: str) -> Head:
+def running(store: Store, namespace: Namespace, task_id: str) -> Head:
     event = Event(message=Message(messageId="m", role=Role.USER, parts=[Part(text="hello")]))
-    blank = store.new_head(scope, task_id, "context", make_status(TaskState.WORKING, store.clock()))
+    blank = store.new_head(namespace, task_id, "context", make_status(TaskState.WORKING, store.clock()))
     lease = store.clock() + 30
     return replace(
         blank, inline=((1, event),), sequence=1, committed=1, holder=str(uuid.uuid4()), lease=lease
@@ -40,7 +40,7 @@ def said(store: Store, head: Head) -> str:
 
 
 def read(store: Store, head: Head) -> Head:
-    stored_head = store.get_head(head.scope, head.task_id)
+    stored_head = store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     return stored_head
 

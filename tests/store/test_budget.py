@@ -21,7 +21,7 @@ from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.context import Context
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns import journal
 from a2a_lambda.turns.journal import FLUSH_SECONDS, SILENT_FLUSH_SECONDS
 from tests.conftest import ROOT
@@ -37,8 +37,8 @@ READS = "get_item"
 
 
 @pytest.fixture
-def counted(kit: Kit, settings: Settings, scope: Scope, no_timed_calls: None) -> Counted:
-    return Counted(kit, settings, scope)
+def counted(kit: Kit, settings: Settings, namespace: Namespace, no_timed_calls: None) -> Counted:
+    return Counted(kit, settings, namespace)
 
 
 def test_a_send_costs_three_writes(counted: Counted) -> None:
@@ -86,13 +86,13 @@ def test_a_retry_of_a_large_message_costs_reads_and_does_not_store_it_again(coun
 
 def test_reading_a_small_task_costs_one_read(counted: Counted) -> None:
     task, _ = asyncio.run(counted.send("hi"))
-    asyncio.run(counted.service.get(counted.scope, task["id"]))
+    asyncio.run(counted.service.get(counted.namespace, task["id"]))
     assert counted.calls.during() == {READS: 1}
 
 
 def test_canceling_a_waiting_task_costs_a_read_and_a_write(counted: Counted) -> None:
     question, _ = asyncio.run(counted.send("coach"))
-    asyncio.run(counted.service.cancel(counted.scope, question["id"]))
+    asyncio.run(counted.service.cancel(counted.namespace, question["id"]))
     calls = counted.calls.during()
     assert (calls[READS], calls[WRITES]) == (1, 1)
 
@@ -103,8 +103,8 @@ def test_a_stream_is_stored_in_pieces_not_in_tokens(
     """A hundred chunks: a few writes, however long they take."""
     for name, seconds in (("FLUSH_SECONDS", FLUSH_SECONDS), ("SILENT_FLUSH_SECONDS", SILENT_FLUSH_SECONDS)):
         monkeypatch.setattr(journal, name, seconds)
-    probe = Scope(counted.scope.owner, "probe")
-    counted.scope = probe
+    probe = Namespace(counted.namespace.owner, "probe")
+    counted.namespace = probe
     slots = [{"name": "count", "value": "100"}, {"name": "every", "value": "0.01"}]
     metadata = {"intentInfos": [{"intent": "pieces", "slots": slots}]}
     start = time.monotonic()
@@ -146,5 +146,5 @@ def test_a_document_that_was_not_compressed_is_read() -> None:
 def test_a_context_takes_a_fraction_of_its_text() -> None:
     """It is written whole with each turn."""
     text = (ROOT / "docs" / "long-running.md").read_text()[:20_000]
-    item = items.from_context(Scope("owner", "agent"), "c", Context(memory={"text": text}), 0)
+    item = items.from_context(Namespace("owner", "agent"), "c", Context(memory={"text": text}), 0)
     assert len(item["document"]["B"]) < len(text) / 1.8

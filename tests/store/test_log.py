@@ -17,7 +17,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.event_log import ENTRY_BYTES, GROUPED_CHUNKS, split
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import replying_head
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
@@ -106,7 +106,7 @@ def test_a_look_does_not_find_what_has_expired(store: Store, head: Head, clock: 
     store.append(head, [chunk("one")], after=1)
     clock.now = head.expires
     assert store.get_progress(head, after=1) == (None, [])
-    assert store.get_progress(running(store, head.scope, "another"), after=1) == (None, [])
+    assert store.get_progress(running(store, head.namespace, "another"), after=1) == (None, [])
 
 
 def test_an_event_larger_than_an_item_is_split_and_joined(store: Store, head: Head) -> None:
@@ -244,9 +244,9 @@ def test_the_same_events_may_be_appended_again(store: Store, head: Head) -> None
     assert said(store, head) == "ab"
 
 
-def test_a_task_that_runs_and_has_said_nothing_is_working(store: Store, scope: Scope) -> None:
+def test_a_task_that_runs_and_has_said_nothing_is_working(store: Store, namespace: Namespace) -> None:
     working = make_status(TaskState.WORKING, store.clock())
-    head = replace(store.new_head(scope, "silent", "c", working), holder="a run")
+    head = replace(store.new_head(namespace, "silent", "c", working), holder="a run")
     store.create_head(head)
     assert store.get_task(head)[0]["status"] == working
 

@@ -8,7 +8,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import ConditionFailed, Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.helpers.clock import Clock
 from tests.store.calls import Calls
 
@@ -31,10 +31,10 @@ def test_slots_belong_to_their_holders(store: Store, clock: Clock) -> None:
 
 
 def test_a_slot_has_one_holder_until_its_time_ends(
-    settings: Settings, calls: Calls, clock: Clock, scope: Scope
+    settings: Settings, calls: Calls, clock: Clock, namespace: Namespace
 ) -> None:
     store = Store(Table(calls, settings.table, clock=clock), ttl=1000)  # type: ignore[arg-type]
-    owner, now = scope.owner, int(clock.now)
+    owner, now = namespace.owner, int(clock.now)
     assert store.slots.take(owner, 3, "one", now + 10)
     assert not store.slots.take(owner, 3, "two", now + 10)
     assert store.slots.take(owner, 4, "two", now + 10)

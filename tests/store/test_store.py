@@ -27,7 +27,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.context import CONVERSATION_BYTES, Context, Put, TurnRecord
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import KnownRequest, Scope
+from a2a_lambda.tasks.identity import KnownRequest, Namespace
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from tests.conftest import replace_in
 from tests.helpers.clock import Clock
@@ -45,8 +45,8 @@ def test_every_read_is_of_what_was_written_last(store: Store, calls: Calls, head
 
     calls.before = note
     store.get_task(head)
-    store.get_head(head.scope, head.task_id)
-    store.get_context(head.scope, head.context_id)
+    store.get_head(head.namespace, head.task_id)
+    store.get_context(head.namespace, head.context_id)
     assert len(reads) >= 3
     assert set(reads) == {True}
 
@@ -55,9 +55,9 @@ def test_every_call_is_counted(store: Store, head: Head, monkeypatch: pytest.Mon
     """A call that DynamoDB refuses is counted, too."""
     counts: list[dict[str, int]] = []
     monkeypatch.setattr(telemetry, "measure", lambda values, **_: counts.append(values))
-    store.get_head(head.scope, head.task_id)
+    store.get_head(head.namespace, head.task_id)
     with pytest.raises(Conflict):
-        store.create_head(running(store, head.scope, head.task_id))
+        store.create_head(running(store, head.namespace, head.task_id))
     assert counts == [{"DynamoDBCalls": 1}] * 2
 
 
@@ -67,20 +67,20 @@ def test_a_head_is_read_back_as_it_was_stored(store: Store, head: Head) -> None:
 
 def test_a_second_claim_meets_the_first(store: Store, head: Head) -> None:
     with pytest.raises(Conflict) as error:
-        store.create_head(running(store, head.scope, head.task_id))
+        store.create_head(running(store, head.namespace, head.task_id))
     assert error.value.head == head
 
 
 def test_another_owner_or_agent_has_no_such_task(store: Store, head: Head) -> None:
-    assert store.get_head(Scope("another-owner", head.scope.agent), head.task_id) is None
-    assert store.get_head(Scope(head.scope.owner, "another"), head.task_id) is None
+    assert store.get_head(Namespace("another-owner", head.namespace.agent), head.task_id) is None
+    assert store.get_head(Namespace(head.namespace.owner, "another"), head.task_id) is None
 
 
 def test_an_expired_task_is_absent_and_its_id_starts_anew(store: Store, head: Head, clock: Clock) -> None:
     store.append(head, [chunk("old")], after=1)
     clock.now = head.expires
-    assert store.get_head(head.scope, head.task_id) is None
-    again = running(store, head.scope, head.task_id)
+    assert store.get_head(head.namespace, head.task_id) is None
+    again = running(store, head.namespace, head.task_id)
     store.create_head(again)
     assert said(store, again) == ""
 
@@ -91,7 +91,7 @@ def test_each_update_is_the_next_version(store: Store, head: Head) -> None:
 
 
 def test_a_context_outlives_its_longest_turn(
-    settings: Settings, scope: Scope, calls: Calls, clock: Clock
+    settings: Settings, namespace: Namespace, calls: Calls, clock: Clock
 ) -> None:
     """A count of requests outlives its window, by less than two seconds."""
     store = Store(Table(calls, settings.table, clock=clock), ttl=1000, execution_seconds=500)  # type: ignore[arg-type]
@@ -102,13 +102,13 @@ def test_a_context_outlives_its_longest_turn(
         expiries.append(int((values.get("expires") or values[":expires"])["N"]))
 
     calls.before = note
-    store.update_context(scope, "c", Context(), lambda context: replace(context, memory={"a": 1}))
+    store.update_context(namespace, "c", Context(), lambda context: replace(context, memory={"a": 1}))
     assert expiries == [int(clock.now) + 1500]
-    store.count_requests(scope.owner, 1, 1, 1, until=clock.now + 7)
+    store.count_requests(namespace.owner, 1, 1, 1, until=clock.now + 7)
     assert clock.now + 7 < expiries[1] < clock.now + 9
 
 
-def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) -> None:
+def test_a_context_is_stored_with_all_that_it_has(store: Store, namespace: Namespace) -> None:
     record = TurnRecord(
         turn_id="b",
         task_id="t",
@@ -121,8 +121,8 @@ def test_a_context_is_stored_with_all_that_it_has(store: Store, scope: Scope) ->
     context = replace(Context().after(failure).after(record), asking_task="t")
     assert all([context.memory, context.conversation])
     assert all([context.turns, context.failed_turns, context.omitted_turns])
-    store.update_context(scope, "c", Context(), lambda _: context)
-    assert store.get_context(scope, "c") == replace(context, revision=1)
+    store.update_context(namespace, "c", Context(), lambda _: context)
+    assert store.get_context(namespace, "c") == replace(context, revision=1)
 
 
 def test_expiry_is_fixed_at_creation(store: Store, head: Head, clock: Clock) -> None:
@@ -138,17 +138,17 @@ def test_a_stale_version_changes_nothing(store: Store, head: Head) -> None:
     assert read(store, head) == newer
 
 
-def test_heads_are_read_together(store: Store, scope: Scope, calls: Calls, clock: Clock) -> None:
+def test_heads_are_read_together(store: Store, namespace: Namespace, calls: Calls, clock: Clock) -> None:
     """DynamoDB takes a hundred keys at once, and may leave some out."""
-    heads = {str(number): running(store, scope, str(number)) for number in range(103)}
+    heads = {str(number): running(store, namespace, str(number)) for number in range(103)}
     for head in heads.values():
         store.create_head(head)
     calls.during()
-    assert store.get_heads(scope, [*heads, "absent"]) == heads
+    assert store.get_heads(namespace, [*heads, "absent"]) == heads
     assert calls.during() == {"batch_get_item": 2}
-    assert store.get_heads(scope, []) == {}
+    assert store.get_heads(namespace, []) == {}
     clock.now = heads["0"].expires
-    assert store.get_heads(scope, ["0"]) == {}
+    assert store.get_heads(namespace, ["0"]) == {}
 
 
 class Hesitant:
@@ -173,22 +173,22 @@ class Hesitant:
 
 @pytest.mark.parametrize("throttled", [0, 3, 1_000])
 def test_heads_that_were_left_out_are_asked_for_again(
-    settings: Settings, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, throttled: int
+    settings: Settings, namespace: Namespace, clock: Clock, monkeypatch: pytest.MonkeyPatch, throttled: int
 ) -> None:
     pauses: list[float] = []
     replace_in(store_table, time, monkeypatch, sleep=pauses.append)
     monkeypatch.setattr("random.uniform", lambda _, most: most)
     client: Any = Hesitant(clients.dynamodb(settings), throttled)
     store = Store(Table(client, settings.table, clock=clock), ttl=1_000)
-    heads = {name: running(store, scope, name) for name in "abc"}
+    heads = {name: running(store, namespace, name) for name in "abc"}
     for head in heads.values():
         store.create_head(head)
     if throttled < 10:
-        assert store.get_heads(scope, [*heads]) == heads
+        assert store.get_heads(namespace, [*heads]) == heads
         assert len(pauses) == throttled
     else:
         with pytest.raises(StoreError, match="throttled"):
-            store.get_heads(scope, [*heads])
+            store.get_heads(namespace, [*heads])
         assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 
 
@@ -223,11 +223,11 @@ def test_foreign_errors_stay_outside(store: Store, head: Head, calls: Calls, fau
 
     calls.before = fail
     for operation in (
-        lambda: store.get_head(head.scope, head.task_id),
+        lambda: store.get_head(head.namespace, head.task_id),
         lambda: store.update_head(head),
         lambda: store.append(head, [chunk("a")], after=1),
         lambda: store.get_events(head),
-        lambda: store.get_context(head.scope, "context"),
+        lambda: store.get_context(head.namespace, "context"),
     ):
         with pytest.raises(StoreError) as error:
             operation()
@@ -246,7 +246,7 @@ def test_the_sweeps_index_holds_running_tasks_only(
     assert records() == []
 
 
-def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None:
+def test_contexts_written_at_once_are_merged(store: Store, namespace: Namespace) -> None:
     def adding(name: str) -> Any:
         def change(context: Context) -> Context:
             total = context.memory.get("total", 0) + 1
@@ -256,12 +256,12 @@ def test_contexts_written_at_once_are_merged(store: Store, scope: Scope) -> None
 
     empty = Context()
     for name in "abc":
-        store.update_context(scope, "c", empty, adding(name))
-    assert store.get_context(scope, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
+        store.update_context(namespace, "c", empty, adding(name))
+    assert store.get_context(namespace, "c").memory == {"a": True, "b": True, "c": True, "total": 3}
 
 
 def test_turns_that_end_together_wait_longer_after_each_try(
-    store: Store, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    store: Store, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each try writes the whole context, and only one of them wins."""
     pauses: list[float] = []
@@ -271,12 +271,12 @@ def test_turns_that_end_together_wait_longer_after_each_try(
 
     def change(context: Context) -> Context:
         if (other := next(others, None)) is not None:  # another turn is first
-            newest = store.get_context(scope, "c")
-            store.update_context(scope, "c", newest, lambda _: replace(newest, asking_task=f"task {other}"))
+            newest, task = store.get_context(namespace, "c"), f"task {other}"
+            store.update_context(namespace, "c", newest, lambda _: replace(newest, asking_task=task))
         return replace(context, memory={"a": 1})
 
-    store.update_context(scope, "c", Context(), change)
-    assert store.get_context(scope, "c").memory == {"a": 1}
+    store.update_context(namespace, "c", Context(), change)
+    assert store.get_context(namespace, "c").memory == {"a": 1}
     assert pauses[:3] == [pauses[0], 2 * pauses[0], 4 * pauses[0]]
     assert len(pauses) == 9
     assert max(pauses) == pauses[-1] <= 0.5
@@ -307,32 +307,32 @@ def test_a_change_of_status_is_told_and_no_other() -> None:
     assert items.status_change(new, other, now + items.RESTORED_AGE_SECONDS + 1) is not None
 
 
-def test_requests_are_counted_by_window_and_item(store: Store, scope: Scope) -> None:
+def test_requests_are_counted_by_window_and_item(store: Store, namespace: Namespace) -> None:
     def count(window: int, item: int, requests: int) -> int:
-        return store.count_requests(scope.owner, window, item, requests, until=store.clock() + 60)
+        return store.count_requests(namespace.owner, window, item, requests, until=store.clock() + 60)
 
     assert [count(1, 0, 2), count(1, 0, 3), count(2, 0, 1), count(1, 1, 4), count(1, 2, 7)] == [2, 5, 1, 4, 7]
 
 
-def test_many_heads_are_read_in_several_calls(store: Store, scope: Scope, calls: Calls) -> None:
+def test_many_heads_are_read_in_several_calls(store: Store, namespace: Namespace, calls: Calls) -> None:
     """DynamoDB reads a hundred items at once."""
     ids = [f"task-{number:03}" for number in range(101)]
     for task_id in ids:
         store.create_head(
-            store.new_head(scope, task_id, "c", make_status(TaskState.COMPLETED, store.clock()))
+            store.new_head(namespace, task_id, "c", make_status(TaskState.COMPLETED, store.clock()))
         )
     calls.during()
-    heads = store.get_heads(scope, [*ids, "absent"])
+    heads = store.get_heads(namespace, [*ids, "absent"])
     assert sorted(heads) == ids
     assert calls.during() == {"batch_get_item": 2}
 
 
-def test_each_context_that_is_stored_is_the_next_revision(store: Store, scope: Scope) -> None:
+def test_each_context_that_is_stored_is_the_next_revision(store: Store, namespace: Namespace) -> None:
     for number in range(3):
-        context = store.get_context(scope, "revised")
+        context = store.get_context(namespace, "revised")
         assert context.revision == number
         store.update_context(
-            scope, "revised", context, lambda old: replace(old, asking_task=f"task {old.revision}")
+            namespace, "revised", context, lambda old: replace(old, asking_task=f"task {old.revision}")
         )
 
 
@@ -341,30 +341,30 @@ def config(name: str) -> TaskPushNotificationConfig:
 
 
 def test_a_config_keeps_how_far_its_webhook_is(store: Store, head: Head) -> None:
-    scope, task_id = head.scope, head.task_id
+    namespace, task_id = head.namespace, head.task_id
     start = Cursor(1, 0, TaskState.SUBMITTED)
     store.put_push_config(head, PushRegistration(config("a"), "1.0", start))
     later = Cursor(3, 2, TaskState.WORKING)
-    store.advance_push(scope, task_id, "a", later)
-    assert store.get_push_config(scope, task_id, "a") == PushRegistration(config("a"), "1.0", later)
+    store.advance_push(namespace, task_id, "a", later)
+    assert store.get_push_config(namespace, task_id, "a") == PushRegistration(config("a"), "1.0", later)
     for earlier in (Cursor(3, 1, TaskState.WORKING), Cursor(2, 9, TaskState.WORKING)):
-        store.advance_push(scope, task_id, "a", earlier)
-    registration = store.get_push_config(scope, task_id, "a")
+        store.advance_push(namespace, task_id, "a", earlier)
+    registration = store.get_push_config(namespace, task_id, "a")
     assert registration is not None
     assert registration.cursor == later, "it never goes back"
     new_config = TaskPushNotificationConfig(id="a", url="https://example.com/moved")
     store.put_push_config(head, PushRegistration(new_config, "0.3", Cursor(9, 0, TaskState.WORKING)))
-    assert store.get_push_config(scope, task_id, "a") == PushRegistration(new_config, "0.3", later)
+    assert store.get_push_config(namespace, task_id, "a") == PushRegistration(new_config, "0.3", later)
     store.put_push_config(head, PushRegistration(config("a"), "1.0", None))
-    assert store.get_push_config(scope, task_id, "a") == PushRegistration(new_config, "0.3", later)
+    assert store.get_push_config(namespace, task_id, "a") == PushRegistration(new_config, "0.3", later)
 
 
 def test_configs_are_listed_and_deleted(store: Store, head: Head) -> None:
-    scope, task_id = head.scope, head.task_id
+    namespace, task_id = head.namespace, head.task_id
     for name in ("b", "a"):
         store.put_push_config(head, PushRegistration(config(name), "1.0", None))
-    assert store.list_push_configs(scope, task_id) == [config("a"), config("b")]
-    store.delete_push_config(scope, task_id, "a")
-    store.advance_push(scope, task_id, "a", Cursor(3, 0, TaskState.WORKING))
-    assert store.get_push_config(scope, task_id, "a") is None
-    assert store.list_push_configs(scope, task_id) == [config("b")]
+    assert store.list_push_configs(namespace, task_id) == [config("a"), config("b")]
+    store.delete_push_config(namespace, task_id, "a")
+    store.advance_push(namespace, task_id, "a", Cursor(3, 0, TaskState.WORKING))
+    assert store.get_push_config(namespace, task_id, "a") is None
+    assert store.list_push_configs(namespace, task_id) == [config("b")]

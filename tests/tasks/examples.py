@@ -12,9 +12,9 @@ from a2a_lambda.protocol.model import (
     text_message,
 )
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
-SCOPE = Scope("owner", "agent")
+SCOPE = Namespace("owner", "agent")
 
 NOW = 1_800_000_000.0
 
@@ -23,7 +23,7 @@ def head(state: TaskState = TaskState.WORKING, says: str = "", **fields: Any) ->
     """says: text of the message of its status."""
     message = text_message("task", "context", says) if says else None
     return Head(
-        scope=SCOPE,
+        namespace=SCOPE,
         task_id="task",
         context_id="context",
         generation="g",

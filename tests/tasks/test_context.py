@@ -24,7 +24,7 @@ from a2a_lambda.tasks.context import (
     Utterance,
     apply_changes,
 )
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, Scope
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, Namespace
 
 
 def record(
@@ -56,7 +56,7 @@ def test_a_context_knows_which_tasks_have_asked_and_not_ended() -> None:
     for number in range(9):
         context = context.with_question_of(str(number))
     assert context.earlier_asking_tasks == ("4", "5", "6", "7")
-    assert items.to_context(items.from_context(Scope("o", "a"), "c", context, 1)) == context
+    assert items.to_context(items.from_context(Namespace("o", "a"), "c", context, 1)) == context
 
 
 def test_a_turn_is_included_once() -> None:
@@ -204,7 +204,7 @@ def test_another_attempt_does_not_see_what_the_first_changed() -> None:
     context = base.after(record("a", task="t", changes=changes))
     assert context.memory == {"kept": 1, "old": 3, "new": 2}
     for after in (context, context.after(record("b"))):  # which changed nothing
-        stored_context = items.to_context(items.from_context(Scope("o", "a"), "c", after, 1))
+        stored_context = items.to_context(items.from_context(Namespace("o", "a"), "c", after, 1))
         assert stored_context.before("a", "t").memory == base.memory
         assert stored_context.before("b", "u").memory == context.memory
     assert context.after(record("a", task="t", changes=changes)) is context
@@ -247,7 +247,7 @@ def test_a_turn_with_long_replies_keeps_its_message_and_its_answer() -> None:
 
 def test_a_reply_stays_one_in_the_table() -> None:
     context = Context().after(record("a", exchanges=exchanges(1)))
-    stored_context = items.to_context(items.from_context(Scope("o", "a"), "c", context, 1))
+    stored_context = items.to_context(items.from_context(Namespace("o", "a"), "c", context, 1))
     assert stored_context.conversation == context.conversation
     assert Context.of_turn_document(context.turn_document()).conversation == context.conversation
 

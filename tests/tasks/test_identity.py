@@ -10,7 +10,7 @@ from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
-from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope, config_id_of
+from a2a_lambda.tasks.identity import KnownRequest, Namespace, RequestIdentity, config_id_of
 from a2a_lambda.tasks.replay import Mark, Replay, last_mark
 from tests.tasks.examples import NOW, SCOPE, chunk, head, status_event
 
@@ -27,8 +27,8 @@ def record_of(request: RequestIdentity, at: float = NOW, task: str = "t") -> Kno
 
 def test_a_request_is_its_owner_agent_operation_and_body() -> None:
     others = [
-        RequestIdentity.of(Scope("other", "agent"), "send", b"body"),
-        RequestIdentity.of(Scope("owner", "other"), "send", b"body"),
+        RequestIdentity.of(Namespace("other", "agent"), "send", b"body"),
+        RequestIdentity.of(Namespace("owner", "other"), "send", b"body"),
         RequestIdentity.of(SCOPE, "stream", b"body"),
         RequestIdentity.of(SCOPE, "send", b"other"),
         KEYED,

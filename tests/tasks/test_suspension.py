@@ -223,7 +223,7 @@ def test_an_execution_is_stored_as_it_is() -> None:
 def test_a_token_is_of_its_turn_its_wait_and_its_task() -> None:
     turn = durable(turn_id="turn-1")
     token = CallbackToken.read(callback_token(turn, "key"))
-    assert (token.scope, token.task_id, token.key) == (turn.scope, "task", "key")
+    assert (token.namespace, token.task_id, token.key) == (turn.namespace, "task", "key")
     assert token.is_genuine(turn)
     assert not token.is_genuine(replace(turn, turn_id="turn-2"))
     assert not token.is_genuine(replace(turn, execution=Execution("https://base", "other")))

@@ -11,7 +11,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns import ending, lease
 from tests.helpers.clock import Clock
 from tests.turns.run_bench import RunBench
@@ -23,9 +23,9 @@ def store(settings: Settings, clock: Clock) -> Store:
 
 
 @pytest.fixture
-def head(store: Store, scope: Scope) -> Head:
+def head(store: Store, namespace: Namespace) -> Head:
     status = make_status(TaskState.SUBMITTED, store.clock())
-    new_head = store.new_head(scope, str(uuid.uuid4()), "c", status).with_holder(store.clock())
+    new_head = store.new_head(namespace, str(uuid.uuid4()), "c", status).with_holder(store.clock())
     store.create_head(new_head)
     return new_head
 

@@ -20,7 +20,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
@@ -34,7 +34,7 @@ class RunBench:
         self.store = Store(Table(self.calls, settings.table), ttl=86_400)  # type: ignore[arg-type]
         self.messages = Messages(self.store, kit.agents, repeat_seconds=window, files=Files())
         self.service = Service(self.store, files=Files())
-        self.scope = Scope(f"owner-{uuid.uuid4()}", "probe")
+        self.namespace = Namespace(f"owner-{uuid.uuid4()}", "probe")
 
     def sent(
         self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
@@ -47,7 +47,7 @@ class RunBench:
         message.update(options)  # type: ignore[typeddict-item]
         body = (identity or str(uuid.uuid4())).encode()
         call = CallContext(
-            self.scope, RequestIdentity.of(self.scope, "message/send", body), deadline=deadline
+            self.namespace, RequestIdentity.of(self.namespace, "message/send", body), deadline=deadline
         )
         return call, SendMessageRequest(message=message)
 
@@ -55,20 +55,22 @@ class RunBench:
         return (await self.messages.send(*self.sent(skill, identity, **options)))["task"]
 
     async def get(self, task_id: str) -> Task:
-        return (await self.service.get(self.scope, task_id)).task
+        return (await self.service.get(self.namespace, task_id)).task
 
     async def cancel(self, task_id: str) -> Task:
-        return (await self.service.cancel(self.scope, task_id)).task
+        return (await self.service.cancel(self.namespace, task_id)).task
 
     def head(self, task_id: str) -> Head:
-        stored_head = self.store.get_head(self.scope, task_id)
+        stored_head = self.store.get_head(self.namespace, task_id)
         assert stored_head is not None
         return stored_head
 
     def run_elsewhere(self, **fields: Any) -> Head:
         """Head of a new task that another process runs."""
         now = self.store.clock()
-        head = self.store.new_head(self.scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
+        head = self.store.new_head(
+            self.namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now)
+        )
         head = replace(head, holder="another", lease=now + 600, **fields)
         self.store.create_head(head)
         return head
@@ -77,7 +79,7 @@ class RunBench:
         self, task_id: str, after: int | None = None, *, needs_running: bool = False
     ) -> list[Published]:
         subscription = await self.service.subscribe(
-            self.scope, task_id, after=after, deadline=None, needs_running=needs_running
+            self.namespace, task_id, after=after, deadline=None, needs_running=needs_running
         )
         return [item async for item in subscription.events]
 

@@ -51,7 +51,7 @@ def test_a_memory_that_was_refused_is_not_stored_by_a_retry(
     task = within(bench.send("look", contextId=context))
     assert task["status"]["state"] == TaskState.FAILED
     assert task["status"]["message"]["parts"] == [{"text": text}]
-    assert bench.store.get_context(bench.scope, context).memory == {}
+    assert bench.store.get_context(bench.namespace, context).memory == {}
 
 
 @pytest.mark.parametrize("made", [False, True])
@@ -63,7 +63,7 @@ def test_a_write_that_fails_once_is_made_again(bench: RunBench, quick: None, wri
     task_now = within(bench.get(task["id"]))
     assert task_now == task
     assert task_now["artifacts"][0]["parts"] == [{"text": "0 1 2 3 4 "}]
-    assert len(bench.store.get_context(bench.scope, "c").turns) == 1
+    assert len(bench.store.get_context(bench.namespace, "c").turns) == 1
 
 
 @pytest.mark.parametrize("outlives_lease", [False, True])
@@ -114,7 +114,7 @@ def test_a_suspension_is_stored_by_the_next_try(
 
     monkeypatch.setattr(store, "update_head", fail_first)
     within(suspend())
-    stored_head = store.get_head(head.scope, head.task_id)
+    stored_head = store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     assert stored_head.is_suspended
     assert not stored_head.holder
@@ -207,7 +207,7 @@ def test_a_turn_that_was_canceled_unseen_changes_no_memory(
             pass
 
     within(go())
-    assert bench.store.get_context(bench.scope, context).conversation == ()
+    assert bench.store.get_context(bench.namespace, context).conversation == ()
 
 
 def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> None:
@@ -215,7 +215,7 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
     context = str(uuid.uuid4())
 
     def asking_task() -> str:
-        return bench.store.get_context(bench.scope, context).asking_task
+        return bench.store.get_context(bench.namespace, context).asking_task
 
     first = within(bench.send("question", contextId=context))
     assert asking_task() == first["id"]
@@ -238,11 +238,11 @@ def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunB
         claim.turn.attempt = 2
         turn_id, head = claim.turn.id, claim.head
         context = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task=head.task_id)
-        bench.store.update_context(bench.scope, context_id, Context(), lambda _: context)
+        bench.store.update_context(bench.namespace, context_id, Context(), lambda _: context)
         await bench.messages.make_run(claim).run_to_end()
 
     within(run_second())
-    assert not bench.store.get_context(bench.scope, context_id).asking_task
+    assert not bench.store.get_context(bench.namespace, context_id).asking_task
 
 
 def test_a_flush_that_has_begun_is_waited_for(
@@ -336,13 +336,13 @@ def test_memory_changes_by_its_methods_and_not_at_all_when_the_turn_fails(bench:
     )
     task = within(bench.send("mutate", contextId="c"))
     assert task["artifacts"][0]["parts"][0]["data"] == {"list": []}
-    assert len(bench.store.get_context(bench.scope, "c").conversation) == 5
+    assert len(bench.store.get_context(bench.namespace, "c").conversation) == 5
 
 
 def test_a_context_keeps_within_its_bounds(bench: RunBench) -> None:
     for number in range(25):
         within(bench.send("echo", contextId="c", text=f"{number} " + "x" * 4000))
-    conversation = bench.store.get_context(bench.scope, "c").conversation
+    conversation = bench.store.get_context(bench.namespace, "c").conversation
     assert len(json.dumps([entry.parts for entry in conversation])) < 70_000
     assert conversation[-1].text.startswith("24 ")
     assert within(bench.send("look", contextId="c"))["status"]["state"] == TaskState.COMPLETED

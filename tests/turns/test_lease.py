@@ -19,7 +19,7 @@ from tests.helpers.clock import Clock
 
 
 def get(store: Store, head: Head) -> Head:
-    stored_head = store.get_head(head.scope, head.task_id)
+    stored_head = store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     return stored_head
 
@@ -185,11 +185,11 @@ def test_who_looks_at_a_lost_task_at_the_same_moment_sees_one_end(
     def update(newer: Head) -> Head:
         if not first:
             monkeypatch.setattr(store, "update_head", update_head)
-            first.append(asyncio.run(load_live_head(store, head.scope, head.task_id)))
+            first.append(asyncio.run(load_live_head(store, head.namespace, head.task_id)))
         return update_head(newer)
 
     monkeypatch.setattr(store, "update_head", update)
-    head_seen = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    head_seen = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert head_seen.state == TaskState.FAILED
     assert head_seen.status == first[0].status == get(store, head).status
 

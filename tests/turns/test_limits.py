@@ -187,7 +187,7 @@ def test_a_skill_that_edits_its_message_leaves_the_history_as_it_is(bench: RunBe
     [entry] = within(bench.get(task["id"]))["history"]
     assert (entry["parts"], entry["role"]) == ([{"text": "as it was said"}], Role.USER)
     assert "seen" not in entry["metadata"]
-    context = bench.store.get_context(bench.scope, "c")
+    context = bench.store.get_context(bench.namespace, "c")
     assert context.conversation[0].parts == [{"text": "as it was said"}], "what the next turn sees of it"
 
 
@@ -256,7 +256,9 @@ def test_a_turn_may_put_out_exactly_the_most_bytes(bench: RunBench, monkeypatch:
 def _tasks(bench: RunBench) -> list[str]:
     from a2a_lambda.store.indexes import TaskQuery
 
-    return [task_id for task_id, _ in bench.store.indexes.list_tasks(bench.scope, TaskQuery(size=10)).tasks]
+    return [
+        task_id for task_id, _ in bench.store.indexes.list_tasks(bench.namespace, TaskQuery(size=10)).tasks
+    ]
 
 
 @pytest.mark.parametrize("skill", ["flood", "pour"])
@@ -292,7 +294,7 @@ def test_an_agent_waits_for_what_is_slower(
         await until(lambda: post_count >= least and any(channel._is_blocked for channel in channels.copy()))
         assert post_count <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
         may_store.set()
-        await bench.service.cancel(bench.scope, call.request.task_id())
+        await bench.service.cancel(bench.namespace, call.request.task_id())
         await events.aclose()
 
     within(go())

@@ -24,15 +24,15 @@ from tests.helpers.clock import Clock
 
 
 def test_a_task_is_lost_when_its_lease_is_over(store: Store, head: Head, clock: Clock) -> None:
-    assert asyncio.run(load_live_head(store, head.scope, head.task_id)).is_held_by(head)
+    assert asyncio.run(load_live_head(store, head.namespace, head.task_id)).is_held_by(head)
     assert not head.has_died(head.lease - 0.001)
     clock.now = head.lease
-    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    head_at_end = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert head_at_end.state == TaskState.FAILED
     assert head_at_end.is_lost
     assert not head_at_end.message_only
     assert head_at_end.status["message"]["parts"] == [{"text": LOST}]
-    again = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    again = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (again.status, again.version) == (head_at_end.status, head_at_end.version)
 
 
@@ -89,7 +89,7 @@ def test_the_log_of_a_lost_turn_names_its_task(
 ) -> None:
     """No other line of the request, which may list many tasks, names it."""
     clock.now += LEASE_SECONDS + 1
-    asyncio.run(load_live_head(store, head.scope, head.task_id))
+    asyncio.run(load_live_head(store, head.namespace, head.task_id))
     [record] = [record for record in caplog.records if "is lost" in record.message]
     assert record.__dict__["task_id"] == head.task_id
 
@@ -110,10 +110,10 @@ def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head
     )
     store.update_head(running)
     clock.now = running.lease + 1
-    again = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    again = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (again.state, again.status["message"]) == (TaskState.INPUT_REQUIRED, question["message"])
     assert again.pending == pending
-    assert store.get_context(head.scope, "c").asking_task == head.task_id
+    assert store.get_context(head.namespace, "c").asking_task == head.task_id
 
 
 def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head, clock: Clock) -> None:
@@ -121,16 +121,16 @@ def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head
     running = replace(head.with_holder(store.clock()), reopened_at=1, sequence=2, committed=2)
     store.update_head(running)
     clock.now = running.lease + 1
-    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    head_at_end = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (head_at_end.state, head_at_end.requests) == (TaskState.FAILED, ())
 
 
 def test_a_first_turn_whose_run_died_is_no_open_question(store: Store, head: Head, clock: Clock) -> None:
     store.update_head(replace(head, pending=Pending(skill="book", slots={}, asks=None)))
     clock.now = head.lease + 1
-    head_at_end = asyncio.run(load_live_head(store, head.scope, head.task_id))
+    head_at_end = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (head_at_end.state, head_at_end.pending) == (TaskState.FAILED, None)
-    assert store.get_context(head.scope, "c").asking_task == ""
+    assert store.get_context(head.namespace, "c").asking_task == ""
 
 
 def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: Head) -> None:
@@ -151,8 +151,8 @@ def test_a_lost_turn_is_counted_as_failed(
     store: Store, head: Head, clock: Clock, measurements: list[Any]
 ) -> None:
     clock.now = head.lease + 1
-    asyncio.run(load_live_head(store, head.scope, head.task_id))
-    assert ({"Turns": 1}, {"agent": head.scope.agent, "outcome": "failed"}) in measurements
+    asyncio.run(load_live_head(store, head.namespace, head.task_id))
+    assert ({"Turns": 1}, {"agent": head.namespace.agent, "outcome": "failed"}) in measurements
 
 
 def test_a_turn_that_is_ended_from_outside_is_counted(
@@ -166,8 +166,8 @@ def test_a_turn_that_is_ended_from_outside_is_counted(
     canceled = make_status(TaskState.CANCELED, store.clock())
     asyncio.run(end_task(store, head, canceled))
     [dimensions] = counts()
-    assert dimensions.items() >= {"agent": head.scope.agent, "outcome": "canceled"}.items()
-    head_at_end = store.get_head(head.scope, head.task_id)
+    assert dimensions.items() >= {"agent": head.namespace.agent, "outcome": "canceled"}.items()
+    head_at_end = store.get_head(head.namespace, head.task_id)
     assert head_at_end is not None
     asking = store.update_head(
         replace(head_at_end, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))

@@ -71,7 +71,7 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
         identity = str(uuid.uuid4())
         sending = asyncio.create_task(bench.send("pause", identity, slots={"seconds": seconds}))
         task_id = bench.sent("pause", identity)[0].request.task_id()
-        await until(lambda: bench.store.get_head(bench.scope, task_id) is not None)
+        await until(lambda: bench.store.get_head(bench.namespace, task_id) is not None)
         return sending, task_id
 
     def reason_of(task: Task) -> str:
@@ -107,7 +107,7 @@ def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> Non
     async def go() -> None:
         call, request = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, request))
-        await until(lambda: bench.store.get_head(bench.scope, call.request.task_id()))
+        await until(lambda: bench.store.get_head(bench.namespace, call.request.task_id()))
         lease = bench.head(call.request.task_id()).lease
         await until(lambda: bench.head(call.request.task_id()).lease > lease)
         (tmp_path / "gate").touch()
@@ -185,7 +185,7 @@ def test_a_turn_that_is_stopped_says_why_and_can_be_made_again(bench: RunBench, 
     else:
         assert task["status"]["state"] == TaskState.FAILED
         assert task["status"]["message"]["parts"] == [{"text": "too many"}]
-    assert len(bench.store.get_context(bench.scope, context).conversation) == (2 if answers else 0)
+    assert len(bench.store.get_context(bench.namespace, context).conversation) == (2 if answers else 0)
 
 
 def test_a_run_that_was_stopped_before_it_began_runs_no_skill(bench: RunBench) -> None:

@@ -17,7 +17,7 @@ from a2a_lambda.store.documents import unpack
 from a2a_lambda.store.items import Item
 from a2a_lambda.tasks.context import NO_CHANGE
 from a2a_lambda.tasks.event_log import begins_context
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 
 if TYPE_CHECKING:
@@ -129,20 +129,20 @@ class Erasure:
             if start is None:
                 return
 
-    def erase_task(self, scope: Scope, task_id: str) -> bool:
+    def erase_task(self, namespace: Namespace, task_id: str) -> bool:
         """Erase a task with its files. Returns whether there was one."""
-        rows = self._delete_task(scope, task_id)
+        rows = self._delete_task(namespace, task_id)
         for head in [row for row in rows if row["sk"]["S"] == "head" and row["holder"]["S"]]:
-            self.running_tasks.append((scope.agent, task_id))
+            self.running_tasks.append((namespace.agent, task_id))
             # The run may have written more before it saw that its head was gone.
             time.sleep(LEASE_LOOK_SECONDS + 1)
-            self._forget(scope, head["context"]["S"], task_id)
-            self._delete_task(scope, task_id)
+            self._forget(namespace, head["context"]["S"], task_id)
+            self._delete_task(namespace, task_id)
         return bool(rows)
 
-    def _delete_task(self, scope: Scope, task_id: str) -> Sequence[Item]:
+    def _delete_task(self, namespace: Namespace, task_id: str) -> Sequence[Item]:
         """Delete what there is of a task; returns its items."""
-        partition = items.head_key(scope, task_id)["pk"]
+        partition = items.head_key(namespace, task_id)["pk"]
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._table,
             ConsistentRead=True,
@@ -151,12 +151,12 @@ class Erasure:
         )
         rows = [item for page in pages for item in page["Items"]]
         # The files first: the items say which they are.
-        self._delete_files_of(scope, rows)
-        self._delete_objects(self._keys_below(folder_key(scope, output_folder(task_id))))
+        self._delete_files_of(namespace, rows)
+        self._delete_objects(self._keys_below(folder_key(namespace, output_folder(task_id))))
         # The head last: by it, an erasure of a conversation that was interrupted finds the task again.
         heads = [item for item in rows if item["sk"]["S"] == "head"]
         for head in heads:
-            self._forget(scope, head["context"]["S"], task_id)
+            self._forget(namespace, head["context"]["S"], task_id)
         self._delete([item for item in rows if item not in heads])
         self._delete(heads)
         return rows
@@ -166,9 +166,9 @@ class Erasure:
         agent = f"{selection.agent}/" if selection.agent else ""
         self._delete_objects(self._keys_below(owner_prefix(selection.owner) + agent))
 
-    def _forget(self, scope: Scope, context_id: str, task_id: str) -> None:
+    def _forget(self, namespace: Namespace, context_id: str, task_id: str) -> None:
         """Take what was said in a task out of its conversation."""
-        key = items.context_key(scope, context_id)
+        key = items.context_key(namespace, context_id)
         while (item := self._read(key)) is not None:
             context = items.to_context(item)
             conversation = tuple(entry for entry in context.conversation if entry.task != task_id)
@@ -181,7 +181,7 @@ class Erasure:
             with suppress(self._dynamodb.exceptions.ConditionalCheckFailedException):  # a turn was faster
                 self._dynamodb.put_item(
                     TableName=self._table,
-                    Item=items.from_context(scope, context_id, newer, expires),
+                    Item=items.from_context(namespace, context_id, newer, expires),
                     ConditionExpression="revision = :revision",
                     ExpressionAttributeValues={":revision": item["revision"]},
                 )
@@ -199,12 +199,12 @@ class Erasure:
 
     def _erase_of_context(self, selection: Selection, item: Item) -> None:
         if item["sk"]["S"] == "head" and item["context"]["S"] == selection.context:
-            self.erase_task(*items.scope_and_id_of(item))
+            self.erase_task(*items.namespace_and_id_of(item))
         elif item["sk"]["S"] == "context":
-            scope, context_id = items.scope_and_id_of(item)
+            namespace, context_id = items.namespace_and_id_of(item)
             if context_id == selection.context:
                 # A task that has expired may have left files.
-                self._delete_files_of(scope, [item])
+                self._delete_files_of(namespace, [item])
                 self._delete([item])
 
     def _delete(self, rows: Sequence[Item]) -> None:
@@ -215,10 +215,10 @@ class Erasure:
                 self.counts.running += bool(item["holder"]["S"]) and float(item["lease"]["N"]) > time.time()
                 # While the head is there: without it, no one would find the execution again. It may have been
                 # started since the page was read.
-                scope, _ = items.scope_and_id_of(item)
-                if self._executions is not None and items.to_head(scope, item).execution is not None:
+                namespace, _ = items.namespace_and_id_of(item)
+                if self._executions is not None and items.to_head(namespace, item).execution is not None:
                     latest_item = self._read(item)
-                    execution = items.to_head(scope, latest_item).execution if latest_item else None
+                    execution = items.to_head(namespace, latest_item).execution if latest_item else None
                     if execution is not None and execution.arn:
                         self._executions.stop(execution.arn)
         requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in rows]
@@ -230,11 +230,13 @@ class Erasure:
                     time.sleep(RETRY_SECONDS)
         self.counts.items += len(rows)
 
-    def _delete_files_of(self, scope: Scope, rows: Iterable[Item]) -> None:
+    def _delete_files_of(self, namespace: Namespace, rows: Iterable[Item]) -> None:
         """Delete the files that clients have sent, and that these items name."""
         # Joined in order: a large event is in several items, and a reference may be divided between two.
         content = b"".join(_contents_without_context(rows))
-        keys = {key_of(scope, match.decode()) for match in OF_MESSAGES.findall(content)} - self._deleted_keys
+        keys = {
+            key_of(namespace, match.decode()) for match in OF_MESSAGES.findall(content)
+        } - self._deleted_keys
         self._delete_objects(keys)
         self._deleted_keys |= keys
 

@@ -28,7 +28,7 @@ from a2a_lambda.aws.executions import LambdaExecutions
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tools.access.parameters import stack_argument
 from tools.command import reports_errors
 from tools.deployment.stack import aws_errors, outputs_of
@@ -55,8 +55,8 @@ def run(
         many there are, about. Raises ConfigurationError if there is no such task.
     """
     if selection.task:
-        scopes = [Scope(selection.owner, agent) for agent in agents]
-        if not any([erasure.erase_task(scope, selection.task) for scope in scopes]):
+        namespaces = [Namespace(selection.owner, agent) for agent in agents]
+        if not any([erasure.erase_task(namespace, selection.task) for namespace in namespaces]):
             raise ConfigurationError(
                 f"{selection.owner} has no task {selection.task} with {', '.join(agents)}. If it was erased"
                 " before, nothing of it is left; otherwise, AGENT=… names another agent"
@@ -68,7 +68,7 @@ def run(
     erasure.counts = Counts(**state["counts"])
     # Without its head, nothing says of which conversation a task was whose run has written more since then.
     for agent, task_id in state["tasks"]:
-        erasure.erase_task(Scope(selection.owner, agent), task_id)
+        erasure.erase_task(Namespace(selection.owner, agent), task_id)
     reads = state["reads"]
     for count, cursor in erasure.erase_pages(selection, state["cursor"]):
         reads += count

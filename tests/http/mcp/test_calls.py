@@ -18,7 +18,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import TaskState, make_status
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, STATELESS, SUPPORTED, WITH_HANDSHAKE, WITHOUT_LINKS
 from tests.agents.probe.drawings import drawing
 from tests.conftest import BASE_URL, new_key
@@ -118,7 +118,7 @@ def test_a_client_that_leaves_cancels_its_call_in_the_stateless_revision_alone(
     mcp, rest = in_revision(Mcp(client, key), revision), Rest(client, key, "/a2a/probe")
     call = {"name": "pause", "arguments": {"seconds": 600 if revision == STATELESS else 0.5}}
     body = mcp.body("tools/call", call, meta={"progressToken": 1})
-    scope = {
+    namespace = {
         "type": "http",
         "method": "POST",
         "path": mcp.path,
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_cancels_its_call_in_the_stateless_revision_alone(
             if b"waiting" in message.get("body", b""):
                 is_streaming.set()
 
-        await asyncio.wait_for(client.app(scope, receive, send), 60)
+        await asyncio.wait_for(client.app(namespace, receive, send), 60)
 
     client.portal.call(leave_after_progress)  # type: ignore[union-attr]
     end = "TASK_STATE_CANCELED" if revision == STATELESS else "TASK_STATE_COMPLETED"
@@ -203,9 +203,9 @@ def test_who_looks_at_a_task_or_at_progress_holds_a_slot(settings: Settings) -> 
     key = new_key(kit, owner="slots")
     with TestClient(create_app(kit), base_url=BASE_URL) as client:
         mcp = Mcp(client, key)
-        scope = Scope("slots", "probe")
+        namespace = Namespace("slots", "probe")
         working_head = kit.store.new_head(
-            scope, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, time.time())
+            namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, time.time())
         )
         kit.store.create_head(working_head.with_holder(time.time()))
         assert kit.store.slots.take("slots", 0, "another call", int(time.time()) + 600)

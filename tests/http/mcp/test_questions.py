@@ -15,7 +15,7 @@ from a2a_lambda.http.app import create_app
 from a2a_lambda.http.mcp import request_state
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.wire.mcp.revisions import SUPPORTED
 from tests.access.tokens.identity_provider import part
 from tests.agent.folders import write
@@ -247,14 +247,14 @@ def test_a_task_belongs_to_its_tool(client: TestClient, kit: Kit) -> None:
 def test_the_order_of_arguments_does_not_change_a_state() -> None:
     """A client may write the same arguments in another order when it answers."""
     orders: list[Any] = [{"a": 1, "b": 2}, {"b": 2, "a": 1}]
-    first, second = (request_state.binding_of(Scope("owner", "agent"), "tool", order) for order in orders)
+    first, second = (request_state.binding_of(Namespace("owner", "agent"), "tool", order) for order in orders)
     assert first == second
 
 
 def test_a_state_ends_after_an_hour() -> None:
     question_state = request_state.QuestionState("task", "key")
     binding, secret, now = (
-        request_state.binding_of(Scope("owner", "agent"), "tool", {}),
+        request_state.binding_of(Namespace("owner", "agent"), "tool", {}),
         b"s" * 32,
         1_800_000_000.0,
     )

@@ -293,7 +293,7 @@ def test_the_one_end_of_a_task_counts_its_turn(
     with logging_kept():
         invocation: Any = Observed(lambda event, context: event(), settings)  # type: ignore[operator]
         task = bench.send("echo")
-        assert counted(lambda: asyncio.run(bench.service.cancel(bench.scope, task["id"]))) == ["canceled"]
+        assert counted(lambda: asyncio.run(bench.service.cancel(bench.namespace, task["id"]))) == ["canceled"]
         dead = bench.send("echo")
         for _ in range(3):
             bench.died(dead["id"])
@@ -362,4 +362,4 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     turns = metric(lines, "Turns")
     assert (turns["agent"], turns["outcome"], turns["task_id"]) == ("probe", "completed", task["id"])
-    assert turns["owner"] == ticket.scope.owner
+    assert turns["owner"] == ticket.namespace.owner

@@ -17,7 +17,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send
 
@@ -34,14 +34,14 @@ def service(messages: Messages) -> Service:
 
 
 @pytest.fixture
-def send(messages: Messages, scope: Scope) -> Send:
+def send(messages: Messages, namespace: Namespace) -> Send:
     """Sends a message; the same arguments are the same bytes."""
 
     def send(text: str = "hello", **fields: Any) -> Task:
         message = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
         message.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
-        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body))
+        call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", body))
         request = SendMessageRequest(message=message, creates_task="taskId" in fields)
         return asyncio.run(messages.send(call, request))["task"]
 
@@ -49,5 +49,5 @@ def send(messages: Messages, scope: Scope) -> Send:
 
 
 @pytest.fixture
-def once(messages: Messages, scope: Scope) -> Once:
-    return Once(messages, scope)
+def once(messages: Messages, namespace: Namespace) -> Once:
+    return Once(messages, namespace)

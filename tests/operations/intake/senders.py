@@ -16,7 +16,7 @@ from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.turns.claim import Claim, Repeat
 from a2a_lambda.turns.recovery import load_live_head
 from tests.helpers.rpc import intent
@@ -32,9 +32,9 @@ Send = Callable[..., Task]
 class Once:
     """Sends under an Idempotency-Key, and lets a process die between its two writes."""
 
-    def __init__(self, messages: Messages, scope: Scope) -> None:
+    def __init__(self, messages: Messages, namespace: Namespace) -> None:
         self.messages, self.service = messages, Service(messages.store, files=Files())
-        self.scope = Scope(scope.owner, "probe")
+        self.namespace = Namespace(namespace.owner, "probe")
 
     def asked(
         self,
@@ -47,16 +47,16 @@ class Once:
     ) -> tuple[CallContext, Any]:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         message.update(fields)  # type: ignore[typeddict-item]
-        request = RequestIdentity.of(self.scope, "message/send", body.encode(), key)
+        request = RequestIdentity.of(self.namespace, "message/send", body.encode(), key)
         deadline = time.monotonic() + 120  # more than any of these tests takes
-        call = CallContext(self.scope, request, deadline=deadline)
+        call = CallContext(self.namespace, request, deadline=deadline)
         return call, SendMessageRequest(message=message, creates_task=creates_task)
 
     def send(self, skill: str, **options: Any) -> Task:
         return asyncio.run(self.messages.send(*self.asked(skill, **options)))["task"]
 
     def head(self, task_id: str) -> Head:
-        head = self.messages.store.get_head(self.scope, task_id)
+        head = self.messages.store.get_head(self.namespace, task_id)
         assert head is not None
         return head
 
@@ -64,7 +64,7 @@ class Once:
         """Head of a task whose turn the worker has."""
         store = self.messages.store
         submitted_status = make_status(TaskState.SUBMITTED, store.clock())
-        head = store.new_head(self.scope, str(uuid.uuid4()), "c", submitted_status)
+        head = store.new_head(self.namespace, str(uuid.uuid4()), "c", submitted_status)
         head = replace(head, place=Place.WORKER)
         store.create_head(head)
         return head
@@ -76,7 +76,7 @@ class Once:
             while isinstance(
                 claim := await self.messages.intake.start(*self.asked(skill, **options)), Repeat
             ):
-                await load_live_head(self.messages.store, self.scope, claim.head.task_id)
+                await load_live_head(self.messages.store, self.namespace, claim.head.task_id)
             assert isinstance(claim, Claim)
             run = self.messages.make_run(claim)
             with monkeypatch.context() as patch:

@@ -63,7 +63,7 @@ def test_a_lost_turn_of_a_reopened_task_continues_under_its_id(
     send_to(once, task_id, key="FIRST", body="a")
     first = start()
     clock.now += 31
-    asyncio.run(load_live_head(once.messages.store, once.scope, task_id))
+    asyncio.run(load_live_head(once.messages.store, once.namespace, task_id))
     assert start() == first
 
 
@@ -75,7 +75,7 @@ def test_a_lost_turn_of_a_reopened_task_counts_once(
     once.die("look", monkeypatch, taskId=task_id, key="SECOND", body="b", creates_task=True)
     clock.now += 31
     send_to(once, task_id, key="SECOND", body="b")
-    context = once.messages.store.get_context(once.scope, context_id)
+    context = once.messages.store.get_context(once.namespace, context_id)
     assert (context.memory["turns"], len(context.conversation)) == (2, 4)
 
 
@@ -118,7 +118,7 @@ def test_of_two_first_messages_at_once_the_later_one_continues_the_task(
 def test_only_a_client_of_0_1_makes_a_task_by_naming_it(once: Once, task_id: str) -> None:
     with pytest.raises(TaskNotFound):
         once.send("look", taskId=task_id)
-    assert once.messages.store.get_head(once.scope, task_id) is None
+    assert once.messages.store.get_head(once.namespace, task_id) is None
     assert send_to(once, task_id)["id"] == task_id
 
 
@@ -144,7 +144,7 @@ def test_a_later_message_that_was_lost_leaves_the_task_as_it_was(
     call, request = once.asked("look", taskId=task_id, key="SECOND")
     asyncio.run(once.messages.intake.start(call, request | {"creates_task": True}))
     clock.now += 31
-    status = asyncio.run(once.service.get(once.scope, task_id)).task["status"]
+    status = asyncio.run(once.service.get(once.namespace, task_id)).task["status"]
     assert status["state"] == TaskState.COMPLETED
     assert "lost" in text_of(status["message"]["parts"]), "else it would look answered"
     assert send_to(once, task_id, key="SECOND")["status"]["state"] == TaskState.COMPLETED

@@ -30,13 +30,13 @@ def test_a_reply_whose_run_died_can_be_sent_again(once: Once, clock: Clock, mess
     reply: Any = {"body": "Ann", "key": "REPLY", "taskId": question["id"], "metadata": {}}
     once.lose("", **reply)
     clock.now += 31
-    again = asyncio.run(once.service.get(once.scope, question["id"])).task
+    again = asyncio.run(once.service.get(once.namespace, question["id"])).task
     assert again["status"]["state"] == TaskState.INPUT_REQUIRED
     assert again["status"]["message"] == question["status"]["message"]
     assert once.head(question["id"]).pending == old_head.pending is not None
     task = once.send("", **reply, messageId=message_id)
     assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
-    task_now = asyncio.run(once.service.get(once.scope, question["id"])).task
+    task_now = asyncio.run(once.service.get(once.namespace, question["id"])).task
     assert user_texts(task) == user_texts(task_now) == ["pay", "Ann"], "once, though it came twice"
 
 
@@ -69,10 +69,10 @@ def test_a_large_reply_whose_process_dies_leaves_the_question(
         reply: Any = {"key": "REPLY", "taskId": question["id"], "metadata": {}}
         with dying_before_write(write, once.messages.store):
             once.send("", **reply, body="Ann" * 200_000)
-        assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
+        assert asyncio.run(once.service.get(once.namespace, question["id"])).task == question
         task = once.send("", **{**reply, "key": "OTHER"}, body=body)
         assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
-        assert task == asyncio.run(once.service.get(once.scope, question["id"])).task
+        assert task == asyncio.run(once.service.get(once.namespace, question["id"])).task
         assert user_texts(task) == ["pay", body]
 
 
@@ -98,7 +98,7 @@ def test_a_task_with_a_reply_that_was_never_claimed_can_be_canceled(once: Once) 
     question = once.send("patient", key="ASK")
     with dying_before_write(3, once.messages.store):
         once.send("", body="Ann" * 5_000, key="REPLY", taskId=question["id"], metadata={})
-    canceled = asyncio.run(once.service.cancel(once.scope, question["id"])).task
+    canceled = asyncio.run(once.service.cancel(once.namespace, question["id"])).task
     assert canceled["status"]["state"] == TaskState.CANCELED
     assert [message["role"] for message in canceled["history"]] == [Role.USER, Role.AGENT]
 
@@ -130,7 +130,7 @@ def test_of_large_replies_at_once_one_is_the_reply(
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for answer in pool.map(reply, ("Ann", "Bob", "Cat", "Dan")) if answer is not None]
     [task] = answers
-    assert task == asyncio.run(once.service.get(once.scope, question["id"])).task
+    assert task == asyncio.run(once.service.get(once.namespace, question["id"])).task
     assert user_texts(task) in [["pay", name * size] for name in ("Ann", "Bob", "Cat", "Dan")]
     assert once.head(question["id"]).epoch == epoch, "no one took the turn from a process that was alive"
 
@@ -176,7 +176,7 @@ def test_a_reply_that_could_not_be_stored_leaves_the_question(
         patch.setattr(Store, "append", _does_not_answer)
         with pytest.raises(StoreError):
             once.send("", **reply)
-    assert asyncio.run(once.service.get(once.scope, question["id"])).task == question
+    assert asyncio.run(once.service.get(once.namespace, question["id"])).task == question
     task = once.send("", **reply)
     assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
 

@@ -22,7 +22,7 @@ from a2a_lambda.store import items
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, sweep_minute
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.turns.claim import Claim, Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY, replace_in
@@ -31,17 +31,17 @@ from tests.operations.intake.senders import WINDOW, Once, Send
 from tests.processes.death import dying_before_write
 
 
-def start_turn(messages: Messages, scope: Scope) -> Claim:
+def start_turn(messages: Messages, namespace: Namespace) -> Claim:
     """Store a message and claim its turn, which nothing runs."""
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
     claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
     assert isinstance(claim, Claim)
     return claim
 
 
 def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
-    messages: Messages, scope: Scope, clock: Clock
+    messages: Messages, namespace: Namespace, clock: Clock
 ) -> None:
     """It does not look before the worker could have taken it."""
     queued = Messages(
@@ -55,7 +55,7 @@ def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
     request = SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(returnImmediately=True)
     )
-    call = CallContext(scope, RequestIdentity.of(scope, "message/send", b"1"))
+    call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
     handover = asyncio.run(queued.intake.start(call, request))
     assert isinstance(handover, Handover)
     assert handover.head.due == sweep_minute(clock.now + LEASE_SECONDS)
@@ -116,11 +116,11 @@ def test_a_late_answer_is_no_retry(send: Send, clock: Clock) -> None:
 
 
 def test_a_question_that_has_expired_is_answered_by_a_new_task(
-    send: Send, settings: Settings, scope: Scope
+    send: Send, settings: Settings, namespace: Namespace
 ) -> None:
     """A context is kept from its last change on, so it may name a task that is gone."""
     question = send("coach", contextId="c")
-    key = items.head_key(scope, question["id"])
+    key = items.head_key(namespace, question["id"])
     clients.dynamodb(settings).delete_item(TableName=settings.table, Key=key)
     task = send("and now", contextId="c")
     assert task["id"] != question["id"]
@@ -128,46 +128,46 @@ def test_a_question_that_has_expired_is_answered_by_a_new_task(
 
 
 def test_a_task_whose_run_was_lost_ends_as_failed(
-    messages: Messages, service: Service, scope: Scope, clock: Clock
+    messages: Messages, service: Service, namespace: Namespace, clock: Clock
 ) -> None:
     """Its process died: no one renews the lease, and the next look says so."""
-    claim = start_turn(messages, scope)
+    claim = start_turn(messages, namespace)
     target = claim.head.task_id
-    assert asyncio.run(service.get(scope, target)).task["status"]["state"] == TaskState.WORKING
+    assert asyncio.run(service.get(namespace, target)).task["status"]["state"] == TaskState.WORKING
     clock.now += 31
-    task = asyncio.run(service.get(scope, target)).task
+    task = asyncio.run(service.get(namespace, target)).task
     assert task["status"]["state"] == TaskState.FAILED
     assert "lost" in task["status"]["message"]["parts"][0]["text"]
-    assert asyncio.run(service.get(scope, target)).task == task
+    assert asyncio.run(service.get(namespace, target)).task == task
     follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
-    later = CallContext(scope, RequestIdentity.of(scope, "message/send", b"2"))
+    later = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
         asyncio.run(messages.send(later, SendMessageRequest(message=follow)))
 
 
 def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
-    messages: Messages, kit: Kit, scope: Scope, clock: Clock
+    messages: Messages, kit: Kit, namespace: Namespace, clock: Clock
 ) -> None:
     """The deployment runs durable turns of other agents."""
     durable_messages = Messages(
         messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000, files=Files()
     )
-    claim = start_turn(durable_messages, scope)
+    claim = start_turn(durable_messages, namespace)
     assert claim.head.expires == int(clock.now) + DAY
 
 
-def test_what_makes_two_requests_the_same(scope: Scope) -> None:
+def test_what_makes_two_requests_the_same(namespace: Namespace) -> None:
     def key(
-        scope: Scope = scope, operation: str = "send", body: bytes = b"x", name: str | None = None
+        namespace: Namespace = namespace, operation: str = "send", body: bytes = b"x", name: str | None = None
     ) -> str:
-        return RequestIdentity.of(scope, operation, body, name).key
+        return RequestIdentity.of(namespace, operation, body, name).key
 
     assert key() == key()
     assert key(name="k") == key(name="k", body=b"other")
     different = [
         key(),
-        key(Scope("other", scope.agent)),
-        key(Scope(scope.owner, "other")),
+        key(Namespace("other", namespace.agent)),
+        key(Namespace(namespace.owner, "other")),
         key(operation="stream"),
         key(body=b"y"),
         key(name="k"),
@@ -181,7 +181,7 @@ def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: 
     call, request = once.asked("echo", body="x" * 5_000)
     with dying_before_write(write, once.messages.store):
         asyncio.run(once.messages.send(call, request))
-    assert once.messages.store.get_head(once.scope, call.request.task_id()) is None
+    assert once.messages.store.get_head(once.namespace, call.request.task_id()) is None
     task = asyncio.run(once.messages.send(call, request))["task"]
     assert (task["id"], task["status"]["state"]) == (call.request.task_id(), TaskState.COMPLETED)
     assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]

@@ -18,7 +18,7 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.turns.claim import Claim, Repeat
 from tests.agent.folders import write
 from tests.helpers.clock import Clock, until
@@ -97,7 +97,7 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     once.lose("echo", **book)
     clock.now += 31
     first_id = once.asked("echo", **book)[0].request.task_id()
-    assert asyncio.run(once.service.get(once.scope, first_id)).task["status"]["state"] == TaskState.FAILED
+    assert asyncio.run(once.service.get(once.namespace, first_id)).task["status"]["state"] == TaskState.FAILED
     second = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
     assert isinstance(second, Claim)
     other = once.send("patient", body="something else", key="OTHER", contextId=context)
@@ -105,7 +105,7 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     third = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
     assert isinstance(third, Repeat)
     assert third.head.task_id == second.head.task_id
-    other_task = asyncio.run(once.service.get(once.scope, other["id"])).task
+    other_task = asyncio.run(once.service.get(once.namespace, other["id"])).task
     assert user_texts(other_task) == ["something else"]
 
 
@@ -113,10 +113,10 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
     async def go() -> None:
         call, request = once.asked("pause", body="first")
         first = asyncio.create_task(once.messages.send(call, request))
-        await until(lambda: once.messages.store.get_head(once.scope, call.request.task_id()))
+        await until(lambda: once.messages.store.get_head(once.namespace, call.request.task_id()))
         with pytest.raises(InvalidParams, match="another request"):
             await once.messages.send(*once.asked("pause", body="second"))
-        await once.service.cancel(once.scope, call.request.task_id())
+        await once.service.cancel(once.namespace, call.request.task_id())
         await first
 
     asyncio.run(asyncio.wait_for(go(), 120))
@@ -132,13 +132,13 @@ def test_memory_counts_once_when_a_process_dies_between_two_writes(
     text = task["artifacts"][0]["parts"][0]["data"]
     assert text["turns"] == 1, "it does not see what it changed before"
     assert text["said"] == [], "it does not see what it said before"
-    stored_context = once.messages.store.get_context(once.scope, context)
+    stored_context = once.messages.store.get_context(once.namespace, context)
     assert stored_context.memory["turns"] == 1
     assert stored_context.turns == (turn,)
     assert len(stored_context.conversation) == 2
     assert once.send("look", contextId=context) == task
     assert once.send("look", contextId=context, key="PAY-2", body="next")["id"] != task["id"]
-    assert once.messages.store.get_context(once.scope, context).memory["turns"] == 2
+    assert once.messages.store.get_context(once.namespace, context).memory["turns"] == 2
 
 
 def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
@@ -160,17 +160,17 @@ def test_a_question_asked_again_after_a_death_is_answered_by_its_context(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_request_counts_once(
-    messages: Messages, scope: Scope, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+    messages: Messages, namespace: Namespace, clock: Clock, monkeypatch: pytest.MonkeyPatch, steps: list[str]
 ) -> None:
     """The same bytes, sent, lost and sent again: memory counts the answers, and what was lost for good."""
-    once = Once(messages, Scope(f"{scope.owner}-{uuid.uuid4()}", "probe"))
+    once = Once(messages, Namespace(f"{namespace.owner}-{uuid.uuid4()}", "probe"))
     context = str(uuid.uuid4())
     count, is_lost = 0, False
     make_call = once.asked
 
     def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
         call, request = make_call(skill, contextId=context)
-        return replace(call, request=RequestIdentity.of(once.scope, "send", b"same")), request
+        return replace(call, request=RequestIdentity.of(once.namespace, "send", b"same")), request
 
     once.asked = asked  # type: ignore[assignment,method-assign]
 
@@ -183,11 +183,13 @@ def test_every_request_counts_once(
             once.die("look", monkeypatch)
             count, is_lost = count + (not is_lost), True
         clock.now += 31
-    stored_context = messages.store.get_context(once.scope, context)
+    stored_context = messages.store.get_context(once.namespace, context)
     assert stored_context.memory.get("turns", 0) == count
 
 
-def test_the_same_answer_to_two_questions_of_a_conversation(send: Send, clock: Clock, scope: Scope) -> None:
+def test_the_same_answer_to_two_questions_of_a_conversation(
+    send: Send, clock: Clock, namespace: Namespace
+) -> None:
     """The same bytes a second time, after the window and to another question: one answer, and no new task."""
     question = send("coach", contextId="c")
     first = send("basketball", contextId="c")
@@ -207,7 +209,7 @@ def test_a_retry_after_a_failed_run_counts(once: Once, clock: Clock, monkeypatch
         once.die("look", monkeypatch, contextId=context)
     clock.now += 31
     once.send("look", contextId=context)
-    stored_context = once.messages.store.get_context(once.scope, context)
+    stored_context = once.messages.store.get_context(once.namespace, context)
     assert stored_context.memory["turns"] == 1
     assert [entry.role for entry in stored_context.conversation] == ["user", "user", "agent"], (
         "it failed, then not"
@@ -225,11 +227,11 @@ def test_an_answer_whose_run_died_counts_once(
     once.die("patient", monkeypatch, contextId=context)
     clock.now += 70
     if is_seen:
-        asyncio.run(once.service.get(once.scope, question["id"]))
+        asyncio.run(once.service.get(once.namespace, question["id"]))
     by_task = {"taskId": question["id"]} if names_task else {}
     task = once.send("patient", contextId=context, **by_task)
     assert (task["id"], task["status"]["state"]) == (question["id"], TaskState.COMPLETED)
-    stored_context = once.messages.store.get_context(once.scope, context)
+    stored_context = once.messages.store.get_context(once.namespace, context)
     assert stored_context.memory["turns"] == 2
     assert [entry.role for entry in stored_context.conversation] == ["user", "agent"] * 2
 
@@ -281,15 +283,15 @@ def test_a_key_of_another_request_is_refused_in_a_reply(once: Once) -> None:
 
 @pytest.mark.parametrize("others", [3, 8, 12])
 def test_equal_replies_to_two_questions_are_two_turns(
-    messages: Messages, scope: Scope, clock: Clock, tmp_path: Path, others: int
+    messages: Messages, namespace: Namespace, clock: Clock, tmp_path: Path, others: int
 ) -> None:
     """They are two, too, when the first one is forgotten, because so many came in between."""
     code = "@skill\ndef hello(turn):\n    return Ask(str(turn.memory.add('turns')))"
-    messages.agents = Agents.of(Agent.load(write(tmp_path, code, name=scope.agent)))
+    messages.agents = Agents.of(Agent.load(write(tmp_path, code, name=namespace.agent)))
 
     def send(body: str, **fields: str) -> Task:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text="next")], **fields)  # type: ignore[typeddict-item]
-        call = CallContext(scope, RequestIdentity.of(scope, "message/send", body.encode()))
+        call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", body.encode()))
         clock.now += WINDOW + 1
         return asyncio.run(messages.send(call, SendMessageRequest(message=message)))["task"]
 

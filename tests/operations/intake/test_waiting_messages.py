@@ -160,13 +160,13 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
     head = replace(head, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))
     running = store.update_head(resumed_head("arn", store.update_head(head), store.clock())[0])
     store.update_context(
-        once.scope, "c", Context(), lambda context: replace(context, asking_task=head.task_id)
+        once.namespace, "c", Context(), lambda context: replace(context, asking_task=head.task_id)
     )
 
     async def end(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
-        context = store.get_context(once.scope, "c")
+        context = store.get_context(once.namespace, "c")
         reply = Utterance("agent", [Part(text="booked")], head.task_id)
-        store.update_context(once.scope, "c", context, lambda old: replace(old, conversation=(reply,)))
+        store.update_context(once.namespace, "c", context, lambda old: replace(old, conversation=(reply,)))
         status = make_status(TaskState.COMPLETED, store.clock())
         return store.update_head(running.with_closing_status(status, running.sequence))
 

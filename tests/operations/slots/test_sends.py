@@ -23,7 +23,7 @@ from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from tests.conftest import BASE_URL, new_key, owner_of
 from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.helpers.rest import Rest, message_1_0
@@ -92,7 +92,7 @@ def test_sends_that_last_take_slots(settings: Settings, short: None) -> None:
             again = await send("patient", "m-taskId", taskId=question["id"])
             assert again.json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
             assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-            context = kit.store.get_context(Scope(owner, "probe"), "c")
+            context = kit.store.get_context(Namespace(owner, "probe"), "c")
             assert context.memory == {"turns": 1}
             assert [entry.role for entry in context.conversation] == ["user", "agent"]
 
@@ -103,19 +103,21 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
     """Who asks again for what runs holds a slot as well, and is refused at once."""
     kit, key = sends(settings, 2)
     owner = owner_of(kit, key)
-    scope = Scope(owner, "probe")
+    namespace = Namespace(owner, "probe")
 
     async def go() -> None:
-        call = CallContext(scope, RequestIdentity.of(scope, "send", b"same"))
+        call = CallContext(namespace, RequestIdentity.of(namespace, "send", b"same"))
         body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
         answers = [asyncio.create_task(kit.messages.send(call, body)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyCalls):
             await asyncio.wait_for(kit.messages.send(call, body), 60)
         assert (
-            (await kit.service.get(scope, call.request.task_id())).task["status"]["state"].endswith("WORKING")
+            (await kit.service.get(namespace, call.request.task_id()))
+            .task["status"]["state"]
+            .endswith("WORKING")
         )
-        await kit.service.cancel(scope, call.request.task_id())
+        await kit.service.cancel(namespace, call.request.task_id())
         for answer in await asyncio.gather(*answers):
             assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
@@ -128,8 +130,10 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     """The claim is stored by then, so that the task would stay busy until its lease ended."""
     kit, key = sends(settings, 1)
     owner = owner_of(kit, key)
-    scope = Scope(owner, "probe")
-    calls = [CallContext(scope, RequestIdentity.of(scope, "send", body)) for body in (b"first", b"second")]
+    namespace = Namespace(owner, "probe")
+    calls = [
+        CallContext(namespace, RequestIdentity.of(namespace, "send", body)) for body in (b"first", b"second")
+    ]
     send_body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     create_head, stop = kit.store.create_head, messages._Sending.stop
     is_refused = threading.Event()
@@ -150,10 +154,10 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         monkeypatch.setattr(messages._Sending, "stop", stop_and_tell)
         with pytest.raises(TooManyCalls):
             await kit.messages.send(calls[1], send_body)
-        head = kit.store.get_head(scope, calls[1].request.task_id())
+        head = kit.store.get_head(namespace, calls[1].request.task_id())
         assert head is not None
         assert head.state == TaskState.FAILED
-        await kit.service.cancel(scope, calls[0].request.task_id())
+        await kit.service.cancel(namespace, calls[0].request.task_id())
         await lasting
 
     asyncio.run(asyncio.wait_for(go(), 240))
@@ -163,8 +167,8 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
     settings: Settings, short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, key = sends(settings, 1)
-    scope = Scope(owner_of(kit, key), "probe")
-    call = CallContext(scope, RequestIdentity.of(scope, "send", b"brief"))
+    namespace = Namespace(owner_of(kit, key), "probe")
+    call = CallContext(namespace, RequestIdentity.of(namespace, "send", b"brief"))
     body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     run_send = messages._Sending.run
     has_ended = asyncio.Event()
@@ -177,7 +181,7 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
 
     @asynccontextmanager
     async def refuse_late(_: Any, owner: str) -> AsyncIterator[None]:
-        await kit.service.cancel(scope, call.request.task_id())
+        await kit.service.cancel(namespace, call.request.task_id())
         await has_ended.wait()
         raise TooManyCalls("no slot is free")
         yield

@@ -7,7 +7,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.store import items
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.conftest import ROOT
 from tests.template.permissions.conftest import OPTIONS, STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
@@ -133,7 +133,7 @@ def test_who_erases_data_writes_owners_items_only() -> None:
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{STACK}-Table-X"
     path = f"/a2a/{STACK}/keys"
     for key, may_write in (
-        (items.context_key(Scope("alice", "a"), "c"), True),
+        (items.context_key(Namespace("alice", "a"), "c"), True),
         (items.keys_key(path, "copy"), False),
         (items.secret_key(path, "seal"), False),
     ):

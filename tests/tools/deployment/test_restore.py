@@ -12,7 +12,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.conftest import DAY, ROOT
 from tests.store.calls import Counted
 from tools import template
@@ -30,16 +30,16 @@ def test_another_applications_table_is_refused(settings: Settings) -> None:
         restore.copy_missing(client, source, target, lambda *_: None)
 
 
-def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> None:
+def test_a_lost_task_comes_back(kit: Kit, settings: Settings, namespace: Namespace) -> None:
     client = clients.dynamodb(settings)
     tables = [f"restore-{uuid.uuid4().hex[:8]}" for _ in range(2)]
     for name in tables:
         template.create_table(client, name, template.properties(ROOT / "template.yaml"))
     backup, live = (Store(Table(client, name), ttl=DAY) for name in tables)
-    counted_kit = Counted(kit, settings.model_copy(update={"table": tables[0]}), scope)
+    counted_kit = Counted(kit, settings.model_copy(update={"table": tables[0]}), namespace)
     lost_task, _ = asyncio.run(counted_kit.send("What is 1 plus 2?", contextId="lost"))
     kept_task, _ = asyncio.run(counted_kit.send("hi", contextId="kept"))
-    head = backup.get_head(scope, kept_task["id"])
+    head = backup.get_head(namespace, kept_task["id"])
     assert head is not None
     live.create_head(replace(head, wire_name="newer"))
 
@@ -49,11 +49,11 @@ def test_a_lost_task_comes_back(kit: Kit, settings: Settings, scope: Scope) -> N
     assert looked_at == 4
     assert put == 3
     assert reports[-1] == (4, 3)
-    head_now = live.get_head(scope, lost_task["id"])
+    head_now = live.get_head(namespace, lost_task["id"])
     assert head_now is not None
     assert live.get_task(head_now)[0]["artifacts"] == lost_task["artifacts"]
-    assert live.get_context(scope, "lost").conversation
-    still = live.get_head(scope, kept_task["id"])
+    assert live.get_context(namespace, "lost").conversation
+    still = live.get_head(namespace, kept_task["id"])
     assert still is not None
     assert still.wire_name == "newer"
     assert restore.copy_missing(client, source, target, lambda *_: None) == (4, 0)

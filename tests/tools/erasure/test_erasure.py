@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import Event
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.documents import unpack
 from a2a_lambda.tasks.event_log import ENTRY_BYTES
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS
 from tests.tools.erasure.owner import Owner, run
 from tools.erasure import main as erase
@@ -80,7 +80,7 @@ def test_files_of_earlier_tasks_stay_when_a_durable_task_is_erased(
     earlier, task = alice.talk(contextId="c"), alice.rest.send("echo", contextId="c")
     references = [match.decode() for match in OF_MESSAGES.findall(contents(alice, earlier["id"]))]
     assert len(references) == 2
-    head = kit.store.get_head(Scope(alice.name, "probe"), task["id"])
+    head = kit.store.get_head(Namespace(alice.name, "probe"), task["id"])
     assert head is not None
     context = {"memory": {"padding": "x" * ENTRY_BYTES}, "conversation": references}
     kit.store.append(head, [Event(context=context)], after=head.sequence)

@@ -12,7 +12,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from tests.tools.erasure.owner import Owner, run
 from tools.erasure.erasure import Erasure, Selection
 
@@ -23,7 +23,7 @@ def running_task(owner: Owner, kit: Kit, settings: Settings) -> Head:
     [row] = [row for row in owner.rows() if row["sk"]["S"] == "head"]
     held_row = {**row, "holder": {"S": "run"}, "lease": {"N": "99999999999"}}
     clients.dynamodb(settings).put_item(TableName=settings.table, Item=held_row)
-    head = kit.store.get_head(Scope(owner.name, "probe"), task["id"])
+    head = kit.store.get_head(Namespace(owner.name, "probe"), task["id"])
     assert head is not None
     return head
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from a2a_lambda.errors import Forbidden, InsufficientScope
 from a2a_lambda.protocol.caller import Caller
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 KEY_PREFIX = "a2a_"
 
@@ -39,7 +39,7 @@ class Grant:
     scopes: tuple[str, ...] = ()
     key_name: str = ""
 
-    def scope(self, agent: str, scopes: Collection[str]) -> Scope:
+    def namespace(self, agent: str, scopes: Collection[str]) -> Namespace:
         """Scope of the caller and an agent. scopes: those that a token needs for the agent.
 
         Raises Forbidden, InsufficientScope.
@@ -49,4 +49,4 @@ class Grant:
         if self.caller.kind == "token" and not set(scopes) <= set(self.caller.scopes):
             # Both lists, because a client that asks for exactly these scopes must then be let in.
             raise InsufficientScope(f"agent {agent!r}", dict.fromkeys([*self.scopes, *scopes]))
-        return Scope(self.caller.owner, agent)
+        return Namespace(self.caller.owner, agent)

@@ -353,8 +353,8 @@ def make_turn(
     """
     return Turn(
         message=message,
-        owner=head.scope.owner,
-        agent=head.scope.agent,
+        owner=head.namespace.owner,
+        agent=head.namespace.agent,
         task_id=head.task_id,
         context_id=head.context_id,
         context=context,
@@ -365,6 +365,6 @@ def make_turn(
         accepted_output_modes=tuple(options["acceptedOutputModes"]),
         extensions=tuple(options["extensions"]),
         request_metadata=options["metadata"],
-        caller=Caller.of_document(head.scope.owner, options.get("caller", {})),
+        caller=Caller.of_document(head.namespace.owner, options.get("caller", {})),
         engine=engine,
     )

@@ -42,7 +42,7 @@ class Sqs:
         self._url = url
 
     def send(self, turn: TurnReference) -> None:
-        group = hashlib.sha256(turn.scope.owner.encode()).hexdigest()
+        group = hashlib.sha256(turn.namespace.owner.encode()).hexdigest()
         try:
             self._client.send_message(QueueUrl=self._url, MessageBody=turn.encode(), MessageGroupId=group)
         except (ClientError, BotoCoreError) as error:

@@ -59,7 +59,7 @@ class EarlierRuns:
     def of(cls, taken_turn: TakenTurn) -> "EarlierRuns":
         waits = execution_of(taken_turn.old_head).waits
         return cls(
-            replies_in(taken_turn.later_events, taken_turn.head.turn_id, taken_turn.head.scope.owner),
+            replies_in(taken_turn.later_events, taken_turn.head.turn_id, taken_turn.head.namespace.owner),
             notices_in(taken_turn.later_events),
             {wait.key: wait.until for wait in waits if wait.until},
         )
@@ -105,7 +105,7 @@ class ExecutionWorker:
                 claim = await self._claim(taken_turn, make_engine, deadline)
         # From here on it is a run like any other. The engine replays what earlier runs have done, and
         # `Replay` keeps its events from being stored twice.
-        run = Run(self._store, self._agents.start(turn.scope.agent), claim, self._files)
+        run = Run(self._store, self._agents.start(turn.namespace.agent), claim, self._files)
         await run.run_to_end()
         # Another process changed the task under this run. If the turn is still this execution's, Lambda
         # must run it again.
@@ -120,7 +120,7 @@ class ExecutionWorker:
         if context is None:
             # Other turns may change the context before this one ends. Each run must see it as the first one
             # did.
-            current = await threads.run(self._store.get_context, head.scope, head.context_id)
+            current = await threads.run(self._store.get_context, head.namespace, head.context_id)
             context = current.before(head.turn_id, head.task_id).turn_document()
             sequence = await threads.run(self._store.append, head, [Event(context=context)], after=sequence)
 

@@ -41,7 +41,7 @@ class Placement:
         asker: id of the skill whose question the message answers, or None. Raises Unavailable if the turn
         cannot run in its place: there is no durable function, or this process cannot import the agent.
         """
-        profile = self._agents[call.scope.agent]
+        profile = self._agents[call.namespace.agent]
         if durable_skills := profile.card.durable_skills:
             ids = {skill.id for skill in profile.card.all_skills}
             message_intents = intents(request["message"].get("metadata", {}))
@@ -56,7 +56,7 @@ class Placement:
         wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)
         if wants_worker and self._dispatcher.has_worker:
             return Place.WORKER
-        agent_import = self._agents.start(call.scope.agent)
+        agent_import = self._agents.start(call.namespace.agent)
         if not agent_import.done():
             await asyncio.wait({asyncio.wrap_future(agent_import)}, timeout=IMPORT_WAIT_SECONDS)
         if agent_import.done():

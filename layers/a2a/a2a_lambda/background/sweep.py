@@ -18,7 +18,7 @@ from a2a_lambda.background.worker import TURN_ATTEMPTS
 from a2a_lambda.protocol.model import TaskState, make_status, unix_time
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head, Place, sweep_minute
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import EXECUTION_LOOK_SECONDS, LATE_SECONDS, execution_of
 from a2a_lambda.turns.recovery import load_live_head
 
@@ -51,13 +51,13 @@ class Sweep:
         telemetry.measure({"Sweeps": 1})
         minute = int(self._store.clock()) // 60
         due_tasks = await threads.run(self._store.indexes.list_due, minute)
-        for count, (scope, task_id) in enumerate(due_tasks):
+        for count, (namespace, task_id) in enumerate(due_tasks):
             if time.monotonic() >= deadline:
                 logger.warning("%d due tasks are left for the next sweep", len(due_tasks) - count)
                 return count
-            telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
+            telemetry.replace_ids(owner=namespace.owner, agent=namespace.agent, task_id=task_id)
             try:
-                await self.look_at(scope, task_id, minute)
+                await self.look_at(namespace, task_id, minute)
             except Conflict:
                 logger.info("task %s has changed meanwhile", task_id)
             except Exception:  # one task must not hold up the others
@@ -73,9 +73,9 @@ class Sweep:
         while (head := await load_head_of_execution(self._store, turn, arn)) is not None:
             await give_up(self._store, head, "its execution has ended")
 
-    async def look_at(self, scope: Scope, task_id: str, minute: int) -> None:
+    async def look_at(self, namespace: Namespace, task_id: str, minute: int) -> None:
         """Look at a task, if it is due at a minute (Unix time / 60). Raises StoreError, Conflict."""
-        head = await threads.run(self._store.get_head, scope, task_id)
+        head = await threads.run(self._store.get_head, namespace, task_id)
         if head is None or head.is_running(self._store.clock()) or head.due > minute:
             return
         match head.place:
@@ -84,7 +84,7 @@ class Sweep:
             case Place.WORKER:
                 await self._look_at_queued(head)
             case Place.REQUEST:
-                await load_live_head(self._store, scope, task_id)  # ends it
+                await load_live_head(self._store, namespace, task_id)  # ends it
 
     async def _look_at_execution(self, head: Head) -> None:
         """Wake a turn that is late. Without its execution no one would continue it, and without the durable

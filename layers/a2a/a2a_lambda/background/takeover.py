@@ -55,8 +55,8 @@ class TakenTurn:
 
 async def load_head_of_turn(store: Store, turn: TurnReference) -> Head | None:
     """Head of the task, if the turn is its current one."""
-    telemetry.replace_ids(owner=turn.scope.owner, agent=turn.scope.agent, task_id=turn.task_id)
-    head = await threads.run(store.get_head, turn.scope, turn.task_id)
+    telemetry.replace_ids(owner=turn.namespace.owner, agent=turn.namespace.agent, task_id=turn.task_id)
+    head = await threads.run(store.get_head, turn.namespace, turn.task_id)
     return None if head is None or head.turn_id != turn.turn_id else head
 
 
@@ -80,12 +80,12 @@ async def take(
         if head.attempts >= attempts:
             await give_up(store, head, f"its turn was started {head.attempts} times")
             return None
-        if head.scope.agent not in agents:
+        if head.namespace.agent not in agents:
             if head.place is Place.WORKER:
                 # While a deployment moves calls to the next version, the queue gives the turns of a new agent
                 # to the old one, too. So the message comes again. If no version has the agent, the message
                 # becomes a dead letter, which ends the turn.
-                raise ConfigurationError(f"this version has no agent {head.scope.agent}")
+                raise ConfigurationError(f"this version has no agent {head.namespace.agent}")
             await give_up(store, head, "this deployment has no such agent")
             return None
         # The head also changes for other reasons: a reply came, a push config was set, or the sweep came by.

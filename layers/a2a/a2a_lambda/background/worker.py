@@ -52,7 +52,7 @@ class Worker:
         if taken_turn is None:
             return
         head = taken_turn.head
-        context = await threads.run(self._store.get_context, head.scope, head.context_id)
+        context = await threads.run(self._store.get_context, head.namespace, head.context_id)
         turn = make_turn(
             head,
             taken_turn.message["message"],
@@ -62,7 +62,7 @@ class Worker:
             deadline=deadline,
         )
         claim = Claim(head, taken_turn.sequence, turn, stale_artifact_ids=taken_turn.artifact_ids)
-        await Run(self._store, self._agents.start(head.scope.agent), claim, self._files).run_to_end()
+        await Run(self._store, self._agents.start(head.namespace.agent), claim, self._files).run_to_end()
 
     async def fail_turn(self, turn: TurnReference) -> None:
         """End a turn whose message is a dead letter."""

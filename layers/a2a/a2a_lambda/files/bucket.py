@@ -22,7 +22,7 @@ from a2a_lambda import tracing
 from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.protocol.model import plain_media_type
 from a2a_lambda.protocol.stored_file import REFERENCE, SCHEME
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.threads import Once
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def owner_prefix(owner: str) -> str:
     return f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}/"
 
 
-def key_of(scope: Scope, reference: str) -> str:
+def key_of(namespace: Namespace, reference: str) -> str:
     """Key of the object that a reference of this owner and agent means. Raises FileAbsent if it is none."""
     match = REFERENCE.fullmatch(reference)
     if match is None:
         raise FileAbsent("this is no reference")
-    return folder_key(scope, f"{SCHEME}{match['path']}")
+    return folder_key(namespace, f"{SCHEME}{match['path']}")
 
 
 def version_of(reference: str) -> str:
@@ -81,9 +81,9 @@ def version_of(reference: str) -> str:
     return (match["version"] or "") if match else ""
 
 
-def folder_key(scope: Scope, folder: str) -> str:
+def folder_key(namespace: Namespace, folder: str) -> str:
     """Prefix of the keys of all files whose references begin with `folder`."""
-    return f"{owner_prefix(scope.owner)}{scope.agent}/{folder.removeprefix(SCHEME)}"
+    return f"{owner_prefix(namespace.owner)}{namespace.agent}/{folder.removeprefix(SCHEME)}"
 
 
 class StoredObject(NamedTuple):

@@ -14,7 +14,7 @@ from a2a_lambda.files.bucket import FORM_SECONDS, Bucket, Form, key_of
 from a2a_lambda.files.links import Links
 from a2a_lambda.protocol.model import Message
 from a2a_lambda.protocol.stored_file import SCHEME
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 
 class UploadPlace(NamedTuple):
@@ -48,17 +48,17 @@ class Files:
         self._repeat_seconds = repeat_seconds
         self.links = Links(bucket)
 
-    async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
+    async def receive(self, namespace: Namespace, request: RequestIdentity, message: Message) -> Message:
         """A message that `is_stored_apart`, as it is stored. Raises what `Inbox.receive` raises."""
         from a2a_lambda.files.inbox import Inbox  # few messages have large files
 
-        return await Inbox(self.bucket, self._repeat_seconds).receive(scope, request, message)
+        return await Inbox(self.bucket, self._repeat_seconds).receive(namespace, request, message)
 
-    async def new_upload(self, scope: Scope, max_bytes: int) -> UploadPlace:
+    async def new_upload(self, namespace: Namespace, max_bytes: int) -> UploadPlace:
         """A place for a file of the caller, with the form to write it. Raises UnsupportedOperation if the
         deployment has no bucket."""
         if self.bucket is None:
             raise UnsupportedOperation("this deployment does not accept uploads: send files within messages")
         reference = f"{SCHEME}uploads/{uuid.uuid4().hex}"
-        form = await threads.run_for_files(self.bucket.form, key_of(scope, reference), max_bytes)
+        form = await threads.run_for_files(self.bucket.form, key_of(namespace, reference), max_bytes)
         return UploadPlace(reference, form, FORM_SECONDS)

@@ -18,7 +18,7 @@ from a2a_lambda.protocol.stored_file import (
     is_reference,
     parts_of,
 )
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 MAX_UPLOADS = 100
 """Uploads that a message may name. Each is a call of S3."""
@@ -40,7 +40,7 @@ class Inbox:
         self._bucket = bucket
         self._window_seconds = max(1.0, repeat_seconds)
 
-    async def receive(self, scope: Scope, request: RequestIdentity, message: Message) -> Message:
+    async def receive(self, namespace: Namespace, request: RequestIdentity, message: Message) -> Message:
         """The message as it is stored. Raises InvalidParams for a reference that is not an upload of the
         caller for this agent, FilesUnavailable."""
         parts, part_count = parts_of(message), len(message["parts"])
@@ -58,7 +58,10 @@ class Inbox:
             )
         # All references first, so that nothing is written for a message that is refused.
         stored_references = await asyncio.gather(
-            *(self._check_upload(scope, reference, path) for reference, path in paths_by_reference.items())
+            *(
+                self._check_upload(namespace, reference, path)
+                for reference, path in paths_by_reference.items()
+            )
         )
         uploads = dict(zip(paths_by_reference, stored_references, strict=True))
         # A message may have hundreds of thousands of parts, of which only some can be large.
@@ -68,7 +71,7 @@ class Inbox:
             if self._bucket is not None and len(part.get("raw", "")) > INLINE_CHARACTERS
         }
         stored_parts = await asyncio.gather(
-            *(self._store(scope, request, part, index) for index, part in large_parts.items())
+            *(self._store(namespace, request, part, index) for index, part in large_parts.items())
         )
         new_parts = dict(zip(large_parts, stored_parts, strict=True))
         indexes = count()
@@ -79,7 +82,7 @@ class Inbox:
 
         return change_parts(message, change)
 
-    async def _store(self, scope: Scope, request: RequestIdentity, part: Part, index: int) -> Part:
+    async def _store(self, namespace: Namespace, request: RequestIdentity, part: Part, index: int) -> Part:
         """The part with its content in the bucket, unless that is not base64."""
         assert self._bucket is not None
         try:
@@ -91,18 +94,18 @@ class Inbox:
         window = int(time.time() // self._window_seconds)
         source = f"{request.key}#{request.body}#{window}#{index}"
         reference = f"{SCHEME}messages/{hashlib.sha256(source.encode()).hexdigest()[:32]}"
-        await threads.run_for_files(self._bucket.put, key_of(scope, reference), content)
+        await threads.run_for_files(self._bucket.put, key_of(namespace, reference), content)
         result = part.copy()
         del result["raw"]
         result["url"] = reference
         return result
 
-    async def _check_upload(self, scope: Scope, reference: str, path: str) -> str:
+    async def _check_upload(self, namespace: Namespace, reference: str, path: str) -> str:
         """The reference as it is stored. It has the version, because whoever has the form can write the file
         again within its hour, and a skill must not read another content than was there when it began."""
         upload = None
         if self._bucket is not None and UPLOAD.fullmatch(reference):
-            upload = await threads.run_for_files(self._bucket.find, key_of(scope, reference))
+            upload = await threads.run_for_files(self._bucket.find, key_of(namespace, reference))
         now = datetime.now(UTC)
         if upload is None or (now - upload.written_at).total_seconds() > UPLOAD_LIFE_SECONDS:
             raise InvalidParams(UNKNOWN, path=path)

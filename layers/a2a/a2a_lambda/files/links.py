@@ -15,7 +15,7 @@ from a2a_lambda.errors import FileAbsent, FilesUnavailable
 from a2a_lambda.files.bucket import BINARY_TYPE, Bucket, key_of, version_of
 from a2a_lambda.protocol.model import Event, Part, Published, Task, matches_media_type
 from a2a_lambda.protocol.stored_file import change_parts, is_reference, parts_of
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 FILES_IN_ANSWER_BYTES = 3_000_000
 """Bytes of files in an answer, or in an event of a stream. In base64 they are 4 MB, and a buffered answer of
@@ -53,32 +53,34 @@ class Links:
     def __init__(self, bucket: Bucket | None) -> None:
         self._bucket = bucket
 
-    async def show(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
+    async def show(self, namespace: Namespace, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """A task or an event as a client gets it."""
         has_files = self._bucket is not None and any(is_reference(part) for part in parts_of(holder))
-        return await threads.run_for_files(self.show_blocking, scope, holder, modes) if has_files else holder
+        return (
+            await threads.run_for_files(self.show_blocking, namespace, holder, modes) if has_files else holder
+        )
 
-    def show_blocking(self, scope: Scope, holder: Shown, modes: Collection[str] = ()) -> Shown:
+    def show_blocking(self, namespace: Namespace, holder: Shown, modes: Collection[str] = ()) -> Shown:
         """The same as `show`. Blocks."""
         if self._bucket is None:
             return holder
-        return change_parts(holder, _Answer(self._bucket, scope, modes).show)
+        return change_parts(holder, _Answer(self._bucket, namespace, modes).show)
 
     async def show_events(
-        self, scope: Scope, events: AsyncGenerator[Published, None], modes: Collection[str] = ()
+        self, namespace: Namespace, events: AsyncGenerator[Published, None], modes: Collection[str] = ()
     ) -> AsyncGenerator[Published, None]:
         """The events of a stream as a client gets them."""
         async with aclosing(events):
             async for sequence, event in events:
-                yield sequence, await self.show(scope, event, modes)
+                yield sequence, await self.show(namespace, event, modes)
 
 
 class _Answer:
     """The files of one answer. Its calls block: the first makes the client of S3, and bytes are read."""
 
-    def __init__(self, bucket: Bucket, scope: Scope, modes: Collection[str]) -> None:
+    def __init__(self, bucket: Bucket, namespace: Namespace, modes: Collection[str]) -> None:
         self._bucket = bucket
-        self._scope = scope
+        self._scope = namespace
         self._types_as_bytes = types_wanted_as_bytes(modes)
         self._room = FILES_IN_ANSWER_BYTES
         self._has_room = True

@@ -38,7 +38,7 @@ class TurnFiles:
         if not is_replayed:
             turn = f"{turn}-{self.head.epoch}"
         reference = output_reference(self.head.task_id, turn, number)
-        key = key_of(self.head.scope, reference)
+        key = key_of(self.head.namespace, reference)
         is_stored = is_replayed and self.bucket is not None and self.bucket.find(key) is not None
         return Writer(self.bucket, key, reference, inline_bytes, is_stored=is_stored)
 
@@ -49,14 +49,14 @@ class TurnFiles:
         Raises FileAbsent, FilesUnavailable, and NotFetched for a URL that must not, or cannot, be read.
         """
         if url.startswith(SCHEME):
-            return self._require_bucket().open(key_of(self.head.scope, url), version_of(url))
+            return self._require_bucket().open(key_of(self.head.namespace, url), version_of(url))
         from a2a_lambda.net.fetch import fetch  # few turns read from elsewhere
 
         return fetch(url, allow_loopback=self.allow_loopback)
 
     def link(self, reference: str, name: str, media_type: str) -> str:
         """A URL of a stored file, for a model's API, say."""
-        return self._require_bucket().link(key_of(self.head.scope, reference), name, media_type)
+        return self._require_bucket().link(key_of(self.head.namespace, reference), name, media_type)
 
     def _require_bucket(self) -> Bucket:
         if self.bucket is None:

@@ -24,7 +24,7 @@ from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import is_agent_name
 from a2a_lambda.protocol.profile import Profile
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 APPBUILDER = "x-appbuilder-authorization"
 """Qianfan's own header."""
@@ -109,11 +109,11 @@ async def _check_token(request: Request, kit: Kit, token: str) -> Grant:
     return grant
 
 
-def authorize(request: Request, grant: Grant, agent: Profile) -> Scope:
-    """Check that a caller may call an agent; returns the scope of both. Raises Forbidden."""
+def authorize(request: Request, grant: Grant, agent: Profile) -> Namespace:
+    """Check that a caller may call an agent; returns the namespace of both. Raises Forbidden."""
     caller = grant.caller
     try:
-        return grant.scope(agent.name, agent.card.scopes)
+        return grant.namespace(agent.name, agent.card.scopes)
     except InsufficientScope as error:  # only a caller with a token lacks a scope, so there are issuers
         audit.log_refused(caller.kind, "scope", issuer=caller.issuer, client=caller.client)
         error.metadata_url = _metadata_url(request)

@@ -37,7 +37,7 @@ from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient, SendMessageRequest
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
 
@@ -78,7 +78,7 @@ class OperationCall:
     wires: Sequence[Wire]
     wire: Wire
     caller: Caller
-    scope: Scope
+    namespace: Namespace
     agent: Profile
     extensions: tuple[str, ...]
     operation: Operation
@@ -105,9 +105,9 @@ class OperationCall:
             # The same bytes may be the first words of another user. This id is new in each request.
             source = message["messageId"].encode()
         return CallContext(
-            scope=self.scope,
+            namespace=self.namespace,
             caller=self.caller,
-            request=RequestIdentity.of(self.scope, self.method, source, key, has_own_id=has_own_id),
+            request=RequestIdentity.of(self.namespace, self.method, source, key, has_own_id=has_own_id),
             wire_name=self.wire.name,
             extensions=self.extensions,
             is_streamed=self.operation == "stream",
@@ -129,13 +129,13 @@ class Accepted:
     grant: Grant
     body: bytes
 
-    def resolve_agent(self, name: str | None) -> tuple[Profile, Scope]:
-        """The agent with a name, or the default one, and the caller's scope with it. From now on, the lines
-        of the log name the agent. Raises RouteNotFound, Forbidden."""
+    def resolve_agent(self, name: str | None) -> tuple[Profile, Namespace]:
+        """The agent with a name, or the default one, and the caller's namespace with it. From now on, the
+        lines of the log name the agent. Raises RouteNotFound, Forbidden."""
         agent = self.kit.agents.find(name)
-        scope = authorize(self.request, self.grant, agent)
-        telemetry.bind(agent=scope.agent)
-        return agent, scope
+        namespace = authorize(self.request, self.grant, agent)
+        telemetry.bind(agent=namespace.agent)
+        return agent, namespace
 
     def call(
         self,
@@ -155,7 +155,7 @@ class Accepted:
         agent_names = {name for name in names if isinstance(name, str) and name}
         if len(agent_names) > 1:
             raise InvalidParams("the path and the tenant name different agents", path="params.tenant")
-        agent, scope = self.resolve_agent(next(iter(agent_names), None))
+        agent, namespace = self.resolve_agent(next(iter(agent_names), None))
         return OperationCall(
             request=self.request,
             kit=self.kit,
@@ -163,7 +163,7 @@ class Accepted:
             wires=wires,
             wire=wires[0],
             caller=self.grant.caller,
-            scope=scope,
+            namespace=namespace,
             agent=agent,
             extensions=requested_extensions(self.request, agent.extension_uris),
             operation=operation,
@@ -236,7 +236,7 @@ async def respond(
 
 
 async def _run_operation(call: OperationCall) -> bytes:
-    service, wire, scope = call.kit.service, call.wire, call.scope
+    service, wire, namespace = call.kit.service, call.wire, call.namespace
     operation = call.operation
     request = wire.requests[operation].decode(call.params)
     match operation:
@@ -244,20 +244,20 @@ async def _run_operation(call: OperationCall) -> bytes:
             result: Json = await call.kit.messages.send(call.context(request), request)
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
-            record = await act(scope, request["id"])
+            record = await act(namespace, request["id"])
             if (wire := wire_of_task(call.wires, record.wire_name)) is not call.wire:
                 request = wire.requests[operation].decode(call.params)
             result = truncate_history(record.task, request.get("historyLength"))
         case "list":
-            result = await service.list(scope, request)
+            result = await service.list(namespace, request)
         case "set_push":
-            result = await service.configs.set(scope, request, wire.name, wire.push_config_id)
+            result = await service.configs.set(namespace, request, wire.name, wire.push_config_id)
         case "get_push":
-            result = await service.configs.get(scope, request, wire.push_config_id)
+            result = await service.configs.get(namespace, request, wire.push_config_id)
         case "list_push":
-            result = await service.configs.list(scope, request)
+            result = await service.configs.list(namespace, request)
         case _:  # delete_push
-            await service.configs.delete(scope, request)
+            await service.configs.delete(namespace, request)
             result = None
     return call.binding.result(wire.results[operation].encode(result))
 
@@ -266,7 +266,7 @@ async def _stream(call: OperationCall) -> Response:
     service, wire = call.kit.service, call.wire
     request = wire.requests[call.operation].decode(call.params)
     async with AsyncExitStack() as stack:
-        owner = call.scope.owner
+        owner = call.namespace.owner
         await stack.enter_async_context(call.kit.call_slots.hold(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
@@ -274,7 +274,7 @@ async def _stream(call: OperationCall) -> Response:
         else:
             recipient = Recipient(owner)
             subscription = await service.subscribe(
-                call.scope,
+                call.namespace,
                 request["id"],
                 after=last_event_id(call.request),
                 deadline=deadline(call.request),

@@ -27,14 +27,14 @@ async def handle(request: Request, name: str | None) -> Response:
     try:
         accepted_request = await accept(request, check_media_type)
         kit = accepted_request.kit
-        agent, scope = accepted_request.resolve_agent(name)
+        agent, namespace = accepted_request.resolve_agent(name)
         source = fields.mapping(strictjson.loads(accepted_request.body), "body")
         size = fields.count(source, "size", "body")
         max_bytes = kit.settings.upload_bytes
         if not size or size > max_bytes:
             raise InvalidParams(f"body.size must be from 1 to {max_bytes:,} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
-        upload = await kit.files.new_upload(scope, size)
+        upload = await kit.files.new_upload(namespace, size)
     except Exception as cause:
         return failure_response(cause)
     body = {

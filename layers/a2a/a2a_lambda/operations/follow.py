@@ -46,7 +46,7 @@ async def wait_until_stopped(
             break
         await asyncio.sleep(pause)
         pause = min(SLOWDOWN * pause, STOP_POLL_SECONDS)
-        head = await load_live_head(store, head.scope, head.task_id)
+        head = await load_live_head(store, head.namespace, head.task_id)
     return head
 
 
@@ -85,7 +85,7 @@ async def follow(
         async for number, event in events:
             # Nothing was yielded of a log that ends before `after`, so the client gets the task.
             if after is not None and number is not None and number < after:
-                head = await load_live_head(store, head.scope, head.task_id)
+                head = await load_live_head(store, head.namespace, head.task_id)
                 items = follow(store, head, history_length=history_length, deadline=deadline)
                 async with aclosing(items):
                     async for item in items:
@@ -123,7 +123,7 @@ async def _wait_for_answer(store: Store, head: Head, seconds: float, deadline: f
         if _is_late(deadline):
             break
         await asyncio.sleep(ANSWER_POLL_SECONDS)
-        head = await load_live_head(store, head.scope, head.task_id)
+        head = await load_live_head(store, head.namespace, head.task_id)
     return head
 
 

@@ -72,7 +72,7 @@ class Intake:
             with contextlib.suppress(TaskNotFound):
                 return await self._start_in_task(call, request, task_id)
             context_id = context_id or context_of_task(task_id)
-            context = await threads.run(self._store.get_context, call.scope, context_id)
+            context = await threads.run(self._store.get_context, call.namespace, context_id)
             return await self._create_task(call, request, context_id, context, chosen_id=task_id)
         if task_id is not None:
             return await self._start_in_task(call, request, task_id)
@@ -84,21 +84,21 @@ class Intake:
         self, call: CallContext, request: SendMessageRequest, context_id: str
     ) -> TurnStart:
         """A turn of the task with the open question, or of a new task."""
-        context = await threads.run(self._store.get_context, call.scope, context_id)
+        context = await threads.run(self._store.get_context, call.namespace, context_id)
         if task_id := await self.request_tasks.find_continued_task(call, context):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
-                head = await load_live_head(self._store, call.scope, task_id)
+                head = await load_live_head(self._store, call.namespace, task_id)
                 if not head.has_lost(call.request):
                     return Repeat(head)
-            context = await threads.run(self._store.get_context, call.scope, context_id)  # it asks again
-        if context.asking_task and call.answers_in_context:
+            context = await threads.run(self._store.get_context, call.namespace, context_id)  # it asks again
+        if (asking_id := context.asking_task) and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
-                threads.run(self._store.get_head, call.scope, context.asking_task),
-                self.request_tasks.find_answer(call.scope, call.request),
+                threads.run(self._store.get_head, call.namespace, asking_id),
+                self.request_tasks.find_answer(call.namespace, call.request),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
-                waiting_head = await load_live_head(self._store, call.scope, context.asking_task)
+                waiting_head = await load_live_head(self._store, call.namespace, asking_id)
             if waiting_head is not None and self.request_tasks.is_repeat(waiting_head, call.request):
                 answer = waiting_head
             if answer is not None:
@@ -108,10 +108,10 @@ class Intake:
                     return await self._continue_task(call, request, waiting_head, context)
                 except UnsupportedOperation:
                     # Unless the question is still open, this message, which may have waited, makes a task.
-                    waiting_head = await threads.run(self._store.get_head, call.scope, context.asking_task)
+                    waiting_head = await threads.run(self._store.get_head, call.namespace, asking_id)
                     if waiting_head is not None and waiting_head.open_question:
                         raise
-                    context = await threads.run(self._store.get_context, call.scope, context_id)
+                    context = await threads.run(self._store.get_context, call.namespace, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
             if self.request_tasks.is_repeat(working_head, call.request):
                 return Repeat(working_head)
@@ -120,12 +120,12 @@ class Intake:
 
     async def _find_working_task(self, call: CallContext, context_id: str) -> Head | None:
         """The task that a message of a client without task ids is for. Raises UnsupportedOperation."""
-        if call.names_tasks or not self._placement.may_suspend(call.scope.agent):
+        if call.names_tasks or not self._placement.may_suspend(call.namespace.agent):
             return None
         query = TaskQuery(size=LISTED_TASKS, state=TaskState.WORKING, context_id=context_id)
-        page = await threads.run(self._store.indexes.list_tasks, call.scope, query)
+        page = await threads.run(self._store.indexes.list_tasks, call.namespace, query)
         ids = [task_id for task_id, _ in page.tasks]
-        heads_by_id = await threads.run(self._store.get_heads, call.scope, ids)
+        heads_by_id = await threads.run(self._store.get_heads, call.namespace, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
         candidates = [head for head in heads if self.request_tasks.is_repeat(head, call.request)]
@@ -139,7 +139,7 @@ class Intake:
 
     async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> TurnStart:
         """The next turn of the task that the message names."""
-        head = await load_live_head(self._store, call.scope, task_id, path="params.message.taskId")
+        head = await load_live_head(self._store, call.namespace, task_id, path="params.message.taskId")
         # A client of 0.1 may name a new session with each message: the task stays in its own.
         is_elsewhere = request["message"].get("contextId", head.context_id) != head.context_id
         if is_elsewhere and not request.get("creates_task"):
@@ -147,7 +147,7 @@ class Intake:
             raise InvalidParams(reason, path="params.message.contextId")
         if self.request_tasks.is_repeat(head, call.request):
             return Repeat(head)
-        context = await threads.run(self._store.get_context, call.scope, head.context_id)
+        context = await threads.run(self._store.get_context, call.namespace, head.context_id)
         return await self._continue_task(call, request, head, context)
 
     async def _create_task(
@@ -167,8 +167,8 @@ class Intake:
         task_id = chosen_id or call.request.task_id()
         while True:
             submitted_status = make_status(TaskState.SUBMITTED, self._store.clock())
-            base = self._store.new_head(call.scope, task_id, context_id, submitted_status, call.wire_name)
-            if self._execution_seconds and self._placement.may_suspend(call.scope.agent):
+            base = self._store.new_head(call.namespace, task_id, context_id, submitted_status, call.wire_name)
+            if self._execution_seconds and self._placement.may_suspend(call.namespace.agent):
                 base = replace(base, expires=base.expires + self._execution_seconds)
             turn_id, seen_context = await self._choose_turn(call, context, last_head)
             message = call.message_event(request, base, turn_id, place)
@@ -176,13 +176,13 @@ class Intake:
             try:
                 if overflow:
                     # A retry must not store its large message again before it finds the first try's head.
-                    if old_head := await threads.run(self._store.get_head, call.scope, task_id):
+                    if old_head := await threads.run(self._store.get_head, call.namespace, task_id):
                         raise Conflict(old_head)
                     head = await threads.run(self._store.write_ahead, head, overflow)
                 await threads.run(self._store.create_head, head)
                 break
             except Conflict as conflict:
-                last_head = conflict.head or await threads.run(self._store.get_head, call.scope, task_id)
+                last_head = conflict.head or await threads.run(self._store.get_head, call.namespace, task_id)
             if last_head is None:  # it expired between the write and the answer
                 continue
             if chosen_id is not None:
@@ -231,7 +231,7 @@ class Intake:
             if head.place is not Place.REQUEST and not head.is_stopped and wait is None:
                 deadline = wait_end if call.deadline is None else min(call.deadline, wait_end)
                 head = await wait_until_stopped(self._store, head, deadline, or_suspended=True)
-                context = await threads.run(self._store.get_context, call.scope, head.context_id)
+                context = await threads.run(self._store.get_context, call.namespace, head.context_id)
                 if head.is_stopped or head.is_asleep:
                     continue
             if wait is None and not head.is_stopped:
@@ -241,11 +241,11 @@ class Intake:
                     return await self._reply(call, request, head, wait)
                 return await self._start_next_turn(call, request, head, context)
             except Conflict:
-                old_head, head = head, await load_live_head(self._store, call.scope, head.task_id)
+                old_head, head = head, await load_live_head(self._store, call.namespace, head.task_id)
             # A message that another process wrote ahead is in the way of this one, but not of a reply.
             if wait is None and head.version == old_head.version:
                 head = await wait_for_claim(self._store, head, call.deadline)
-            context = await threads.run(self._store.get_context, call.scope, head.context_id)
+            context = await threads.run(self._store.get_context, call.namespace, head.context_id)
 
     async def _start_next_turn(
         self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
@@ -277,7 +277,7 @@ class Intake:
     ) -> Handover:
         """Store the reply to a wait of a durable turn. Raises Conflict, and Unavailable if nothing could wake
         the turn."""
-        self._placement.check_executions(call.scope.agent)
+        self._placement.check_executions(call.namespace.agent)
         reply = call.message_event(request, head, head.turn_id, head.place)
         reply["options"]["answers"] = wait.key
 
@@ -305,7 +305,7 @@ class Intake:
         if known_request is not None and known_request["at"] > answered_at:
             if known_request["task"] != task_id:
                 with contextlib.suppress(TaskNotFound):
-                    newest = await load_live_head(self._store, call.scope, known_request["task"])
+                    newest = await load_live_head(self._store, call.namespace, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
         if newest is not None and newest.task_id == task_id and newest.has_lost(call.request):
             head = newest

@@ -21,7 +21,7 @@ from a2a_lambda.protocol.requests import WRONG_PAGE_TOKEN, ListTasksRequest, Lis
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.turns.recovery import load_live_head
 
 DEFAULT_PAGE_SIZE = 50
@@ -38,8 +38,8 @@ ENTRIES_AT_ONCE = 200
 several times that in memory."""
 
 
-async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
-    """A page of a scope's tasks. Raises InvalidParams for a page token that the kit did not make."""
+async def list_tasks(store: Store, namespace: Namespace, request: ListTasksRequest) -> ListTasksResponse:
+    """A page of a namespace's tasks. Raises InvalidParams for a page token that the kit did not make."""
     query = TaskQuery(
         size=request.get("pageSize", DEFAULT_PAGE_SIZE),
         state=request.get("status", ""),
@@ -51,16 +51,16 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
         if "pageToken" in request:
             position, total = _read_token(request["pageToken"], query)
             query = replace(query, after=position)
-        task_page = await threads.run(store.indexes.list_tasks, scope, query)
+        task_page = await threads.run(store.indexes.list_tasks, namespace, query)
     except ValueError:
         raise InvalidParams(WRONG_PAGE_TOKEN, path="params.pageToken") from None
     if total is None:
         total = (
-            await threads.run(store.indexes.count_tasks, scope, query)
+            await threads.run(store.indexes.count_tasks, namespace, query)
             if task_page.after
             else len(task_page.tasks)
         )
-    tasks, covered_count = await _read(store, scope, task_page.tasks, request)
+    tasks, covered_count = await _read(store, namespace, task_page.tasks, request)
     # The index may be older than the heads that it lists. A page is in the order of what it shows.
     tasks.sort(key=lambda task: task["status"].get("timestamp", ""), reverse=True)
     covers_all = covered_count == len(task_page.tasks)
@@ -78,10 +78,10 @@ async def list_tasks(store: Store, scope: Scope, request: ListTasksRequest) -> L
 
 
 async def _read(
-    store: Store, scope: Scope, entries: Sequence[tuple[str, str]], request: ListTasksRequest
+    store: Store, namespace: Namespace, entries: Sequence[tuple[str, str]], request: ListTasksRequest
 ) -> tuple[list[Task], int]:
     """Tasks until the page is large enough, and how many of the entries they cover."""
-    heads = await threads.run(store.get_heads, scope, [task_id for task_id, _ in entries])
+    heads = await threads.run(store.get_heads, namespace, [task_id for task_id, _ in entries])
     tasks: list[Task] = []
     room = PAGE_BYTES
     start = 0
@@ -114,7 +114,7 @@ async def _read_task(store: Store, head: Head | None, request: ListTasksRequest)
         return None
     if head.has_died(store.clock()):
         try:
-            head = await load_live_head(store, head.scope, head.task_id)
+            head = await load_live_head(store, head.namespace, head.task_id)
         except TaskNotFound:
             return None
     if head.state != request.get("status", head.state):

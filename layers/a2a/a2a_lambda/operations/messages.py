@@ -113,7 +113,7 @@ class Messages:
             await asyncio.wait({work}, timeout=max(0.0, slotless_until - time.monotonic()))
             if not work.done() and self._call_slots is not None:
                 with suppress(StoreError):  # a send without a slot is better than no send
-                    async with self._call_slots.hold(call.scope.owner):
+                    async with self._call_slots.hold(call.namespace.owner):
                         await asyncio.wait({work})
             return await work
         except TooManyCalls:
@@ -124,7 +124,7 @@ class Messages:
                 await asyncio.gather(work, return_exceptions=True)
             if sending.dispatched_head is not None:  # the turn runs anyway, and the client must know its task
                 task_id = sending.dispatched_head.task_id
-                return await sending.answer(await load_live_head(self.store, call.scope, task_id))
+                return await sending.answer(await load_live_head(self.store, call.namespace, task_id))
             raise
         finally:
             work.cancel()
@@ -145,7 +145,7 @@ class Messages:
             events = follow(self.store, started.head, history_length=length, deadline=call.deadline)
         if not call.names_tasks:
             events = _without_earlier_turns(events, started.head)
-        return self.files.links.show_events(call.scope, events, call.accepted_modes(request))
+        return self.files.links.show_events(call.namespace, events, call.accepted_modes(request))
 
     async def _stream(
         self, call: CallContext, claim: Claim, run: Run, history_length: int | None
@@ -157,7 +157,7 @@ class Messages:
                 yield item
         if run.has_diverged or run.audience.was_dropped:
             # What the client has is not what is stored, or not all of it.
-            head = await load_live_head(self.store, call.scope, claim.head.task_id)
+            head = await load_live_head(self.store, call.namespace, claim.head.task_id)
             task, sequence = await threads.run(self.store.get_task, head)
             # An artifact that the client has seen, but that was never stored, is in the task without text, so
             # that the client discards what it has.
@@ -186,13 +186,13 @@ class Messages:
 
     def make_run(self, claim: Claim) -> Run:
         """The run of a turn in this process."""
-        return Run(self.store, self.agents.start(claim.head.scope.agent), claim, self.files)
+        return Run(self.store, self.agents.start(claim.head.namespace.agent), claim, self.files)
 
     async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
         """Raises InvalidParams for a URL that is too long, or a webhook that must not be called; and
         ContentTypeNotSupported, ExtensionSupportRequired or PushNotificationNotSupported if the card says so.
         """
-        agent, message = self.agents[call.scope.agent], request["message"]
+        agent, message = self.agents[call.namespace.agent], request["message"]
         agent.card.check_extensions(call.extensions)
         has_text = any("text" in part for part in message["parts"])
         for index, part in enumerate(message["parts"]):
@@ -222,7 +222,7 @@ class Messages:
             return request
         if not await self.intake.request_tasks.needs_files(call, request):
             return None
-        return {**request, "message": await self.files.receive(call.scope, call.request, message)}
+        return {**request, "message": await self.files.receive(call.namespace, call.request, message)}
 
 
 class _Sending:
@@ -270,7 +270,7 @@ class _Sending:
                     assert started.task is not None
                     apply(started.task, events)
                     return await self.encode(run.head, started.task)
-                head = await load_live_head(store, self._call.scope, started.head.task_id)
+                head = await load_live_head(store, self._call.namespace, started.head.task_id)
             else:
                 head = started.head
                 self.dispatched_head = None if head.place is Place.REQUEST else head
@@ -306,7 +306,7 @@ class _Sending:
         if not self._call.names_tasks:
             task = skip_artifacts(task, head.artifact_count)
         modes = self._call.accepted_modes(self._request)
-        task = await self._messages.files.links.show(self._call.scope, task, modes)
+        task = await self._messages.files.links.show(self._call.namespace, task, modes)
         response = SendMessageResponse(task=task)
         if head.message_only and "message" in task["status"]:
             message = copy(task["status"]["message"])

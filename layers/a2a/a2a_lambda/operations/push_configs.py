@@ -17,7 +17,7 @@ from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope, config_id_of
+from a2a_lambda.tasks.identity import Namespace, config_id_of
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.turns.claim import Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
@@ -94,7 +94,7 @@ class PushConfigs:
         self._policy = policy
 
     async def set(
-        self, scope: Scope, config: TaskPushNotificationConfig, wire_name: str, default_id: str = ""
+        self, namespace: Namespace, config: TaskPushNotificationConfig, wire_name: str, default_id: str = ""
     ) -> TaskPushNotificationConfig:
         """Store a config. A task that has ended may get one, too.
 
@@ -104,7 +104,7 @@ class PushConfigs:
         await webhook.check(config, self._policy)
         default_id = default_id or str(uuid.uuid4())
         while True:
-            head = await load_live_head(self._store, scope, config["taskId"], path="params.taskId")
+            head = await load_live_head(self._store, namespace, config["taskId"], path="params.taskId")
             full_config, new_head = with_ids(head, config, default_id)
             push = PushRegistration(full_config, wire_name, Cursor(head.sequence, 0, head.state))
             await threads.run(self._store.put_push_config, head, push)
@@ -117,24 +117,24 @@ class PushConfigs:
                 continue
 
     async def get(
-        self, scope: Scope, request: PushConfigRequest, default_id: str = ""
+        self, namespace: Namespace, request: PushConfigRequest, default_id: str = ""
     ) -> TaskPushNotificationConfig:
         """The config that the request names; without an id, the one that has `default_id`, or else the
         first."""
-        head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
+        head = await load_live_head(self._store, namespace, request["taskId"], path="params.taskId")
         ids = head.push_config_ids
         config_id = _requested_id(head, request) or (default_id if default_id in ids else next(iter(ids), ""))
         push = None
         if config_id in head.push_config_ids:
-            push = await threads.run(self._store.get_push_config, scope, head.task_id, config_id)
+            push = await threads.run(self._store.get_push_config, namespace, head.task_id, config_id)
         if push is None:
             raise TaskNotFound("the task has no such push notification config", path="params.id")
         return push.config
 
-    async def list(self, scope: Scope, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
+    async def list(self, namespace: Namespace, request: ListPushConfigsRequest) -> ListPushConfigsResponse:
         """Configs, ordered by id. A page token is the last id of the page before."""
-        head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
-        configs = await threads.run(self._store.list_push_configs, scope, head.task_id)
+        head = await load_live_head(self._store, namespace, request["taskId"], path="params.taskId")
+        configs = await threads.run(self._store.list_push_configs, namespace, head.task_id)
         last_id = request.get("pageToken", "")
         matches = [
             config for config in configs if config["id"] in head.push_config_ids and config["id"] > last_id
@@ -143,17 +143,17 @@ class PushConfigs:
         has_more = len(matches) > len(page)
         return ListPushConfigsResponse(configs=page, nextPageToken=page[-1]["id"] if has_more else "")
 
-    async def delete(self, scope: Scope, request: PushConfigRequest) -> None:
+    async def delete(self, namespace: Namespace, request: PushConfigRequest) -> None:
         """Delete a config. It is not an error if there is none."""
         while True:
-            head = await load_live_head(self._store, scope, request["taskId"], path="params.taskId")
+            head = await load_live_head(self._store, namespace, request["taskId"], path="params.taskId")
             config_id = _requested_id(head, request)
             if config_id not in head.push_config_ids:
                 return
             ids = tuple(name for name in head.push_config_ids if name != config_id)
             try:
                 # The config first. One that is set in between is not the one to delete.
-                await threads.run(self._store.delete_push_config, scope, head.task_id, config_id)
+                await threads.run(self._store.delete_push_config, namespace, head.task_id, config_id)
                 await threads.run(self._store.update_head, replace(head, push_config_ids=ids))
                 return
             except Conflict:

@@ -13,7 +13,7 @@ from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import KnownRequest, RequestIdentity, Scope
+from a2a_lambda.tasks.identity import KnownRequest, Namespace, RequestIdentity
 from a2a_lambda.turns.recovery import load_live_head
 
 
@@ -51,13 +51,13 @@ class RequestTasks:
         head: Head | None
         if "taskId" in message and not request.get("creates_task"):
             head = await load_live_head(
-                self._store, call.scope, message["taskId"], path="params.message.taskId"
+                self._store, call.namespace, message["taskId"], path="params.message.taskId"
             )
             if head.state in TERMINAL:
                 return False
         else:
             task_id = message.get("taskId", call.request.task_id())
-            head = await threads.run(self._store.get_head, call.scope, task_id)
+            head = await threads.run(self._store.get_head, call.namespace, task_id)
         is_answered = (
             head is not None
             and self.is_repeat(head, call.request)
@@ -74,13 +74,13 @@ class RequestTasks:
             return known_request["task"]
         if not call.answers_in_context or not context.earlier_asking_tasks:
             return None
-        heads = await threads.run(self._store.get_heads, call.scope, context.earlier_asking_tasks)
+        heads = await threads.run(self._store.get_heads, call.namespace, context.earlier_asking_tasks)
         return next((id_ for id_, head in heads.items() if self.is_repeat(head, call.request)), None)
 
-    async def find_answer(self, scope: Scope, request: RequestIdentity) -> Head | None:
+    async def find_answer(self, namespace: Namespace, request: RequestIdentity) -> Head | None:
         """Head of the request's task that answers it, or None."""
         task_id = request.task_id()
-        while (head := await threads.run(self._store.get_head, scope, task_id)) is not None:
+        while (head := await threads.run(self._store.get_head, namespace, task_id)) is not None:
             if self.is_answer(head, request):
                 break
             task_id = next_task_id(head, request)

@@ -20,7 +20,7 @@ from a2a_lambda.protocol.requests import ListTasksRequest, ListTasksResponse
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import KnownRequest, Scope
+from a2a_lambda.tasks.identity import KnownRequest, Namespace
 from a2a_lambda.turns.recovery import end_task, load_live_head
 
 ANSWER_WAIT_SECONDS = 60.0
@@ -70,20 +70,20 @@ class Service:
         self._dispatcher = dispatcher
         self.configs = PushConfigs(store, webhooks)
 
-    async def get(self, scope: Scope, task_id: str, modes: Collection[str] = ()) -> TaskRecord:
+    async def get(self, namespace: Namespace, task_id: str, modes: Collection[str] = ()) -> TaskRecord:
         """The whole task. modes: see `Links`. Raises TaskNotFound."""
-        return await self._read(await self._load(scope, task_id), modes)
+        return await self._read(await self._load(namespace, task_id), modes)
 
-    async def list(self, scope: Scope, request: ListTasksRequest) -> ListTasksResponse:
+    async def list(self, namespace: Namespace, request: ListTasksRequest) -> ListTasksResponse:
         """A page of the caller's tasks with this agent. Raises InvalidParams for a page token that the kit
         did not make."""
-        page = await list_tasks.list_tasks(self._store, scope, request)
-        return {**page, "tasks": [await self._links.show(scope, task) for task in page["tasks"]]}
+        page = await list_tasks.list_tasks(self._store, namespace, request)
+        return {**page, "tasks": [await self._links.show(namespace, task) for task in page["tasks"]]}
 
-    async def cancel(self, scope: Scope, task_id: str) -> TaskRecord:
+    async def cancel(self, namespace: Namespace, task_id: str) -> TaskRecord:
         """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(CANCEL_ATTEMPTS):
-            head = await self._load(scope, task_id)
+            head = await self._load(namespace, task_id)
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
             try:
@@ -99,7 +99,7 @@ class Service:
 
     async def subscribe(
         self,
-        scope: Scope,
+        namespace: Namespace,
         task_id: str,
         *,
         after: int | None,
@@ -113,18 +113,18 @@ class Service:
             is given, and one that waits for input is followed for ANSWER_WAIT_SECONDS. Raises TaskNotFound,
             UnsupportedOperation.
         """
-        head = await self._load(scope, task_id)
+        head = await self._load(namespace, task_id)
         if needs_running and head.state in TERMINAL and after is None:
             raise UnsupportedOperation("the task has ended; get it instead", path="params.id")
         wait_seconds = ANSWER_WAIT_SECONDS if needs_running else 0.0
         events = follow(self._store, head, after=after, deadline=deadline, answer_wait_seconds=wait_seconds)
-        return Subscription(self._links.show_events(scope, events), head.wire_name)
+        return Subscription(self._links.show_events(namespace, events), head.wire_name)
 
     async def _read(self, head: Head, modes: Collection[str] = ()) -> TaskRecord:
         task, _ = await threads.run(self._store.get_task, head)
-        return TaskRecord.of(await self._links.show(head.scope, task, modes), head)
+        return TaskRecord.of(await self._links.show(head.namespace, task, modes), head)
 
-    async def _load(self, scope: Scope, task_id: str) -> Head:
-        head = await load_live_head(self._store, scope, task_id)
+    async def _load(self, namespace: Namespace, task_id: str) -> Head:
+        head = await load_live_head(self._store, namespace, task_id)
         telemetry.bind(task_id=head.task_id, context_id=head.context_id)
         return head

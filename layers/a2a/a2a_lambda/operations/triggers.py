@@ -40,7 +40,7 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.call_context import CallContext
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 FIRST_LOOK_SECONDS = 60.0
 """Seconds before the first look in which a time counts: a new schedule does not make up for its past."""
@@ -238,9 +238,9 @@ class Triggers:
         metadata: dict[str, Json],
     ) -> str:
         """Send a message as the trigger's owner. key: messages with the same key start one task."""
-        scope = Scope(trigger.owner, agent)
+        namespace = Namespace(trigger.owner, agent)
         # An Idempotency-Key counts forever, not only for the repeat window of equal bytes.
-        identity = RequestIdentity.of(scope, "trigger", key.encode(), key)
+        identity = RequestIdentity.of(namespace, "trigger", key.encode(), key)
         if trigger.skill is not None:
             metadata = {**metadata, **intent_metadata(trigger.skill, trigger.arguments)}
         message = Message(messageId=identity.key, role=Role.USER, parts=parts, metadata=metadata)
@@ -249,12 +249,12 @@ class Triggers:
             configuration["taskPushNotificationConfig"] = {"url": trigger.webhook}
             if trigger.token is not None:
                 configuration["taskPushNotificationConfig"]["token"] = trigger.token
-        telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=identity.task_id())
+        telemetry.replace_ids(owner=namespace.owner, agent=namespace.agent, task_id=identity.task_id())
         # The deployment is the client here, and knows the agent's extensions.
         extensions = self._agents[agent].card.required_extensions
-        caller = Caller(scope.owner, "trigger")
+        caller = Caller(namespace.owner, "trigger")
         call = CallContext(
-            scope, identity, caller, wire_name="1.0", extensions=extensions, base_url=self._url
+            namespace, identity, caller, wire_name="1.0", extensions=extensions, base_url=self._url
         )
         response = await self._messages.send(
             call, SendMessageRequest(message=message, configuration=configuration)

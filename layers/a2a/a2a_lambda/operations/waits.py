@@ -38,10 +38,10 @@ class Waits:
         version = 0
         give_up_at = time.monotonic() + EARLY_REPLY_SECONDS
         while True:
-            head = await threads.run(self._store.get_head, token.scope, token.task_id)
+            head = await threads.run(self._store.get_head, token.namespace, token.task_id)
             if head is None or not token.is_genuine(head):
                 raise RouteNotFound(UNKNOWN_URL)
-            telemetry.bind(owner=token.scope.owner, agent=token.scope.agent, task_id=token.task_id)
+            telemetry.bind(owner=token.namespace.owner, agent=token.namespace.agent, task_id=token.task_id)
             wait = execution_of(head).find_wait(token.key)
             if wait is not None:
                 reply = Event(callback=Callback(turn=head.turn_id, key=wait.key, data=data))
@@ -55,7 +55,7 @@ class Waits:
                 pairs = await threads.run(self._store.get_events, head)
                 events = [event for _, event in pairs]
                 notices = notices_in(events_of_turn(events, head.turn_id))
-                replies = replies_in(events, head.turn_id, head.scope.owner)
+                replies = replies_in(events, head.turn_id, head.namespace.owner)
                 taken_reply = replies.get(token.key)
                 taken_data = taken_reply.data if taken_reply is not None and taken_reply.is_callback else []
                 # As values, 1 equals True.

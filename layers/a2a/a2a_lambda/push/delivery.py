@@ -30,10 +30,10 @@ from a2a_lambda.net.transport import GuardedTransport
 from a2a_lambda.protocol.model import DEFAULT_SCHEME, Json, TaskPushNotificationConfig, unix_time
 from a2a_lambda.push.updates import Backlog, read_backlog
 from a2a_lambda.push.webhook import wants_jwt
-from a2a_lambda.store.items import scope_and_id_of, status_change
+from a2a_lambda.store.items import namespace_and_id_of, status_change
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.wire import negotiation
 
@@ -97,15 +97,15 @@ class PushNotifications:
         images = record["dynamodb"]
         if "NewImage" not in images:  # a deletion
             return 0
-        scope, task_id = scope_and_id_of(images["NewImage"])
-        telemetry.replace_ids(owner=scope.owner, agent=scope.agent, task_id=task_id)
+        namespace, task_id = namespace_and_id_of(images["NewImage"])
+        telemetry.replace_ids(owner=namespace.owner, agent=namespace.agent, task_id=task_id)
         write_time = images["ApproximateCreationDateTime"]
         change = status_change(images["NewImage"], images.get("OldImage"), write_time)
         if change is None:
             return 0
         version, config_ids = change
         for config_id in config_ids:
-            self._enqueue([scope.owner, scope.agent, task_id, config_id], [version])
+            self._enqueue([namespace.owner, namespace.agent, task_id, config_id], [version])
         return len(config_ids)
 
     def _enqueue(self, ids: list[str], cause: list[Json]) -> None:
@@ -122,19 +122,19 @@ class PushNotifications:
         owner, agent, task_id, config_id = json.loads(body)
         telemetry.replace_ids(owner=owner, agent=agent, task_id=task_id)
         try:
-            await self._notify(Scope(owner, agent), task_id, config_id)
+            await self._notify(Namespace(owner, agent), task_id, config_id)
         except Exception as error:
             telemetry.measure({"Pushes": 1}, agent=agent, outcome="failed")
             if not isinstance(error, Undelivered):
                 raise
             raise Undelivered(f"task {task_id}, config {config_id!r}: {error}") from error
 
-    async def _notify(self, scope: Scope, task_id: str, config_id: str) -> None:
+    async def _notify(self, namespace: Namespace, task_id: str, config_id: str) -> None:
         """Raises what `deliver` raises, unless a part was delivered: the rest then gets its own message."""
         started_at = time.monotonic()
         # The config first: a head that is read before may be older than the cursor.
-        push = await threads.run(self._store.get_push_config, scope, task_id, config_id)
-        head = await threads.run(self._store.get_head, scope, task_id)
+        push = await threads.run(self._store.get_push_config, namespace, task_id, config_id)
+        head = await threads.run(self._store.get_head, namespace, task_id)
         if head is None or config_id not in head.push_config_ids:
             return
         if push is None:
@@ -148,9 +148,9 @@ class PushNotifications:
         backlog = await threads.run(read_backlog, self._store, self._links, wire, head, push)
         cursor, is_rest = await self._send(head, push, wire.media_type, backlog, started_at)
         if cursor is not None:
-            await threads.run(self._store.advance_push, scope, task_id, config_id, cursor)
+            await threads.run(self._store.advance_push, namespace, task_id, config_id, cursor)
             if is_rest:
-                ids = [scope.owner, scope.agent, task_id, config_id]
+                ids = [namespace.owner, namespace.agent, task_id, config_id]
                 await threads.run(self._enqueue, ids, [head.version, *cursor])
 
     async def _send(
@@ -173,7 +173,7 @@ class PushNotifications:
                     content = strictjson.dumps(update.body)
                     headers = {"Content-Type": media_type, **await self._make_headers(push.config, content)}
                     outcome = await self._post(http, push.config["url"], content, headers, head.trace)
-                    telemetry.measure({"Pushes": 1}, agent=head.scope.agent, outcome=outcome)
+                    telemetry.measure({"Pushes": 1}, agent=head.namespace.agent, outcome=outcome)
                     cursor = update.cursor if outcome == "delivered" else backlog.end
         except Exception as error:
             if cursor is None:

@@ -114,12 +114,14 @@ class _Encoder(NamedTuple):
 
     def events(self, news: Iterable[_WithCursor]) -> Iterator[Update]:
         for cursor, event in news:
-            shown_event = self.links.show_blocking(self.head.scope, event)
-            for body in self.wire.encode_event(shown_event, Recipient(self.head.scope.owner)):
+            shown_event = self.links.show_blocking(self.head.namespace, event)
+            for body in self.wire.encode_event(shown_event, Recipient(self.head.namespace.owner)):
                 yield Update(body, cursor)
 
     def task(self, task: Task, cursor: Cursor) -> Update:
-        return Update(self.wire.encode_notification(self.links.show_blocking(self.head.scope, task)), cursor)
+        return Update(
+            self.wire.encode_notification(self.links.show_blocking(self.head.namespace, task)), cursor
+        )
 
 
 def _tasks_of_questions(store: Store, encoder: _Encoder, questions: Sequence[Cursor]) -> Iterator[Update]:

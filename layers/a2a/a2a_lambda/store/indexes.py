@@ -8,7 +8,7 @@ from typing import Any
 from a2a_lambda.store import items
 from a2a_lambda.store.items import Item, number
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 QUERY_LIMIT = 1_000
 """Tasks that one query reads, if it leaves some of them out: those that have expired, or that do not match
@@ -50,8 +50,8 @@ class Indexes:
         self._table = table
         self._shards = shards
 
-    def list_tasks(self, scope: Scope, query: TaskQuery) -> TaskPage:
-        """A page of a scope's tasks, newest first. It has fewer than `query.size` tasks, even none, if
+    def list_tasks(self, namespace: Namespace, query: TaskQuery) -> TaskPage:
+        """A page of a namespace's tasks, newest first. It has fewer than `query.size` tasks, even none, if
         READ_LIMIT tasks had to be read for them. Raises ValueError if `query.after` is not a position in the
         list."""
         if query.after and query.after < query.since:
@@ -60,9 +60,9 @@ class Indexes:
         # Every shard was read at least down to this position, the newest at which one of them stopped.
         end = ""
         for shard in range(self._shards):
-            arguments = _arguments_of(self._table, items.listing_partition(scope, shard), query)
+            arguments = _arguments_of(self._table, items.listing_partition(namespace, shard), query)
             if query.after:
-                arguments["ExclusiveStartKey"] = items.listing_key(scope, shard, query.after)
+                arguments["ExclusiveStartKey"] = items.listing_key(namespace, shard, query.after)
             first = QUERY_LIMIT if query.state or query.context_id else query.size + 1
             match_count = 0
             for answer in _answers(self._table, arguments, first, READ_LIMIT // self._shards):
@@ -86,22 +86,22 @@ class Indexes:
             [(items.listed_id(position), position) for position in positions[: query.size]], after=end
         )
 
-    def count_tasks(self, scope: Scope, query: TaskQuery) -> int:
+    def count_tasks(self, namespace: Namespace, query: TaskQuery) -> int:
         """Number of tasks in a list, on all its pages, which are those that match among the READ_LIMIT newest
         ones."""
         count = 0
         for shard in range(self._shards):
             arguments = {
-                **_arguments_of(self._table, items.listing_partition(scope, shard), query),
+                **_arguments_of(self._table, items.listing_partition(namespace, shard), query),
                 "Select": "COUNT",
             }
             limit = READ_LIMIT // self._shards
             count += sum(answer["Count"] for answer in _answers(self._table, arguments, limit, limit))
         return count
 
-    def list_due(self, minute: int) -> list[tuple[Scope, str]]:
+    def list_due(self, minute: int) -> list[tuple[Namespace, str]]:
         """Tasks that should be running, and are due for the sweep by a minute (Unix time / 60)."""
-        tasks: list[tuple[Scope, str]] = []
+        tasks: list[tuple[Namespace, str]] = []
         for shard in range(items.DUE_SHARDS):
             query = {
                 "IndexName": "by-due",
@@ -113,7 +113,7 @@ class Indexes:
                 },
             }
             for answer in self._table.query_pages(query):
-                tasks += map(items.scope_and_id_of, answer["Items"])
+                tasks += map(items.namespace_and_id_of, answer["Items"])
         return tasks
 
 

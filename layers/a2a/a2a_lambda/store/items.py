@@ -35,7 +35,7 @@ from a2a_lambda.tasks.context import Context, Undo, conversation_of
 from a2a_lambda.tasks.event_log import Entry
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 
 Item = Mapping[str, Any]
@@ -58,21 +58,21 @@ def partition_prefix(owner: str, agent: str = "") -> str:
     return f"{owner}#{agent}#" if agent else f"{owner}#"
 
 
-def head_key(scope: Scope, task_id: str) -> dict[str, Any]:
-    return _key(_task(scope, task_id), "head")
+def head_key(namespace: Namespace, task_id: str) -> dict[str, Any]:
+    return _key(_task(namespace, task_id), "head")
 
 
-def context_key(scope: Scope, context_id: str) -> dict[str, Any]:
-    return _key(f"{scope.owner}#{scope.agent}#context#{context_id}", "context")
+def context_key(namespace: Namespace, context_id: str) -> dict[str, Any]:
+    return _key(f"{namespace.owner}#{namespace.agent}#context#{context_id}", "context")
 
 
-def push_key(scope: Scope, task_id: str, config_id: str) -> dict[str, Any]:
-    return _key(_task(scope, task_id), f"push#{config_id}")
+def push_key(namespace: Namespace, task_id: str, config_id: str) -> dict[str, Any]:
+    return _key(_task(namespace, task_id), f"push#{config_id}")
 
 
-def push_prefix(scope: Scope, task_id: str) -> dict[str, Any]:
+def push_prefix(namespace: Namespace, task_id: str) -> dict[str, Any]:
     """Values :pk and :prefix of a query for the configs of a task."""
-    return {":pk": {"S": _task(scope, task_id)}, ":prefix": {"S": "push#"}}
+    return {":pk": {"S": _task(namespace, task_id)}, ":prefix": {"S": "push#"}}
 
 
 def slot_key(owner: str, slot: int) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def slot_number(item: Item) -> int:
     return int(item["sk"]["S"].removeprefix("slot#"))
 
 
-def listing_partition(scope: Scope, shard: int) -> dict[str, str]:
+def listing_partition(namespace: Namespace, shard: int) -> dict[str, str]:
     """Partition of the index that lists tasks. The first shard has all tasks of a deployment with one."""
-    partition = f"{scope.owner}#{scope.agent}"
+    partition = f"{namespace.owner}#{namespace.agent}"
     return {"S": f"{partition}#{shard}" if shard else partition}
 
 
@@ -121,14 +121,14 @@ def listed_id(position: str) -> str:
     return position.split("#", 1)[1]
 
 
-def listing_key(scope: Scope, shard: int, position: str) -> dict[str, Any]:
+def listing_key(namespace: Namespace, shard: int, position: str) -> dict[str, Any]:
     """Key of a position in a list: right after the task whose `changed` it names. Raises ValueError."""
     _, separator, task_id = position.partition("#")
     if not separator or not task_id or len(position.encode()) > CHANGED_BYTES:
         raise ValueError("not a position in a list")
     return {
-        **head_key(scope, task_id),
-        "listing": listing_partition(scope, shard),
+        **head_key(namespace, task_id),
+        "listing": listing_partition(namespace, shard),
         "changed": {"S": position},
     }
 
@@ -138,11 +138,11 @@ def due_partition(shard: int) -> dict[str, str]:
     return {"S": f"shard-{shard}"}
 
 
-def scope_and_id_of(item: Item) -> tuple[Scope, str]:
-    """Scope and id of a task, or of a conversation, from one of its items or from the sweep's index."""
+def namespace_and_id_of(item: Item) -> tuple[Namespace, str]:
+    """Namespace and id of a task, or of a conversation, from one of its items or from the sweep's index."""
     # No owner and no agent has a # in its name. An agent may be called "task".
     owner, agent, _, id_ = item["pk"]["S"].split("#", 3)
-    return Scope(owner, agent), id_
+    return Namespace(owner, agent), id_
 
 
 def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, tuple[str, ...]] | None:
@@ -165,7 +165,7 @@ def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, 
 def entry_range(head: Head, after: int) -> dict[str, Any]:
     """Values :pk, :first and :last of a query for the entries after a sequence number."""
     return {
-        ":pk": {"S": _task(head.scope, head.task_id)},
+        ":pk": {"S": _task(head.namespace, head.task_id)},
         ":first": {"S": _sort(head, after + 1)},
         ":last": {"S": _sort(head, LAST_SEQUENCE)},
     }
@@ -191,7 +191,7 @@ def number(value: float) -> dict[str, str]:
 def from_head(head: Head, list_shards: int) -> dict[str, Any]:
     digest = zlib.crc32(head.task_id.encode())
     item: dict[str, Any] = {
-        **head_key(head.scope, head.task_id),
+        **head_key(head.namespace, head.task_id),
         "version": number(head.version),
         "state": {"S": head.state},
         "context": {"S": head.context_id},
@@ -210,7 +210,7 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
         "document": pack(head.document()),
     }
     if not head.message_only:
-        item["listing"] = listing_partition(head.scope, digest % list_shards)
+        item["listing"] = listing_partition(head.namespace, digest % list_shards)
     if head.push_config_ids:
         item["pushes"] = number(len(head.push_config_ids))
     if not head.is_stopped or head.is_suspended:
@@ -219,13 +219,13 @@ def from_head(head: Head, list_shards: int) -> dict[str, Any]:
     return item
 
 
-def to_head(scope: Scope, item: Item) -> Head:
+def to_head(namespace: Namespace, item: Item) -> Head:
     document = json.loads(unpack(item["document"]))
     status = document["status"]
     status["state"] = TaskState(status["state"])
     return Head(
-        scope=scope,
-        task_id=scope_and_id_of(item)[1],
+        namespace=namespace,
+        task_id=namespace_and_id_of(item)[1],
         context_id=item["context"]["S"],
         generation=item["generation"]["S"],
         created=float(item["created"]["N"]),
@@ -257,7 +257,7 @@ def to_head(scope: Scope, item: Item) -> Head:
 
 def from_entry(head: Head, entry: Entry) -> dict[str, Any]:
     return {
-        **_key(_task(head.scope, head.task_id), _sort(head, entry.sequence)),
+        **_key(_task(head.namespace, head.task_id), _sort(head, entry.sequence)),
         "epoch": number(entry.epoch),
         "piece": number(entry.piece),
         "more": {"BOOL": entry.more},
@@ -278,7 +278,7 @@ def to_entry(item: Item) -> Entry:
 
 def from_push(head: Head, push: PushRegistration) -> dict[str, Any]:
     item = {
-        **push_key(head.scope, head.task_id, push.config["id"]),
+        **push_key(head.namespace, head.task_id, push.config["id"]),
         "wire": {"S": push.wire_name},
         "expires": number(head.expires),
         "document": {"B": strictjson.dumps(push.config)},
@@ -303,7 +303,7 @@ def to_push(item: Item) -> PushRegistration:
     return PushRegistration(json.loads(item["document"]["B"]), item["wire"]["S"], cursor)
 
 
-def from_context(scope: Scope, context_id: str, context: Context, expires: int) -> dict[str, Any]:
+def from_context(namespace: Namespace, context_id: str, context: Context, expires: int) -> dict[str, Any]:
     undo = context.undo
     often_empty = {
         "failed_turns": context.failed_turns,
@@ -320,7 +320,7 @@ def from_context(scope: Scope, context_id: str, context: Context, expires: int) 
         **{name: value for name, value in often_empty.items() if value},
     }
     return {
-        **context_key(scope, context_id),
+        **context_key(namespace, context_id),
         "revision": number(context.revision),
         "expires": number(expires),
         "document": pack(document),
@@ -347,8 +347,8 @@ def _key(partition: str, sort: str) -> dict[str, Any]:
     return {"pk": {"S": partition}, "sk": {"S": sort}}
 
 
-def _task(scope: Scope, task_id: str) -> str:
-    return f"{scope.owner}#{scope.agent}#task#{task_id}"
+def _task(namespace: Namespace, task_id: str) -> str:
+    return f"{namespace.owner}#{namespace.agent}#task#{task_id}"
 
 
 def _sort(head: Head, sequence: int) -> str:

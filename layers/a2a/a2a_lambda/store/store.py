@@ -39,7 +39,7 @@ from a2a_lambda.store.table import ABSENT_CONDITION, ConditionFailed, Table
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Entry, Numbered, apply, join, split
 from a2a_lambda.tasks.head import Head, Pending, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ class Store:
         return self._table.add(key, "requests", requests, expires=int(until) + 1)
 
     def new_head(
-        self, scope: Scope, task_id: str, context_id: str, status: TaskStatus, wire_name: str = ""
+        self, namespace: Namespace, task_id: str, context_id: str, status: TaskStatus, wire_name: str = ""
     ) -> Head:
         """Head of a task that is not stored yet."""
         now = self.clock()
         return Head(
-            scope=scope,
+            namespace=namespace,
             task_id=task_id,
             context_id=context_id,
             generation=f"{int(now * 1000):012x}{secrets.token_hex(4)}",
@@ -137,24 +137,24 @@ class Store:
     def create_head(self, head: Head) -> None:
         """Store a new task. Raises Conflict, with the head that is there."""
         item = items.from_head(head, self._list_shards)
-        self._put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))}, head.scope)
+        self._put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))}, head)
 
     def update_head(self, head: Head) -> Head:
         """Store a changed head; returns it with its new version. Raises Conflict."""
         new_head = replace(head, version=head.version + 1)
         item = items.from_head(new_head, self._list_shards)
-        self._put(item, "version = :version", {":version": number(head.version)}, head.scope)
+        self._put(item, "version = :version", {":version": number(head.version)}, head)
         return new_head
 
-    def get_head(self, scope: Scope, task_id: str) -> Head | None:
+    def get_head(self, namespace: Namespace, task_id: str) -> Head | None:
         """Head of a task, or None. The read is strongly consistent."""
-        item = self._table.get(items.head_key(scope, task_id))
-        return None if item is None else items.to_head(scope, item)
+        item = self._table.get(items.head_key(namespace, task_id))
+        return None if item is None else items.to_head(namespace, item)
 
-    def get_heads(self, scope: Scope, task_ids: Sequence[str]) -> dict[str, Head]:
+    def get_heads(self, namespace: Namespace, task_ids: Sequence[str]) -> dict[str, Head]:
         """Heads of tasks by id; those of tasks that are absent are left out. As consistent as `get_head`."""
-        rows = self._table.get_many([items.head_key(scope, task_id) for task_id in dict.fromkeys(task_ids)])
-        return {head.task_id: head for head in (items.to_head(scope, item) for item in rows)}
+        rows = self._table.get_many([items.head_key(namespace, id_) for id_ in dict.fromkeys(task_ids)])
+        return {head.task_id: head for head in (items.to_head(namespace, item) for item in rows)}
 
     def append(self, head: Head, events: Sequence[Event], *, after: int) -> int:
         """Append events after the sequence number `after`; returns the last number. A run may try again
@@ -201,7 +201,7 @@ class Store:
         # The head sorts after its entries (`e#…` < `head`), so one query returns both, and the head last.
         if not rows or rows[-1]["sk"]["S"] != "head" or items.has_expired(rows[-1], self.clock()):
             return None, []
-        current_head = items.to_head(head.scope, rows.pop())
+        current_head = items.to_head(head.namespace, rows.pop())
         if current_head.version != head.version:
             # A query does not read its items at one moment: the head may close while the entries are read.
             return current_head, self.get_events(current_head, after=after)
@@ -275,17 +275,17 @@ class Store:
                 if winner is not None and head.fence.admits(winner):
                     last_sequence = winner.sequence
                     continue
-            current = self.get_head(head.scope, head.task_id)
+            current = self.get_head(head.namespace, head.task_id)
             if current is None or current.version != head.version:
                 raise Conflict(current)
 
-    def get_context(self, scope: Scope, context_id: str) -> Context:
+    def get_context(self, namespace: Namespace, context_id: str) -> Context:
         """A context, or an empty one if there is none. The read is strongly consistent."""
-        item = self._table.get(items.context_key(scope, context_id))
+        item = self._table.get(items.context_key(namespace, context_id))
         return Context() if item is None else items.to_context(item)
 
     def update_context(
-        self, scope: Scope, context_id: str, context: Context, change: Callable[[Context], Context]
+        self, namespace: Namespace, context_id: str, context: Context, change: Callable[[Context], Context]
     ) -> None:
         """Store `change(context)`. If another turn was first, `change` gets the newer context. It returns its
         argument if there is nothing to change. Blocks."""
@@ -296,9 +296,8 @@ class Store:
                 return
             now = int(self.clock())
             new_context = replace(new_context, revision=context.revision + 1)
-            item = items.from_context(
-                scope, context_id, new_context, now + self._ttl + self._execution_seconds
-            )
+            expires = now + self._ttl + self._execution_seconds
+            item = items.from_context(namespace, context_id, new_context, expires)
             try:
                 if context.revision:
                     self._put(item, "revision = :revision", {":revision": number(context.revision)})
@@ -310,7 +309,7 @@ class Store:
                 # context: without pauses, n turns would need about n² of them.
                 time.sleep(random.uniform(0.0, pause))  # noqa: S311  # no secret
                 pause = min(2 * pause, MAX_MERGE_PAUSE_SECONDS)
-                context = self.get_context(scope, context_id)
+                context = self.get_context(namespace, context_id)
         raise StoreError("the context is changed by too many turns at once")
 
     def put_push_config(self, head: Head, push: PushRegistration) -> None:
@@ -322,12 +321,12 @@ class Store:
             self._table.put(item, ABSENT_CONDITION, {":now": number(int(self.clock()))})
         except ConditionFailed:
             if push.cursor is not None:
-                key = items.push_key(head.scope, head.task_id, push.config["id"])
+                key = items.push_key(head.namespace, head.task_id, push.config["id"])
                 values = {f":{name}": value for name, value in item.items() if name not in key}
                 with suppress(ConditionFailed):  # it was deleted just now
                     self._table.update(key, REPLACE_PUSH, "attribute_exists(pk)", values)
 
-    def advance_push(self, scope: Scope, task_id: str, config_id: str, cursor: Cursor) -> None:
+    def advance_push(self, namespace: Namespace, task_id: str, config_id: str, cursor: Cursor) -> None:
         """Store how far a config's notifications have come, unless it was deleted, or they have come further,
         in the meantime."""
         values = {f":{name}": value for name, value in items.from_cursor(cursor).items()}
@@ -337,32 +336,33 @@ class Store:
             " OR (sent_sequence = :sent_sequence AND sent_part <= :sent_part)"
         )
         with suppress(ConditionFailed):
-            key = items.push_key(scope, task_id, config_id)
+            key = items.push_key(namespace, task_id, config_id)
             self._table.update(key, f"SET {changes}", f"attribute_exists(pk) AND ({condition})", values)
 
-    def get_push_config(self, scope: Scope, task_id: str, config_id: str) -> PushRegistration | None:
-        item = self._table.get(items.push_key(scope, task_id, config_id))
+    def get_push_config(self, namespace: Namespace, task_id: str, config_id: str) -> PushRegistration | None:
+        item = self._table.get(items.push_key(namespace, task_id, config_id))
         return None if item is None else items.to_push(item)
 
-    def list_push_configs(self, scope: Scope, task_id: str) -> list[TaskPushNotificationConfig]:
+    def list_push_configs(self, namespace: Namespace, task_id: str) -> list[TaskPushNotificationConfig]:
         """Push notification configs of a task, ordered by id."""
         rows = self._table.query_unexpired(
-            "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(scope, task_id)
+            "pk = :pk AND begins_with(sk, :prefix)", items.push_prefix(namespace, task_id)
         )
         return [items.to_push(item).config for item in rows]
 
-    def delete_push_config(self, scope: Scope, task_id: str, config_id: str) -> None:
-        self._table.delete(items.push_key(scope, task_id, config_id))
+    def delete_push_config(self, namespace: Namespace, task_id: str, config_id: str) -> None:
+        self._table.delete(items.push_key(namespace, task_id, config_id))
 
     def _entries(self, head: Head, after: int) -> Iterator[Entry]:
         condition = "pk = :pk AND sk BETWEEN :first AND :last"
         yield from map(items.to_entry, self._table.query(condition, items.entry_range(head, after)))
 
     def _put(
-        self, item: dict[str, Any], condition: str, values: Mapping[str, Any], scope: Scope | None = None
+        self, item: dict[str, Any], condition: str, values: Mapping[str, Any], head: Head | None = None
     ) -> None:
         try:
             self._table.put(item, condition, values)
         except ConditionFailed as conflict:
-            head = items.to_head(scope, conflict.item) if scope and conflict.item else None
-            raise Conflict(head) from None
+            raise Conflict(
+                items.to_head(head.namespace, conflict.item) if head and conflict.item else None
+            ) from None

@@ -6,7 +6,7 @@ from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import RequestIdentity, Scope
+from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CallContext:
     deadline: a `time.monotonic()` value, when the answer must be out; None = never.
     """
 
-    scope: Scope
+    namespace: Namespace
     request: RequestIdentity
     caller: Caller | None = None
     wire_name: str = ""

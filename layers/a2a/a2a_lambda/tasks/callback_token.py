@@ -14,7 +14,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import ParseError, RouteNotFound
 from a2a_lambda.protocol.model import decode_raw, encode_base64url
 from a2a_lambda.tasks.head import Head, Place
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import execution_of
 
 MAX_TOKEN_CHARACTERS = 2_000
@@ -26,7 +26,7 @@ UNKNOWN_URL = "this URL does not belong to a waiting turn"
 class CallbackToken:
     """Where a wait is, and the signature that its URL has."""
 
-    scope: Scope
+    namespace: Namespace
     task_id: str
     key: str
     signature: str
@@ -45,7 +45,7 @@ class CallbackToken:
         if not is_list or not all(isinstance(field, str) for field in fields):
             raise RouteNotFound(UNKNOWN_URL)
         owner, agent, task_id, key = fields
-        return cls(Scope(owner, agent), task_id, key, signature)
+        return cls(Namespace(owner, agent), task_id, key, signature)
 
     def is_genuine(self, head: Head) -> bool:
         """Whether the current turn of a task has given out this token."""
@@ -56,7 +56,7 @@ class CallbackToken:
 
 def callback_token(head: Head, key: str) -> str:
     """Token for a wait of a durable turn."""
-    fields = strictjson.dumps([head.scope.owner, head.scope.agent, head.task_id, key])
+    fields = strictjson.dumps([head.namespace.owner, head.namespace.agent, head.task_id, key])
     return f"{encode_base64url(fields)}.{_sign(head, key)}"
 
 

@@ -34,7 +34,7 @@ from a2a_lambda.protocol.model import (
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
 from a2a_lambda.tasks.execution import Execution, WaitState
-from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, RequestIdentity, Scope, TurnReference
+from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, Namespace, RequestIdentity, TurnReference
 
 LEASE_SECONDS = 30.0
 """Seconds for which a run holds its task without a renewal."""
@@ -108,7 +108,7 @@ class Head:
     trace: `traceparent` of the request that began the turn, for the spans of other processes; "" = none.
     """
 
-    scope: Scope
+    namespace: Namespace
     task_id: str
     context_id: str
     generation: str
@@ -230,7 +230,7 @@ class Head:
     @property
     def turn_reference(self) -> TurnReference:
         """Which turn is the task's current one."""
-        return TurnReference(self.scope, self.task_id, self.turn_id)
+        return TurnReference(self.namespace, self.task_id, self.turn_id)
 
     def is_running(self, now: float) -> bool:
         """Whether a live run holds the task."""

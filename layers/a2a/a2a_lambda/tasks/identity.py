@@ -15,8 +15,8 @@ KEPT_REQUESTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The owner of a task, and the agent it was made with. Outside its scope a task does not exist."""
+class Namespace:
+    """The owner of a task, and the agent it was made with. A task does not exist outside of its namespace."""
 
     owner: str
     agent: str
@@ -24,24 +24,24 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class TurnReference:
-    """Which turn: its scope, its task and its id. A queue and an execution carry nothing else of a turn."""
+    """Which turn: its namespace, its task and its id. A queue or an execution carries nothing else of it."""
 
-    scope: Scope
+    namespace: Namespace
     task_id: str
     turn_id: str
 
     def encode(self) -> str:
         """The reference as JSON."""
-        scope = self.scope
+        namespace = self.namespace
         return json.dumps(
-            {"owner": scope.owner, "agent": scope.agent, "task": self.task_id, "turn": self.turn_id}
+            {"owner": namespace.owner, "agent": namespace.agent, "task": self.task_id, "turn": self.turn_id}
         )
 
     @classmethod
     def read(cls, text: str) -> "TurnReference":
         """The reference that `encode` has written. Raises ValueError, KeyError."""
         ids = json.loads(text)
-        return cls(Scope(ids["owner"], ids["agent"]), ids["task"], ids["turn"])
+        return cls(Namespace(ids["owner"], ids["agent"]), ids["task"], ids["turn"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RequestIdentity:
     @classmethod
     def of(
         cls,
-        scope: Scope,
+        namespace: Namespace,
         operation: str,
         body: bytes,
         idempotency_key: str | None = None,
@@ -72,7 +72,7 @@ class RequestIdentity:
     ) -> "RequestIdentity":
         digest = hashlib.sha256(body).hexdigest()[:32]
         source = ("body", digest) if idempotency_key is None else ("key", idempotency_key)
-        identity = strictjson.dumps([scope.owner, scope.agent, operation, *source])
+        identity = strictjson.dumps([namespace.owner, namespace.agent, operation, *source])
         key = hashlib.sha256(identity).hexdigest()[:32]
         return cls(key, digest, idempotency_key is not None, has_own_id)
 

@@ -175,7 +175,7 @@ class Ending:
             or turn.id in (*context.turns, *context.failed_turns)
         )
         if is_retry:
-            context = await threads.run(self._store.get_context, head.scope, head.context_id)
+            context = await threads.run(self._store.get_context, head.namespace, head.context_id)
         record = TurnRecord(
             turn_id=turn.id,
             task_id=head.task_id,
@@ -198,7 +198,7 @@ class Ending:
 
         def store_context() -> None:
             try:
-                self._store.update_context(head.scope, head.context_id, context, change)
+                self._store.update_context(head.namespace, head.context_id, context, change)
             except (TypeError, ValueError, SkillError) as error:
                 raise MemoryRefused from error
 

@@ -114,7 +114,7 @@ class Lease:
 
     async def _reload(self) -> None:
         async with self._lock:
-            head = await threads.run(self._store.get_head, self.head.scope, self.head.task_id)
+            head = await threads.run(self._store.get_head, self.head.namespace, self.head.task_id)
             if head is None or not head.is_held_by(self.head):
                 raise Conflict(head)
             self.head = head

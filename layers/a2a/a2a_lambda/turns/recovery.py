@@ -12,7 +12,7 @@ from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import Numbered
 from a2a_lambda.tasks.head import Head
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 logger = logging.getLogger(__name__)
 
@@ -25,14 +25,16 @@ CLAIM_POLL_SECONDS = 0.2
 LOST = "This turn was lost before it ended; send the message again."
 
 
-async def load_live_head(store: Store, scope: Scope, task_id: str, *, path: str = "params.id") -> Head:
+async def load_live_head(
+    store: Store, namespace: Namespace, task_id: str, *, path: str = "params.id"
+) -> Head:
     """Head of the caller's task. If the task's lease has run out, its turn is ended first, unless it runs
     elsewhere, where another run continues it.
 
     path: field of the request that names the task. Raises TaskNotFound, StoreError.
     """
     while True:
-        head = await threads.run(store.get_head, scope, task_id)
+        head = await threads.run(store.get_head, namespace, task_id)
         if head is None:
             raise TaskNotFound("this caller has no such task with this agent", path=path)
         if not head.has_died(store.clock()):
@@ -51,7 +53,7 @@ async def load_progress(store: Store, head: Head, *, after: int) -> tuple[Head, 
     current_head, events = await threads.run(store.get_progress, head, after=after)
     # Both are rare, and need more than this read: a task that has expired, or a run that has died.
     if current_head is None or current_head.has_died(store.clock()):
-        current_head = await load_live_head(store, head.scope, head.task_id)
+        current_head = await load_live_head(store, head.namespace, head.task_id)
         events = await threads.run(store.get_events, current_head, after=after)
     return current_head, events
 
@@ -68,7 +70,7 @@ async def wait_for_claim(store: Store, head: Head, deadline: float | None) -> He
         if deadline is not None and time.monotonic() + CLAIM_POLL_SECONDS >= deadline:
             raise Conflict(head)
         await asyncio.sleep(CLAIM_POLL_SECONDS)
-        current_head = await load_live_head(store, head.scope, head.task_id)
+        current_head = await load_live_head(store, head.namespace, head.task_id)
         if current_head.version != head.version:
             return current_head
     with suppress(Conflict):
@@ -97,7 +99,7 @@ async def _end_lost_turn(store: Store, head: Head) -> Head:
         # A message that names only the context is the reply, as before.
         await note_question(store, head)
     head = await threads.run(store.seal, new_head, new_status, pending)
-    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome="failed")
+    telemetry.measure({"Turns": 1}, agent=head.namespace.agent, outcome="failed")
     return head
 
 
@@ -107,8 +109,8 @@ async def note_question(store: Store, head: Head) -> None:
     def ask(context: Context) -> Context:
         return context.with_question_of(head.task_id)
 
-    context = await threads.run(store.get_context, head.scope, head.context_id)
-    await threads.run(store.update_context, head.scope, head.context_id, context, ask)
+    context = await threads.run(store.get_context, head.namespace, head.context_id)
+    await threads.run(store.update_context, head.namespace, head.context_id, context, ask)
 
 
 async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
@@ -124,7 +126,7 @@ async def end_task(store: Store, head: Head, status: TaskStatus) -> Head:
             return new_head
     else:
         new_head = await threads.run(store.seal, head, status)
-    telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=new_head.outcome)
+    telemetry.measure({"Turns": 1}, agent=head.namespace.agent, outcome=new_head.outcome)
     return new_head
 
 

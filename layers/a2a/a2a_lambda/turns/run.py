@@ -125,11 +125,11 @@ class Run:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.provider.name": "a2a_lambda",
-            "gen_ai.agent.name": head.scope.agent,
+            "gen_ai.agent.name": head.namespace.agent,
             "gen_ai.conversation.id": head.context_id,
             "a2a.task.id": head.task_id,
         }
-        with tracing.span(f"invoke_agent {head.scope.agent}", attributes, parent=parent) as span:
+        with tracing.span(f"invoke_agent {head.namespace.agent}", attributes, parent=parent) as span:
             await self._work_under_lease()
             span.set({"a2a.skill": self._claim.turn.skill, "a2a.task.state": self.head.state.value})
             if self.head.state == TaskState.FAILED:
@@ -302,12 +302,12 @@ class Run:
         lost turn counts it."""
         head = self._claim.head
         if self.head.is_stopped and self.suspension is None:
-            telemetry.measure({"Turns": 1}, agent=head.scope.agent, outcome=self.head.outcome)
+            telemetry.measure({"Turns": 1}, agent=head.namespace.agent, outcome=self.head.outcome)
         times = {"RunTime": time.monotonic() - start}
         seconds = self.audience.first_event_seconds
         if seconds is not None and head.place is Place.REQUEST:  # elsewhere no client waits for it
             times["FirstEventTime"] = seconds
-        telemetry.measure(times, agent=head.scope.agent)
+        telemetry.measure(times, agent=head.namespace.agent)
 
 
 async def wait_for_turns() -> None:

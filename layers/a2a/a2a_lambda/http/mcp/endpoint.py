@@ -51,10 +51,10 @@ async def handle(request: Request, agent: str | None) -> Response:
         if message is None or message.id is None:
             return Response(status_code=202)
         revision = message.revision
-        profile, scope = accepted_request.resolve_agent(agent)
+        profile, namespace = accepted_request.resolve_agent(agent)
         telemetry.bind(version=f"mcp-{revision}")
         mcp_call = McpCall(
-            request, accepted_request.kit, accepted_request.grant.caller, scope, profile, message
+            request, accepted_request.kit, accepted_request.grant.caller, namespace, profile, message
         )
         methods = STATELESS_METHODS if message.is_stateless else SESSION_METHODS
         if message.method not in ("tools/call", *methods):

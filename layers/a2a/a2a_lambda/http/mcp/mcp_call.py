@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from a2a_lambda.kit import Kit
     from a2a_lambda.protocol.profile import Profile
-    from a2a_lambda.tasks.identity import Scope
+    from a2a_lambda.tasks.identity import Namespace
     from a2a_lambda.wire.mcp import envelope
 
 
@@ -39,7 +39,7 @@ class McpCall:
     request: "Request"
     kit: "Kit"
     caller: "Caller"
-    scope: "Scope"
+    namespace: "Namespace"
     agent: "Profile"
     message: "envelope.McpRequest"
 
@@ -69,7 +69,7 @@ class McpCall:
         body = message_id.encode()
         if key is not None:
             body = strictjson.dumps({**self.message.params, "_meta": self.message.meta.get(CONTEXT_KEY)})
-        return RequestIdentity.of(self.scope, "tools/call", body, key)
+        return RequestIdentity.of(self.namespace, "tools/call", body, key)
 
     def deadline(self, *, is_long: bool) -> float:
         """When the answer must be out, on `time.monotonic`.
@@ -82,7 +82,7 @@ class McpCall:
     def context(self, request: SendMessageRequest) -> CallContext:
         """What surrounds a message. Raises InvalidParams."""
         return CallContext(
-            scope=self.scope,
+            namespace=self.namespace,
             caller=self.caller,
             request=self.identity(request["message"]["messageId"]),
             wire_name=v1_0.WIRE.name,

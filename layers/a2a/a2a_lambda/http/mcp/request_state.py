@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from a2a_lambda.errors import InvalidParams
 from a2a_lambda.protocol.model import Json
-from a2a_lambda.tasks.identity import Scope
+from a2a_lambda.tasks.identity import Namespace
 
 STATE_SECONDS = 3600
 """Seconds for which a question may be answered with its state. After that, A2A's clients still can."""
@@ -55,7 +55,7 @@ def unseal(state: Json, binding: Mapping[str, str], secret: bytes, now: float) -
     return QuestionState(claims["task"], claims["key"])
 
 
-def binding_of(scope: Scope, tool: str, arguments: dict[str, Json]) -> dict[str, str]:
+def binding_of(namespace: Namespace, tool: str, arguments: dict[str, Json]) -> dict[str, str]:
     """What a state is for: who calls which tool with what."""
-    source = json.dumps([scope.owner, scope.agent, tool, arguments], sort_keys=True)
+    source = json.dumps([namespace.owner, namespace.agent, tool, arguments], sort_keys=True)
     return {"call": hashlib.sha256(source.encode()).hexdigest()}

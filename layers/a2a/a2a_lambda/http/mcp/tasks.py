@@ -28,18 +28,18 @@ from a2a_lambda.wire.shared import fields
 async def get(call: McpCall) -> dict[str, Json]:
     """`tasks/get`: the task, with its result or its question. Raises TaskNotFound, InvalidParams, and
     CapabilityRequired if the client did not declare the extension."""
-    record = await call.kit.service.get(call.scope, _id(call))
+    record = await call.kit.service.get(call.namespace, _id(call))
     shows_forms = call.message.shows_forms
     has_stopped = record.task["status"]["state"] in STOPPED
     if has_stopped and not is_asked_by_form(record.task, shows_forms=shows_forms):  # an answer with content
-        record = await call.kit.service.get(call.scope, record.task["id"], results.INLINE_MODES)
+        record = await call.kit.service.get(call.namespace, record.task["id"], results.INLINE_MODES)
     tool, times = tool_of(call, record), times_of(record)
     return results.encode_task(record.task, tool, times, shows_forms=shows_forms)
 
 
 async def update(call: McpCall) -> dict[str, Json]:
     """Answer the task's question. Raises TaskNotFound, InvalidParams."""
-    record = await call.kit.service.get(call.scope, _id(call))
+    record = await call.kit.service.get(call.namespace, _id(call))
     key = question_key(record.task)
     responses = fields.mapping(call.message.params.get("inputResponses"), "params.inputResponses")
     # An answer to an earlier question, or to one that somebody else has answered, is ignored, and so is one
@@ -61,7 +61,7 @@ async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> Send
     text = answer_of(response, parameter or ANSWER_FIELD, path)
     if is_refusal(response) and parameter is not None:
         with suppress(TaskNotCancelable):
-            await call.kit.service.cancel(call.scope, task["id"])
+            await call.kit.service.cancel(call.namespace, task["id"])
         return None
     # An empty text is no answer, and one that looks like a JSON object could have other arguments.
     is_misread = parameter is not None and text.strip()[:1] in ("", "{")
@@ -72,7 +72,7 @@ async def cancel(call: McpCall) -> dict[str, Json]:
     """`tasks/cancel`: an empty result, once the task has ended. Raises TaskNotFound, InvalidParams, and
     CapabilityRequired if the client did not declare the extension."""
     with suppress(TaskNotCancelable):  # it has ended already, as the client wants
-        await call.kit.service.cancel(call.scope, _id(call))
+        await call.kit.service.cancel(call.namespace, _id(call))
     return {}
 
 
@@ -80,16 +80,16 @@ async def wait(call: McpCall, task_id: str) -> Task:
     """A task once it has stopped, or at the deadline of the answer. Meanwhile the call holds a slot of its
     owner, as a stream does. Raises TaskNotFound, TooManyCalls."""
     service = call.kit.service
-    task = (await service.get(call.scope, task_id, results.INLINE_MODES)).task
+    task = (await service.get(call.namespace, task_id, results.INLINE_MODES)).task
     if task["status"]["state"] in STOPPED:
         return task
-    async with call.kit.call_slots.hold(call.scope.owner):
+    async with call.kit.call_slots.hold(call.namespace.owner):
         end = call.deadline(is_long=True)
-        subscription = await service.subscribe(call.scope, task_id, after=None, deadline=end)
+        subscription = await service.subscribe(call.namespace, task_id, after=None, deadline=end)
         async with aclosing(subscription.events) as events:
             async for _ in events:
                 pass
-    return (await service.get(call.scope, task_id, results.INLINE_MODES)).task
+    return (await service.get(call.namespace, task_id, results.INLINE_MODES)).task
 
 
 def times_of(record: TaskRecord) -> Mapping[str, Json]:

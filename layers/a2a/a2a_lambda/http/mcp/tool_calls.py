@@ -80,7 +80,7 @@ def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dic
 async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Response:
     plan = await _make_plan(call, tool, arguments)
     request, earlier_artifacts = plan.request, plan.earlier_artifacts
-    is_long = call.kit.messages.placement.is_long(call.scope.agent, tool.name)
+    is_long = call.kit.messages.placement.is_long(call.namespace.agent, tool.name)
 
     async def result() -> bytes:
         if request is None:
@@ -98,7 +98,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             request["configuration"] = {"returnImmediately": True}
         elif call.message.progress_token is not None and takes_events:
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(call.kit.call_slots.hold(call.scope.owner))
+                await stack.enter_async_context(call.kit.call_slots.hold(call.namespace.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
                 deadline = call.deadline(is_long=is_long)
                 context = replace(call.context(request), modes=(), deadline=deadline)
@@ -114,10 +114,10 @@ async def _make_plan(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> P
     its question or refuses it, which cancels the task. Raises InvalidParams, TaskNotFound."""
     params = call.message.params
     if call.message.request_state is not None:
-        binding = request_state.binding_of(call.scope, tool.name, arguments)
+        binding = request_state.binding_of(call.namespace, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
         question_state = request_state.unseal(call.message.request_state, binding, secret, time.time())
-        record = await call.kit.service.get(call.scope, question_state.task_id)
+        record = await call.kit.service.get(call.namespace, question_state.task_id)
         state, responses = record.task["status"]["state"], params.get("inputResponses")
         response = responses.get(question_state.key) if isinstance(responses, dict) else None
         if question_key(record.task) != question_state.key or state != TaskState.INPUT_REQUIRED:
@@ -133,7 +133,7 @@ async def _make_plan(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> P
         return Plan(await tasks.reply_to(call, record.task, response, path), question_state.task_id)
     plan = Plan(decode_call(tool, arguments, call.message.meta))
     if (task_id := task_of(tool, arguments)) is not None:
-        record = await call.kit.service.get(call.scope, task_id)
+        record = await call.kit.service.get(call.namespace, task_id)
         maker = tasks.tool_of(call, record)
         if maker is not None and maker.name != tool.name:
             raise InvalidParams(
@@ -153,11 +153,11 @@ async def _outcome(call: McpCall, tool: Tool, arguments: dict[str, Json], task: 
     message, state = call.message, task["status"]["state"]
     meta: dict[str, Json] = {"_meta": {CONTEXT_KEY: task["contextId"]}}
     if state not in STOPPED and message.has_extension(TASKS):
-        times = tasks.times_of(await call.kit.service.get(call.scope, task["id"]))
+        times = tasks.times_of(await call.kit.service.get(call.namespace, task["id"]))
         return {"resultType": "task", **results.encode_new_task(task, times), **meta}
     if is_asked_by_form(task, shows_forms=message.shows_forms):
         key = question_key(task)
-        binding = request_state.binding_of(call.scope, tool.name, arguments)
+        binding = request_state.binding_of(call.namespace, tool.name, arguments)
         secret = await threads.run(call.kit.question_secret.get)
         sealed_state = request_state.seal(
             request_state.QuestionState(task["id"], key), binding, secret, time.time()
@@ -197,7 +197,7 @@ async def _encode_stream(
                 if text := _progress_in(event):
                     count += 1
                     yield sse.encode(strictjson.dumps(results.progress(text, count, token)))
-        task = (await call.kit.service.get(call.scope, task_id, results.INLINE_MODES)).task
+        task = (await call.kit.service.get(call.namespace, task_id, results.INLINE_MODES)).task
         task = results.without_earlier_artifacts(task, earlier_artifacts)
         yield sse.encode(call.encode(await _outcome(call, tool, arguments, task)))
     except (GeneratorExit, asyncio.CancelledError):
@@ -217,7 +217,7 @@ def _cancel_later(call: McpCall, task_id: str) -> None:
 
     async def cancel() -> None:
         with suppress(KitError):
-            await call.kit.service.cancel(call.scope, task_id)
+            await call.kit.service.cancel(call.namespace, task_id)
 
     threads.keep(asyncio.ensure_future(cancel()))
 
