@@ -13,6 +13,12 @@ STACK = "a2a-prod"
 
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/k"
 
+NETWORK = (
+    "CreateNetworkInterface DeleteNetworkInterface DescribeNetworkInterfaces DescribeSubnets"
+    " AssignPrivateIpAddresses UnassignPrivateIpAddresses"
+)
+"""Actions on network interfaces that Lambda needs in a VPC."""
+
 LAYERS = f"arn:aws:lambda:{REGION}:999999999999:layer"
 
 ACL = f"arn:aws:wafv2:{REGION}:{ACCOUNT}:regional/webacl/a/b"

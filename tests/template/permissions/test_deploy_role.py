@@ -9,7 +9,7 @@ from samtranslator.yaml_helper import yaml_parse
 from a2a_lambda.store import items
 from a2a_lambda.tasks.identity import Namespace
 from tests.conftest import ROOT
-from tests.template.permissions.conftest import OPTIONS, STACK, render_roles, statements_of
+from tests.template.permissions.conftest import NETWORK, OPTIONS, STACK, render_roles, statements_of
 from tests.template.permissions.iam import is_allowed
 from tests.template.permissions.rendering import ACCOUNT, REGION, Rendered
 from tools.agents.stages import read_stages
@@ -245,10 +245,13 @@ def test_only_lambda_itself_changes_network_interfaces(
     own, granted = document["Statement"], {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}
     name = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{STACK[:3]}-{function}-X"
     code = {"lambda:SourceFunctionArn": name}
-    for action in ("CreateNetworkInterface", "DeleteNetworkInterface", "AssignPrivateIpAddresses"):
-        assert is_allowed(own, f"ec2:{action}", "*") is (has_subnets or is_boundary)
-        assert not is_allowed([*own, granted], f"ec2:{action}", "*", code)
-    assert is_allowed([*own, granted], "ec2:DescribeSubnets", "*", code), "it changes nothing"
+    actions_of_lambda = [f"ec2:{action}" for action in NETWORK.split()]
+    for action in actions_of_lambda:
+        assert is_allowed(own, action, "*") is (has_subnets or is_boundary)
+    others = ("ModifyNetworkInterfaceAttribute", "AttachNetworkInterface", "UnassignIpv6Addresses")
+    for action in (*actions_of_lambda, *(f"ec2:{other}" for other in others)):
+        assert not is_allowed([*own, granted], action, "*", code), action
+    assert is_allowed([*own, granted], "ec2:DescribeInstances", "*", code)
 
 
 def contexts_of(statement: Any) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from tests.conftest import ROOT
+from tests.template.permissions.conftest import NETWORK
 from tests.template.resources import of_type
 
 CONSUME = "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes"
@@ -17,14 +18,7 @@ USE_KEY = (
 
 USE_FILES = "GetObject PutObject AbortMultipartUpload"
 
-INTERFACES = (
-    "CreateNetworkInterface DeleteNetworkInterface AssignPrivateIpAddresses UnassignPrivateIpAddresses"
-)
-
-NETWORK = (
-    "CreateNetworkInterface DeleteNetworkInterface DescribeNetworkInterfaces DescribeSubnets"
-    " AssignPrivateIpAddresses UnassignPrivateIpAddresses"
-)
+INTERFACES = "*NetworkInterface* *PrivateIpAddresses *Ipv6Addresses DescribeSubnets"
 
 ACTIONS = {
     ("Api", "CopyOfKeys"): "dynamodb:GetItem PutItem",
