@@ -73,6 +73,9 @@ def test_public_addresses(address: str) -> None:
         ("127.0.0.1.example", False),
         ("0.0.0.0", False),
         ("10.0.0.1", False),
+        ("127.0.0.1%20evil.example", False),
+        ("127.0.0.1 evil.example", False),
+        ("a\0b", False),
         ("", False),
     ],
 )

@@ -200,6 +200,16 @@ def test_a_page_of_another_site_is_refused(mcp: Mcp) -> None:
     assert mcp.post(body, Origin=BASE_URL).status_code == 200
 
 
+@pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1:5173", "http://[::1]:5173"])
+@pytest.mark.parametrize("local", [False, True])
+def test_a_page_of_this_machine_may_call_only_a_development_server(
+    kit: Kit, mcp: Mcp, monkeypatch: pytest.MonkeyPatch, origin: str, local: bool
+) -> None:
+    monkeypatch.setattr(kit, "settings", kit.settings.model_copy(update={"local": local}))
+    answer = mcp.post(mcp.body("tools/list"), Origin=origin)
+    assert (answer.status_code != 403) is local
+
+
 @pytest.mark.parametrize("origins", [("*",), ("https://page.example.com",)])
 def test_a_page_that_the_operator_allows_is_not_refused(
     kit: Kit, mcp: Mcp, monkeypatch: pytest.MonkeyPatch, origins: tuple[str, ...]

@@ -138,6 +138,18 @@ def recurse(depth: int) -> None:
         raise AgentMistake("x" * 300_000) from error
 
 
+@pytest.mark.parametrize("rest", ["", "m" * 300_000])
+def test_half_of_a_character_is_escaped(capsys: pytest.CaptureFixture[str], rest: str) -> None:
+    """No output can hold it. Python's own message on that would be a line with the whole message."""
+    with logging_kept():
+        json_logs.install("my-stack", "DEBUG", debug=False)
+        logging.getLogger("agent").error(f"SECRET \ud800{rest}")
+    output = capsys.readouterr()
+    output.out.encode()
+    assert json.loads(output.out)["message"].startswith("SECRET \ud800")
+    assert output.err == ""
+
+
 @pytest.mark.parametrize("message", ["m" * 300_000, "\0" * 300_000, "城" * 300_000])
 def test_a_long_message_keeps_its_beginning(capsys: pytest.CaptureFixture[str], message: str) -> None:
     with logging_kept():

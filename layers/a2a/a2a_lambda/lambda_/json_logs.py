@@ -80,7 +80,8 @@ class JsonFormatter(LambdaPowertoolsFormatter):
         ):
             characters = max(characters // 2, SHORT_FIELD_CHARACTERS)
             line = shorten_line(line, characters)
-        return line
+        # Half of a surrogate pair, as \ud800, is JSON, but no output can hold it.
+        return line.encode("utf-8", "backslashreplace").decode()
 
     def formatException(self, ei: ExcInfo) -> str:  # logging's name
         if self._shows_errors or ei[1] is None:

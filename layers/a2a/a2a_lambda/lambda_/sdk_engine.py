@@ -88,7 +88,7 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
-    earlier, url_of: what the earlier runs left, and the URL of a wait by its key; the worker sets both.
+    earlier, url_of: what earlier runs left, and URL of a wait by its key; set once the worker knows them.
     waits, times: what suspended operations wait for, by key. observer: takes notices of operations.
     sent_notices: notices that it took. work: steps and branches that are running. steps: the steps in `work`.
     moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.

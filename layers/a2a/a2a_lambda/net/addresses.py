@@ -106,13 +106,12 @@ def is_loopback_url(url: str) -> bool:
 
 def _address_of(host: str) -> str | None:
     """The IP address that a URL's host is, or None if it is a name."""
-    with suppress(OSError, UnicodeError):  # 127.1 and 0x7f000001 are addresses, too
-        return socket.inet_ntoa(socket.inet_aton(host))
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    return host
+    if re.fullmatch(r"[0-9a-fx.]+", host):  # 127.1 and 0x7f000001 are addresses, too
+        with suppress(OSError):
+            return socket.inet_ntoa(socket.inet_aton(host))
+    with suppress(ValueError):
+        return str(ipaddress.IPv6Address(host))  # with its zone, if it has one
+    return None
 
 
 def is_public(address: str) -> bool:

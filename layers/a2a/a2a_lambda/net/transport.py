@@ -18,7 +18,7 @@ CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
 
 URL_LOGGERS = ("httpx2", "httpcore2")
-"""Loggers that write URLs, which may hold secrets."""
+"""Loggers that write URLs, which may hold secrets. On Lambda, `json_logs.CHATTY` quiets them, too."""
 
 
 @cache
