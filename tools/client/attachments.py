@@ -12,7 +12,9 @@ from a2a_lambda.agent.outputs import guess_media_type
 from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part, decode_raw
 from tools.callers.names import AnyCaller
+from tools.callers.records import FAILURES
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
+from tools.client.view import View
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -46,9 +48,43 @@ def path_of(text: str) -> Path:
     return Path(text[1:-1] if is_quoted else text).expanduser()
 
 
-async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Path) -> None:
-    """Write the content of a part to a file. Raises OSError, ValueError for what is not base64, and the
-    FAILURES of a call. caller: calls the agent that has chosen the part's URL."""
+async def save(http: httpx2.AsyncClient, caller: AnyCaller, view: View, part: Part, path: Path) -> bool:
+    """Write the content of a part to a file, and tell the user. Returns whether that succeeded. caller: calls
+    the agent that has chosen the part's URL."""
+    try:
+        await _write(http, caller, part, path)
+    except (OSError, ValueError, *FAILURES) as error:  # ValueError: of what is not base64
+        view.fail(f"{path} cannot be saved: {str(error) or type(error).__name__}")
+        return False
+    view.note(f"saved {path}")
+    return True
+
+
+async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, folder: Path) -> bool:
+    """Save the files that a view has shown in a folder, which is made if there is none. Returns whether all
+    were saved.
+
+    The agent chooses their names, which cannot lead out of the folder, nor begin with a dot, as `.env` does.
+    A file that is there already is kept: the new one gets a number.
+    """
+    has_saved_all = True
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+    except OSError as error:
+        view.fail(f"{folder}: {error.strerror}")
+        return False
+    for part in view.files:
+        name = Path(part.get("filename", "").replace("\\", "/")).name.lstrip(".") or "file"
+        path, count = folder / name, 1
+        while path.exists():  # nothing else runs
+            count += 1
+            path = folder / f"{Path(name).stem}-{count}{Path(name).suffix}"
+        has_saved_all &= await save(http, caller, view, part, path)
+    return has_saved_all
+
+
+async def _write(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Path) -> None:
+    """Raises OSError, ValueError for what is not base64, and the FAILURES of a call."""
     if "raw" in part:
         path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
         return
@@ -60,27 +96,6 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Pa
         with path.open("wb") as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)
-
-
-async def save_all(
-    http: httpx2.AsyncClient, caller: AnyCaller, parts: Sequence[Part], folder: Path
-) -> list[Path]:
-    """Write each part to a file in a folder, which is created if there is none; returns the paths. A file
-    that exists there is kept: the new one gets a number. Raises what `save` raises."""
-    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
-    paths: list[Path] = []
-    for number, part in enumerate(parts, 1):
-        # The agent chooses the name, but not the folder.
-        name = Path(part.get("filename", "").replace("\\", "/")).name
-        name = name if name not in ("", "..") else f"file-{number}"
-        path = folder / name
-        count = 1
-        while path.exists():
-            count += 1
-            path = folder / f"{Path(name).stem}-{count}{Path(name).suffix}"
-        await save(http, caller, part, path)
-        paths.append(path)
-    return paths
 
 
 async def _leads_to_loopback(url: str) -> bool:

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from a2a_lambda.agent.event_builder import FAILED
+from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import TaskState
 from tools.callers.names import make_caller
-from tools.callers.records import FAILURES, make_http
-from tools.client.attachments import path_of, save_all
+from tools.callers.records import make_http
+from tools.client.attachments import path_of
 from tools.client.conversation import Chat
 from tools.command import HOST, reports_errors, split_words
 from tools.deployment.stack import url_of
@@ -55,14 +55,18 @@ class ChatConsole(Console):
 
 def run(environ: Mapping[str, str], console: Console) -> int:
     """Returns the exit status. Raises ConfigurationError."""
-    version = environ.get("VERSION") or "1.0"
+    version, text, folder = environ.get("VERSION") or "1.0", environ.get("TEXT", ""), environ.get("SAVE", "")
+    if folder and not text:
+        raise ConfigurationError(
+            "SAVE= saves the files of the answer to one message: add TEXT=…. In a conversation, write /save 1"
+            " PATH"
+        )
     url = url_of(environ) or f"http://{HOST}:{server_port(environ)}"
     is_local, key = is_loopback_url(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = make_http(url)
         try:
             caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
-            text = environ.get("TEXT", "")
             chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and chat.is_unanswered:
@@ -82,17 +86,10 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                 words = text.split(maxsplit=1)
                 is_call = len(words) == 2 and words[0] == "/skill"
                 state = runner.run(chat.call_skill(words[1]) if is_call else chat.send(text))
-                # Another text is the skill's own, which the client may read.
-                if state == TaskState.FAILED and is_local and chat.view.end_text in ("", FAILED):
-                    print("the output of make run says why", file=sys.stderr)
-                if (folder := environ.get("SAVE")) and chat.view.files:
-                    try:
-                        work = save_all(http, caller, chat.view.files, path_of(folder))
-                        for path in runner.run(work):
-                            chat.view.note(f"saved {path}")
-                    except (OSError, ValueError, *FAILURES) as error:
-                        chat.view.fail(f"a file cannot be saved: {str(error) or type(error).__name__}")
-                        return 1
+                if state == TaskState.FAILED and is_local:
+                    print("if this does not say why, the output of make run does", file=sys.stderr)
+                if folder and not runner.run(chat.save_all(path_of(folder))):
+                    return 1
                 return 0 if state == TaskState.COMPLETED else 1
             chat.introduce()
             talk(chat, console, runner)

@@ -55,7 +55,7 @@ class Chat:
     ) -> None:
         self._http = http
         self._caller = caller
-        self.view = View(console, is_conversation=is_conversation)
+        self._view = View(console, is_conversation=is_conversation)
         self._card: Json = {}
         self._context_id = ""
         self._task_id = ""
@@ -73,7 +73,7 @@ class Chat:
             if record["kind"] in ("request", "response"):
                 self.is_unanswered = record["kind"] == "request"
             if record["kind"] == "error":
-                self.view.fail(record["message"])
+                self._view.fail(record["message"])
                 return False
             if record["kind"] == "result":
                 self._card = record["result"]
@@ -92,19 +92,19 @@ class Chat:
                 self._state = TaskState(task["status"]["state"])
                 self._open.note_unknown(may_wait=self._state == TaskState.WORKING)
                 if self._state in TERMINAL:
-                    self.view.note(
+                    self._view.note(
                         "The task has ended. The message begins a new task in the same conversation."
                     )
             elif not self._take(record):
                 return False
-        self.view.end_line()
+        self._view.end_line()
         if is_followed and self._state not in STOPPED:
             await self._wait()
         return True
 
     def introduce(self) -> None:
-        self.view.note(f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}")
-        self.view.note("/help lists the commands.")
+        self._view.note(f"{self._card.get('name', 'The agent')}: {self._card.get('description', '')}")
+        self._view.note("/help lists the commands.")
 
     async def take(self, line: str) -> bool:
         """Carry out a line: a message, or a command. Returns whether the conversation continues."""
@@ -114,11 +114,11 @@ class Chat:
             case "/quit":
                 return False
             case "/help":
-                self.view.note(HELP)
+                self._view.note(HELP)
             case "/new":
                 self._context_id = self._task_id = ""
                 self._state, self._attached = None, []
-                self.view.note("A new conversation.")
+                self._view.note("A new conversation.")
             case "/wait":
                 await self._wait()
             case "/file":
@@ -127,11 +127,11 @@ class Chat:
                 await self._save(rest)
             case "/skill" if not rest.strip():
                 for skill in skill_lines(self._card):
-                    self.view.note(f"  {skill}")
+                    self._view.note(f"  {skill}")
             case "/skill":
                 await self.call_skill(rest)
             case _ if command.startswith("/"):
-                self.view.fail(f"unknown command {command}. /help lists the commands")
+                self._view.fail(f"unknown command {command}. /help lists the commands")
             case _:
                 await self.send(line)
         return True
@@ -141,16 +141,16 @@ class Chat:
         skill, *words = line.split(maxsplit=1)
         skills = [text_in(entry, "id") for entry in objects_in(self._card, "skills")]
         if skill not in skills:
-            self.view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
+            self._view.fail(f"there is no skill {skill}. The agent has {', '.join(skills)}")
             return None
         arguments, text = split_parameters("".join(words))
         if any("=" in word for word in text.split()):
-            self.view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
+            self._view.fail("write parameters as name=value before the text, such as /skill add a=1 b='2 3'")
             return None
         names = parameters_of(self._card, skill)
         if unknown := [name for name in arguments if names is not None and name not in names]:
             listing = ", ".join(names or ()) or "none"
-            self.view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
+            self._view.fail(f"{skill} has no parameter {unknown[0]}. It has: {listing}")
             return None
         return await self.send(text, intent_metadata(skill, arguments))
 
@@ -162,7 +162,7 @@ class Chat:
         try:
             files = await attachments.parts_of(self._http, self._caller, self._attached)
         except (OSError, *FAILURES) as error:
-            self.view.fail(f"a file cannot be sent: {error}")
+            self._view.fail(f"a file cannot be sent: {error}")
             return None
         message["parts"] = [Part(text=text), *files]
         if self._context_id:
@@ -173,17 +173,17 @@ class Chat:
         self._attached, self._task_id, self._state = [], "", None
         if "taskId" not in message:  # an answer to a question continues what has been shown
             self._open.clear()
-            self.view.begin()
+            self._view.begin()
         future = asyncio.ensure_future(self._run(message))
         try:
             await asyncio.shield(future)
             if self._state is None:  # no one has got the message: a question is still open
                 self._attached, self._task_id, self._state = backup
-                if self._attached and self.view.is_conversation:
-                    self.view.note("Its files go with the next message. /new leaves them out.")
+                if self._attached and self._view.is_conversation:
+                    self._view.note("Its files go with the next message. /new leaves them out.")
                 if self._state in INTERRUPTED and self._error_code in OVER_CODES:
                     self._task_id, self._state = "", None
-                    self.view.note("The question is over. The next message begins a new task.")
+                    self._view.note("The question is over. The next message begins a new task.")
                 return None
             return self._state
         except asyncio.CancelledError:  # Ctrl-C
@@ -191,7 +191,7 @@ class Chat:
                 current.uncancel()
             # A server that does not stream does not say whether its task pauses, perhaps for days.
             if (self._open or not self._streams()) and self._state in UNFINISHED:
-                self.view.note(f"The task continues without this terminal. {self._how_to_continue()}")
+                self._view.note(f"The task continues without this terminal. {self._how_to_continue()}")
             else:
                 await self._cancel()
             future.cancel()
@@ -205,7 +205,7 @@ class Chat:
             async for record in records:
                 if not self._take(record):
                     if self._task_id and self._state is not None and self._state not in STOPPED:
-                        self.view.note(f"The task may still run. {self._how_to_continue()}")
+                        self._view.note(f"The task may still run. {self._how_to_continue()}")
                     return
                 if self._is_over(record):
                     break
@@ -216,16 +216,16 @@ class Chat:
             await asyncio.sleep(POLL_SECONDS)
             if not await self._look():
                 return
-        self.view.end_line()
-        if self._state == TaskState.COMPLETED and not self.view.has_output:
-            self.view.note("The task has completed without output.")
+        self._view.end_line()
+        if self._state == TaskState.COMPLETED and not self._view.has_output:
+            self._view.note("The task has completed without output.")
         if self._state not in (None, TaskState.COMPLETED):
-            self.view.show_state(str(self._state))
-        if self._state in INTERRUPTED and not self.view.is_conversation:
-            self.view.note(f"To answer, add TASK={self._task_id}.")
+            self._view.show_state(str(self._state))
+        if self._state in INTERRUPTED and not self._view.is_conversation:
+            self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state in UNFINISHED:
             self._open.note_unknown(may_wait=not self._streams())
-            self.view.note(f"The task continues later. {self._how_to_continue()}")
+            self._view.note(f"The task continues later. {self._how_to_continue()}")
 
     def _is_over(self, record: Json) -> bool:
         """Whether a record ends the task, or asks a question, after which a server may keep its stream open.
@@ -249,7 +249,7 @@ class Chat:
 
     def _how_to_continue(self) -> str:
         next_step = f"To continue it, add TASK={self._task_id}."
-        return "/wait follows it." if self.view.is_conversation else next_step
+        return "/wait follows it." if self._view.is_conversation else next_step
 
     def _take(self, record: Json) -> bool:
         """Show a record of a call. False if the call failed."""
@@ -262,15 +262,15 @@ class Chat:
                 self._show(result if {"task", "message"} & result.keys() else Event(task=result))
             case "error":
                 self._error_code = record.get("code")
-                self.view.end_line()
-                self.view.fail(record["message"])
+                self._view.end_line()
+                self._view.fail(record["message"])
                 return False
         return True
 
     async def _wait(self) -> None:
         """Follow a task that runs, pauses or waits, until it stops or Ctrl-C."""
         if not self._task_id or self._state in STOPPED:
-            self.view.fail("there is no task that pauses or waits")
+            self._view.fail("there is no task that pauses or waits")
             return
         with suppress(asyncio.CancelledError):
             while self._state not in STOPPED:
@@ -287,49 +287,49 @@ class Chat:
                     return
                 if self._state not in STOPPED:
                     await asyncio.sleep(WAIT_SECONDS)
-            self.view.end_line()
-            self.view.show_state(str(self._state))
+            self._view.end_line()
+            self._view.show_state(str(self._state))
             return
         if current := asyncio.current_task():  # Ctrl-C
             current.uncancel()
-        self.view.note("The task continues without this terminal.")
+        self._view.note("The task continues without this terminal.")
 
     async def _cancel(self) -> None:
-        self.view.end_line()
+        self._view.end_line()
         if not self._task_id:
-            self.view.note("stopped before the task began to answer; it may continue")
+            self._view.note("stopped before the task began to answer; it may continue")
             return
         async for record in self._caller.call("cancel", {"id": self._task_id}):
             if record["kind"] == "error":
-                self.view.fail(record["message"])
+                self._view.fail(record["message"])
             if record["kind"] == "result":
                 self._state = TaskState(record["result"]["status"]["state"])
-                self.view.show_state(self._state)
+                self._view.show_state(self._state)
 
     def _show(self, event: Event) -> None:
         if "task" in event:
             task: Task = event["task"]
             self._identify(task["id"], task["contextId"])
             for artifact in task.get("artifacts", []):
-                self.view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
-                self.view.show_commands(artifact.get("metadata", {}))
+                self._view.show_parts(artifact["artifactId"], artifact["parts"], append=False)
+                self._view.show_commands(artifact.get("metadata", {}))
             self._show_status(task["status"])
         elif "statusUpdate" in event:
             update = event["statusUpdate"]
             self._identify(update["taskId"], update["contextId"])
             operation = object_in(update.get("metadata", {}), OPERATION)
             if self._open.take(operation):
-                self.view.show_operation(operation)
+                self._view.show_operation(operation)
             self._show_status(update["status"])
         elif "artifactUpdate" in event:
             chunk = event["artifactUpdate"]
             self._identify(chunk["taskId"], chunk["contextId"])
             artifact = chunk["artifact"]
-            self.view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
-            self.view.show_commands(artifact.get("metadata", {}))
+            self._view.show_parts(artifact["artifactId"], artifact["parts"], append=chunk["append"])
+            self._view.show_commands(artifact.get("metadata", {}))
         elif "message" in event:
             self._context_id = event["message"].get("contextId", self._context_id)
-            self.view.show_parts("message", event["message"]["parts"], append=False)
+            self._view.show_parts("message", event["message"]["parts"], append=False)
             self._state = TaskState.COMPLETED
 
     def _identify(self, task_id: str, context_id: str) -> None:
@@ -339,7 +339,7 @@ class Chat:
     def _show_status(self, status: TaskStatus) -> None:
         self._state = TaskState(status["state"])
         if "message" in status:
-            self.view.show_status(status["message"], has_stopped=self._state in STOPPED)
+            self._view.show_status(status["message"], has_stopped=self._state in STOPPED)
 
     def attach(self, name: str) -> bool:
         """Send a file with the next message. Returns whether it could be read."""
@@ -347,22 +347,21 @@ class Chat:
         try:
             path.open("rb").close()
         except OSError as error:
-            self.view.fail(f"{path}: {error.strerror}")
+            self._view.fail(f"{path}: {error.strerror}")
             return False
         self._attached.append(path)
-        if self.view.is_conversation:
-            self.view.note(f"{path.name} goes with the next message.")
+        if self._view.is_conversation:
+            self._view.note(f"{path.name} goes with the next message.")
         return True
 
     async def _save(self, rest: str) -> None:
         number, _, name = rest.strip().partition(" ")
-        if not name or not number.isdecimal() or not 1 <= int(number) <= len(self.view.files):
-            self.view.fail("write /save N PATH, with the number of a file")
+        if not name or not number.isdecimal() or not 1 <= int(number) <= len(self._view.files):
+            self._view.fail("write /save N PATH, with the number of a file")
             return
-        part = self.view.files[int(number) - 1]
-        try:
-            await attachments.save(self._http, self._caller, part, attachments.path_of(name))
-        except (OSError, ValueError, *FAILURES) as error:
-            self.view.fail(f"the file cannot be saved: {str(error) or type(error).__name__}")
-            return
-        self.view.note(f"saved {name}")
+        part, path = self._view.files[int(number) - 1], attachments.path_of(name)
+        await attachments.save(self._http, self._caller, self._view, part, path)
+
+    async def save_all(self, folder: Path) -> bool:
+        """Save all files that were shown in a folder. Returns whether that succeeded."""
+        return await attachments.save_all(self._http, self._caller, self._view, folder)

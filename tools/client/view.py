@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, state_word, text_of
+from a2a_lambda.protocol.model import CHOICES, Json, Message, Part, state_word
 from a2a_lambda.strictjson import objects_in, text_in
 from a2a_lambda.tasks.event_log import join_texts
 from tools.terminal import printable
@@ -42,14 +42,12 @@ Ctrl-C cancels the running task, or leaves it if it pauses, waits, or is of a se
 class View:
     """Prints an agent's answers. It numbers the files, and keeps them.
 
-    end_text: text of the last status at which a task has stopped.
     On a terminal, text is rendered as Markdown, a block as soon as it is complete. Elsewhere it is printed as
     it comes. is_conversation: commands can follow, such as /save.
     """
 
     def __init__(self, console: Console, *, is_conversation: bool = True) -> None:
         self.files: list[Part] = []
-        self.end_text = ""
         self._console = console
         self._errors = Console(stderr=True, highlight=False)
         self.is_conversation = is_conversation
@@ -123,7 +121,6 @@ class View:
         """The message of a task's status: an answer or a question, or a word on its progress."""
         metadata = message.get("metadata", {})
         if has_stopped:
-            self.end_text = text_of(message["parts"])
             self.end_line()
             self.show_parts(message["messageId"], message["parts"], append=False)
             self.show_commands(metadata)

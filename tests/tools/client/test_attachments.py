@@ -6,11 +6,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from rich.console import Console
 
-from a2a_lambda.client import AgentError
 from a2a_lambda.protocol.model import Part
 from tools.callers.a2a import VERSIONS, A2aCaller
 from tools.client.attachments import parts_of, save, save_all
+from tools.client.view import View
 
 
 class NoAgent:
@@ -46,21 +47,18 @@ def test_a_file_has_the_type_that_its_name_says(tmp_path: Path, name: str, media
 )
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"])
 def test_an_agent_elsewhere_names_no_file_of_this_machine(
-    tmp_path: Path, home: str, host: str, is_refused: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], home: str, host: str, is_refused: bool
 ) -> None:
     caller = A2aCaller(httpx2.AsyncClient(), home, VERSIONS["1.0"])
     part = Part(url=f"http://{host}:9000/x")
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x"))
 
-    async def fetch() -> None:
+    async def fetch() -> bool:
         async with httpx2.AsyncClient(transport=transport) as http:
-            await save(http, caller, part, tmp_path / "x")
+            return await save(http, caller, View(Console()), part, tmp_path / "x")
 
-    if is_refused:
-        with pytest.raises(AgentError, match="leads to this machine"):
-            asyncio.run(fetch())
-    else:
-        asyncio.run(fetch())
+    assert asyncio.run(fetch()) is not is_refused
+    assert ("leads to this machine" in capsys.readouterr().err) is is_refused
     assert (tmp_path / "x").exists() is not is_refused
 
 
@@ -71,22 +69,25 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
         ("../../a.png", "a.png"),
         ("/etc/passwd", "passwd"),
         ("..\\..\\a.png", "a.png"),
-        ("..", "file-1"),
-        (".", "file-1"),
-        ("", "file-1"),
+        ("x/.env", "env"),
+        ("..", "file"),
+        (".", "file"),
+        ("", "file"),
     ],
 )
 def test_an_answers_file_stays_in_the_folder_that_the_user_named(
     tmp_path: Path, filename: str, name: str
 ) -> None:
+    """One that cannot be saved keeps none of the others back."""
     caller: Any = NoAgent()
-    part = Part(filename=filename, raw="MSwy")
+    view, folder = View(Console()), tmp_path / "a" / "b"
+    view.files = [Part(filename=filename, raw=raw) for raw in ("MSwy", "no base64", "Myw0")]
 
-    async def write() -> list[Path]:
+    async def write() -> bool:
         async with httpx2.AsyncClient() as http:
-            return await save_all(http, caller, [part, part], tmp_path / "out")
+            return await save_all(http, caller, view, folder)
 
-    paths = asyncio.run(write())
-    assert [path.parent for path in paths] == [tmp_path / "out"] * 2
-    assert paths[0].name == name
-    assert [path.read_bytes() for path in paths] == [b"1,2"] * 2
+    assert not asyncio.run(write())
+    assert [path.parent for path in tmp_path.rglob("*") if path.is_file()] == [folder] * 2
+    assert (folder / name).read_bytes() == b"1,2"
+    assert {path.read_bytes() for path in folder.iterdir()} == {b"1,2", b"3,4"}
