@@ -19,8 +19,6 @@ from tools.build.size import MB, size_of, zipped_size_of
 from tools.builds import LAMBDA_PYTHON, find_python
 from tools.command import reports_errors
 
-Json = Any
-
 ROUNDS = 5
 
 SENDS = 150
@@ -53,8 +51,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[str, Json]:
-    cold: dict[str, tuple[Contestant, dict[str, Json]]] = {
+def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[str, Any]:
+    cold: dict[str, tuple[Contestant, dict[str, Any]]] = {
         **{name: (entrant, {}) for name, entrant in peers.items()},
         "rpc": (kit["rpc"], {}),
         **{name: (kit[name], {}) for name in ("api", "worker", "notifier")},
@@ -65,7 +63,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
         f"api{FIRST}": (kit["api"], {"path": "/.well-known/agent-card.json"}),
     }
     targets = (*peers.values(), kit["memory"], kit["database"])
-    figures: dict[str, Json] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}}
+    figures: dict[str, Any] = {"cold": {}, "send": {}, "chunks": {}, "memory": {}, "modules": {}}
     figures |= {"puts": [], "background": []}
     for number in range(1, ROUNDS + 1):
         print(f"round {number} of {ROUNDS}", flush=True)
@@ -94,7 +92,7 @@ def _measure(kit: dict[str, Contestant], peers: dict[str, Contestant]) -> dict[s
     return figures
 
 
-def _sizes() -> dict[str, Json]:
+def _sizes() -> dict[str, Any]:
     """Megabytes of the layers, unzipped and zipped."""
     sizes = {}
     for layer in ("A2ALayer", "DependenciesLayer"):

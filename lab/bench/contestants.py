@@ -21,8 +21,6 @@ from tools import environments
 from tools.build import sam
 from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, free_port, interpreter
 
-Json = Any
-
 FOLDER = Path(__file__).parent
 
 ROOT = FOLDER.parents[1]
@@ -44,7 +42,7 @@ QUEUES = {
 class Measured:
     """What a probe found, and the milliseconds of the processor that its process took."""
 
-    found: Json
+    found: Any
     total: float
 
 
@@ -56,9 +54,9 @@ class Contestant:
     module: str
     python: str
     variables: dict[str, str]
-    options: dict[str, Json] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
-    def measure(self, what: str, **options: Json) -> Measured:
+    def measure(self, what: str, **options: Any) -> Measured:
         """Run the probe. Raises ConfigurationError if it fails."""
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "result"

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-Json = Any
-
 KEY = "local-key"
 
 PATH = "/bench/keys"
@@ -39,7 +37,7 @@ class Context:
         return 600_000
 
 
-def event(method: str, params: Json, http: str = "POST", path: str = "/") -> Json:
+def event(method: str, params: Any, http: str = "POST", path: str = "/") -> Any:
     """An event of a REST API."""
     headers = {
         "Content-Type": "application/json",
@@ -62,7 +60,7 @@ def event(method: str, params: Json, http: str = "POST", path: str = "/") -> Jso
     }
 
 
-def message(text: str = "hi", skill: str = "", **fields: Json) -> Json:
+def message(text: str = "hi", skill: str = "", **fields: Any) -> Any:
     metadata = {"metadata": {"intentInfos": [{"intent": skill, "slots": []}]}} if skill else {}
     return {
         "message": {
@@ -78,7 +76,7 @@ def message(text: str = "hi", skill: str = "", **fields: Json) -> Json:
 class Contestant:
     """A handler. A streamed answer is made by a loop that stays, as the kit's runtime does."""
 
-    def __init__(self, module: str, options: Json) -> None:
+    def __init__(self, module: str, options: Any) -> None:
         if options.get("memory"):
             self._replace_aws()
         self._handler = importlib.import_module(module).handler
@@ -103,7 +101,7 @@ class Contestant:
         hot_path.dynamodb = lambda settings: table
         hot_path.ssm = lambda settings: parameters
 
-    def invoke(self, invocation: Json) -> tuple[int, bytes, float]:
+    def invoke(self, invocation: Any) -> tuple[int, bytes, float]:
         """Status, body, and seconds by the clock to the first byte of the body; 0 if it is not streamed."""
         start = time.perf_counter()
         answer = self._handler(invocation, Context())
@@ -119,7 +117,7 @@ class Contestant:
         status = json.loads(chunks[0][1].partition(bytes(8))[0])["statusCode"]
         return status, b"".join(chunk for _, chunk in chunks[1:]), chunks[1][0] - start
 
-    def call(self, method: str, params: Json) -> Json:
+    def call(self, method: str, params: Any) -> Any:
         """Result of a call. Raises ValueError on an error."""
         status, body, _ = self.invoke(event(method, params))
         answer = json.loads(body)
@@ -136,7 +134,7 @@ def cost(work: Callable[[], object], times: int = 1) -> float:
     return (time.process_time() - start) * 1000 / times
 
 
-def measure_cold(module: str, options: Json) -> Json:
+def measure_cold(module: str, options: Any) -> Any:
     """Import, and with `path` or `send` one answered request. The caller measures this process."""
     contestant = Contestant(module, options)
     if options.get("path"):
@@ -150,7 +148,7 @@ def measure_cold(module: str, options: Json) -> Json:
     }
 
 
-def measure_send(module: str, options: Json) -> Json:
+def measure_send(module: str, options: Any) -> Any:
     """A warm send, and a warm stream if the contestant has streams."""
     contestant = Contestant(module, options)
 
@@ -165,7 +163,7 @@ def measure_send(module: str, options: Json) -> Json:
 
     firsts: list[float] = []
     works = [("send", send)] + ([("stream", stream)] if options.get("streamed", True) else [])
-    costs: dict[str, Json] = {}
+    costs: dict[str, Any] = {}
     for name, work in works:
         cost(work, 50)
         firsts.clear()
@@ -173,7 +171,7 @@ def measure_send(module: str, options: Json) -> Json:
     return costs | ({"first event": statistics.median(firsts)} if any(firsts) else {})
 
 
-def measure_chunks(module: str, options: Json) -> Json:
+def measure_chunks(module: str, options: Any) -> Any:
     """Streams of so many chunks each."""
     contestant = Contestant(module, options)
     skill = "" if options.get("peer") else "chunks"
@@ -188,7 +186,7 @@ def measure_chunks(module: str, options: Json) -> Json:
     return {str(count): min(cost(partial(stream, count)) for _ in range(3)) for count in options["counts"]}
 
 
-def measure_growth(module: str, options: Json) -> Json:
+def measure_growth(module: str, options: Any) -> Any:
     """Operations on more and more."""
     contestant = Contestant(module, options)
     call = contestant.call
@@ -216,7 +214,7 @@ def measure_growth(module: str, options: Json) -> Json:
     return costs
 
 
-def measure_calls(module: str, options: Json) -> Json:
+def measure_calls(module: str, options: Any) -> Any:
     """Calls to DynamoDB of each operation, and their bytes."""
     from a2a_lambda.aws.lean.connections import Connections
 
@@ -231,7 +229,7 @@ def measure_calls(module: str, options: Json) -> Json:
 
     Connections.post = counting  # type: ignore[method-assign]
     task = contestant.call("SendMessage", message(contextId=str(uuid.uuid4())))["task"]
-    operations: dict[str, tuple[str, Json]] = {
+    operations: dict[str, tuple[str, Any]] = {
         "send": ("SendMessage", message()),
         "send in a context": ("SendMessage", message(contextId=task["contextId"])),
         "stream": ("SendStreamingMessage", message()),
@@ -249,12 +247,12 @@ def measure_calls(module: str, options: Json) -> Json:
     return counts
 
 
-def measure_put(module: str, options: Json) -> Json:
+def measure_put(module: str, options: Any) -> Any:
     """A write through the kit's client and through botocore's."""
     kit = importlib.import_module(module).kit
     from a2a_lambda.aws import clients, hot_path
 
-    item: Json = {"pk": {"S": "bench"}, "sk": {"S": "put"}, "document": {"B": b"x" * 1_000}}
+    item: Any = {"pk": {"S": "bench"}, "sk": {"S": "put"}, "document": {"B": b"x" * 1_000}}
     item |= {f"field{number}": {"S": "x" * 20} for number in range(15)}
     costs = {}
     for name, client in (
@@ -267,7 +265,7 @@ def measure_put(module: str, options: Json) -> Json:
     return costs
 
 
-def measure_background(module: str, options: Json) -> Json:
+def measure_background(module: str, options: Any) -> Any:
     """A send that the worker runs, with that run; and a push: a change of a task, relayed and delivered."""
     contestant = Contestant(module, options)
     worker, notifier = (importlib.import_module(name).handler for name in ("worker", "notifier"))
@@ -281,7 +279,7 @@ def measure_background(module: str, options: Json) -> Json:
 
     queue.send_message = sending
 
-    def record(body: str) -> Json:
+    def record(body: str) -> Any:
         return {
             "messageId": str(uuid.uuid4()),
             "receiptHandle": "handle",
@@ -291,7 +289,7 @@ def measure_background(module: str, options: Json) -> Json:
             "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:turns",
         }
 
-    def invoke(handler: Any, records: list[Json]) -> None:
+    def invoke(handler: Any, records: list[Any]) -> None:
         answer = handler({"Records": records}, Context())
         assert answer == {"batchItemFailures": []}, answer
 
@@ -313,7 +311,7 @@ def measure_background(module: str, options: Json) -> Json:
             "document": {"B": base64.b64encode(b'{"push":["webhook"]}').decode()},
         }
         old = image | {"state": {"S": "TASK_STATE_WORKING"}}
-        change: Json = {"NewImage": image, "OldImage": old, "SequenceNumber": "1"}
+        change: Any = {"NewImage": image, "OldImage": old, "SequenceNumber": "1"}
         change["ApproximateCreationDateTime"] = time.time()
         invoke(notifier, [{"eventSource": "aws:dynamodb", "eventID": "1", "dynamodb": change}])
         invoke(notifier, [record(json.dumps(["bench", "hello", task, "webhook"]))])

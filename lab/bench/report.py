@@ -11,8 +11,6 @@ from tools.costs.aws import CALL_SECONDS, GIGABYTE_SECOND, MILLION, REQUEST
 from tools.docs import figures as pages
 from tools.docs.figures import table
 
-Json = Any
-
 PAGE = Path("docs/performance.md")
 
 PICTURES = Path("docs/pictures")
@@ -40,7 +38,7 @@ WHOLE_MB = 1_769
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html"""
 
 
-def tables(figures: Json) -> str:
+def tables(figures: Any) -> str:
     """All tables, in Markdown."""
     return "\n\n".join(
         [
@@ -65,13 +63,13 @@ def tables(figures: Json) -> str:
     )
 
 
-def write(figures: Json, source: Path) -> None:
+def write(figures: Any, source: Path) -> None:
     """Write the tables into the page, and draw its plots."""
     pages.write(PAGE, COMMAND, tables(figures))
     subprocess.run([sys.executable, str(FOLDER / "plots.py"), str(source), str(PICTURES)], check=True)
 
 
-def _cold(figures: Json) -> str:
+def _cold(figures: Any) -> str:
     base = figures["cold"]["a2a-sdk"]
     rows = []
     cold = figures["cold"]
@@ -95,7 +93,7 @@ def _cold(figures: Json) -> str:
     )
 
 
-def _warm(figures: Json) -> str:
+def _warm(figures: Any) -> str:
     base = figures["send"]["a2a-sdk"]
     rows = []
     for name in ("memory", "database", "a2a-sdk", "fasta2a", "fastapi", "uvicorn", "bare"):
@@ -109,7 +107,7 @@ def _warm(figures: Json) -> str:
     return table(["", "send", "stream", "first event, by the clock"], rows)
 
 
-def _background(figures: Json) -> str:
+def _background(figures: Any) -> str:
     rounds = figures["background"]
     rows = [
         [title, f"{statistics.median(_column(rounds, name)):.1f}"]
@@ -121,7 +119,7 @@ def _background(figures: Json) -> str:
     return table(["", "milliseconds"], rows)
 
 
-def _events(figures: Json) -> str:
+def _events(figures: Any) -> str:
     increments = {
         name: [(costs["10000"] - costs["10"]) / 9_990 for costs in figures["chunks"][name]]
         for name in ("memory", "sse")
@@ -136,7 +134,7 @@ def _events(figures: Json) -> str:
     )
 
 
-def _calls(figures: Json) -> str:
+def _calls(figures: Any) -> str:
     rows = [
         [name, str(count), f"{upload:,}", f"{download:,}"]
         for name, (count, upload, download) in figures["calls"].items()
@@ -149,7 +147,7 @@ def _calls(figures: Json) -> str:
     )
 
 
-def _growth(figures: Json) -> str:
+def _growth(figures: Any) -> str:
     growth = figures["growth"]
     titles = {
         "get": "get a task of n chunks",
@@ -167,7 +165,7 @@ def _growth(figures: Json) -> str:
     return table(["", "n: milliseconds"], rows)
 
 
-def _sizes(figures: Json) -> str:
+def _sizes(figures: Any) -> str:
     names = {"A2ALayer": "the kit", "DependenciesLayer": "its dependencies"}
     rows = [
         [names[layer], f"{size:.1f} MB", f"{zip_size:.1f} MB"]
@@ -176,7 +174,7 @@ def _sizes(figures: Json) -> str:
     return table(["", "unzipped", "zipped"], rows)
 
 
-def _memory(figures: Json) -> str:
+def _memory(figures: Any) -> str:
     work = statistics.median(_column(figures["send"]["database"], "send"))
     rows = []
     for memory in (512, 1_024, WHOLE_MB, 3_008):
@@ -187,7 +185,7 @@ def _memory(figures: Json) -> str:
     return table(["", "a send", "Lambda's price of a million"], rows)
 
 
-def _column(rounds: list[Json], name: str) -> list[float]:
+def _column(rounds: list[Any], name: str) -> list[float]:
     return [costs[name] for costs in rounds]
 
 

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,6 @@ from a2a_lambda.kit import MANIFEST
 from lab.bench import bench, contestants, report, service
 from lab.bench.contestants import ROOT, Contestant
 from tools.docs.figures import written
-
-Json = Any
 
 
 @pytest.fixture(scope="module")

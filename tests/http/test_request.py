@@ -42,6 +42,7 @@ def request_of(headers: Any = None, query: str = "", scope: Any = None, **settin
         ("/a2a/weather/", Target("a2a", "weather", "/")),
         ("/a2a/weather/v1/tasks/1", Target("a2a", "weather", "/v1/tasks/1")),
         ("/a2a", Target("", None, "/a2a")),
+        ("/a2a/.well-known/x", Target("", None, "/a2a/.well-known/x")),
         ("/mcp", Target("mcp", None, "")),
         ("/mcp/weather", Target("mcp", "weather", "")),
         ("/alibaba/stream", Target("alibaba", None, "/stream")),

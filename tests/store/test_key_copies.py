@@ -8,7 +8,14 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.key_copies import COPY_KEPT_SECONDS, KeyCopies, KeyCopy, KeyLoad
+from a2a_lambda.store.key_copies import (
+    COPY_KEPT_SECONDS,
+    ISSUERS_PART,
+    KEYS_PART,
+    KeyCopies,
+    KeyCopy,
+    KeyLoad,
+)
 from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock
 
@@ -75,7 +82,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(
 ) -> None:
     load = copies.begin_load(seconds=10, resume=30)
     assert load is not None
-    load.page_token, load.pages, load.rows, load.part = "next", 2, [*ROWS], 1
+    load.page_token, load.pages, load.rows, load.part = "next", 2, [*ROWS], ISSUERS_PART
     copies.stop_load(load, cooldown_seconds=5)
     clock.now += 4
     assert copies.begin_load(seconds=10, resume=30) is None, "it rests"
@@ -84,7 +91,7 @@ def test_a_load_that_was_stopped_is_continued_for_a_while(
     assert next_load is not None
     expected = (load.started_at, 2, "next", ROWS) if resume == 30 else (clock.now, 0, "", [])
     assert (next_load.started_at, next_load.pages, next_load.page_token, next_load.rows) == expected
-    assert next_load.part == (1 if resume == 30 else 0)
+    assert next_load.part == (ISSUERS_PART if resume == 30 else KEYS_PART)
 
 
 def test_a_load_that_was_stopped_before_its_first_page_begins_again(copies: KeyCopies, clock: Clock) -> None:

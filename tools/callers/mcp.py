@@ -189,10 +189,8 @@ class McpCaller(RecordingClient):
             yield {"kind": "event", "event": Event(task=task), "id": ""}
             if result["status"] != "working":
                 return
-            least_seconds, most_seconds = POLL_RANGE_SECONDS
-            await asyncio.sleep(
-                min(max(result.get("pollIntervalMs", 2000) / 1000, least_seconds), most_seconds)
-            )
+            min_seconds, max_seconds = POLL_RANGE_SECONDS
+            await asyncio.sleep(min(max(result.get("pollIntervalMs", 2000) / 1000, min_seconds), max_seconds))
 
     async def _cancel(self, task_id: str) -> AsyncGenerator[Record, None]:
         if not task_id or task_id.startswith(QUESTION):

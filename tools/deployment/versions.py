@@ -216,7 +216,7 @@ def choose_release(
         if name != DURABLE or histories[lead].get(live_versions[lead]) in histories[name].values()
     }
     releases = [digest for digest in histories[lead].values() if digest in common_releases]
-    # The live release is no choice, unless a rollback was cut off, so that there are two.
+    # The live release is not offered, unless an interrupted rollback has left two of them live.
     other_releases = [digest for digest in releases if {digest} != live_releases]
     if release:
         candidates = [digest for digest in other_releases if digest.startswith(release)]

@@ -248,8 +248,9 @@ def test_what_cloudformations_rules_refuse_is_refused_before_the_build(
 def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
     """CloudFormation would fail, late."""
     values = parameters(NEW_ACCOUNT, PARAMETERS="AccessLogs=true")
+    stage = {"stack_name": "a2a-dev", "region": "eu-west-1"}
     with pytest.raises(ConfigurationError, match="Run AWS_REGION=eu-west-1 make account first"):
-        deploy.check_access_logs(NEW_ACCOUNT, values, "AWS_REGION=eu-west-1 ")
+        deploy.check_deployment(stage, NEW_ACCOUNT, values, {}, is_first=True)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ API: Any = {
 }
 
 
-def description(name: str = "shop", *, root: bool = True, schemas: Any = None, **fields: Any) -> Description:
+def description(
+    name: str = "shop", *, is_root: bool = True, schemas: Any = None, **fields: Any
+) -> Description:
     """An agent with the skills buy and hello. schemas: by skill id."""
     own_fields = ("sign_ins", "upload_bytes", "repeat_seconds")
     options = {key: fields.pop(key) for key in own_fields if key in fields}
@@ -44,7 +46,7 @@ def description(name: str = "shop", *, root: bool = True, schemas: Any = None, *
         CardSkill(id="hello", name="Hello", description="Greets.", examples=["Good morning", "Hi"]),
     ]
     card = Card(name=name.title(), description=f"About {name}.\n", version="1.2.3", skills=skills, **fields)
-    return Description(card, name, "https://base", root, schemas or {}, **options)
+    return Description(card, name, "https://base", is_root, schemas or {}, **options)
 
 
 def document(**fields: Any) -> Any:
@@ -69,7 +71,7 @@ def test_a_document_is_about_its_agent() -> None:
     assert api["info"] == {"title": "Shop", "description": "About shop.\n", "version": "1.2.3"}
     assert api["servers"] == [{"url": "https://base"}]
     assert api["tags"] == [{"name": "shop", "description": "About shop.\n"}]
-    assert document(root=False)["servers"] == [{"url": "https://base/a2a/shop"}]
+    assert document(is_root=False)["servers"] == [{"url": "https://base/a2a/shop"}]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,18 @@ def test_an_operation_says_whose_it_is_and_how_a_caller_sign_in() -> None:
     assert {"openIdConnect-idp": ["read"]} in send["security"]
     assert {"bearer": []} in send["security"]
     assert api["components"]["securitySchemes"].keys() == {"bearer", "apiKey", "openIdConnect-idp"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sentence"),
+    [
+        (0, "A request that repeats an `Idempotency-Key` gets the task of the first one."),
+        (0.5, "The same request within 0.5 seconds, or"),
+        (1_000_000, "The same request within 1,000,000 seconds, or"),
+    ],
+)
+def test_an_operation_says_how_long_a_request_is_the_same(seconds: float, sentence: str) -> None:
+    assert f"\n{sentence}" in operation(document(repeat_seconds=seconds))["description"]
 
 
 def test_operations_that_take_a_message_describe_the_skills() -> None:
@@ -328,8 +342,8 @@ def test_a_deployment_has_its_first_agent_at_the_root_and_the_others_below() -> 
     schemas = {"buy": {"type": "object", "properties": {}}}
     first, *others = [
         description("shop", schemas=schemas),
-        description("a-b", root=False, schemas=schemas, sign_ins=[SignIn("idp", "https://idp", [])]),
-        description("a_b", root=False, schemas=schemas),
+        description("a-b", is_root=False, schemas=schemas, sign_ins=[SignIn("idp", "https://idp", [])]),
+        description("a_b", is_root=False, schemas=schemas),
     ]
     api = encode_deployment(API, [first, *others])
     assert api["info"]["title"] == "Shop"

@@ -30,7 +30,7 @@ from a2a_lambda.errors import InternalError, InvalidRequest, MethodNotAllowed, N
 from a2a_lambda.http import rest, rpc
 from a2a_lambda.http.auth import authenticate
 from a2a_lambda.http.discovery import cards
-from a2a_lambda.http.error_responses import error_response
+from a2a_lambda.http.error_responses import error_response, report_error
 from a2a_lambda.http.request import check_method, target_of
 from a2a_lambda.kit import Kit
 from a2a_lambda.tasks.execution import CALLBACK_PATH
@@ -113,7 +113,7 @@ async def route(request: Request) -> Response:
 
         return await callbacks.handle(request, path.removeprefix(CALLBACKS))
     target = target_of(path)
-    match target.prefix, target.rest:
+    match target.prefix, target.suffix:
         case "" | "a2a", "/openapi.json":
             check_method(request, "GET", "HEAD")
             from a2a_lambda.http.discovery import openapi
@@ -232,13 +232,14 @@ class BasePath:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    if isinstance(error, ProtocolError):
-        return error_response(error)
     if isinstance(error, HTTPException):  # of Starlette's routes, or of the application's own
         methods = (error.headers or {}).get("Allow")
         if error.status_code == 405 and methods:
-            return error_response(MethodNotAllowed(request.method, sorted(methods.split(", "))))
+            refusal = MethodNotAllowed(request.method, sorted(methods.split(", ")))
+            return error_response(report_error(refusal))
         return error_response(
             InvalidRequest(str(error.detail)), status=error.status_code, headers=error.headers
         )
+    if isinstance(error, ProtocolError):
+        return error_response(report_error(error))
     return error_response(InternalError(), status=500)

@@ -145,7 +145,7 @@ def _resource_path(request: Request) -> str:
     if target.prefix == "mcp" and target.agent is None:
         return "/mcp"
     if agents.has_public_names:
-        name = target.agent or target.rest[1:].partition("/")[0]
+        name = target.agent or target.suffix[1:].partition("/")[0]
         is_agent = name in agents
     else:
         # Callers without a key must not know which agents there are, so any name after a prefix may be one's.

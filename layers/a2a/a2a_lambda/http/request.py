@@ -19,7 +19,8 @@ from a2a_lambda.errors import (
     excerpt,
 )
 from a2a_lambda.http.error_responses import JSON
-from a2a_lambda.protocol.model import SEQUENCE_DIGITS, plain_media_type
+from a2a_lambda.protocol.model import plain_media_type
+from a2a_lambda.tasks.event_log import SEQUENCE_DIGITS
 
 INVOCATION_SECONDS = 900.0
 """Seconds that an invocation of Lambda may take.
@@ -32,14 +33,17 @@ MAX_IDEMPOTENCY_KEY_CHARACTERS = 255
 
 SLASHES = re.compile("/+")
 
+APPENDED_PATHS = ("", "/stream", "/tasks/send")
+"""What clients append to the URL of an agent: Alibaba's suite a path for its streams, and python-a2a one for
+its messages."""
+
 AGENT_PATHS = (
-    # Some clients append a path to an agent's URL: Alibaba's suite for its streams, and python-a2a for its
-    # messages. No agent may have the name that would begin it: see `is_agent_name`.
+    # No agent's name begins with a dot, and none is the first word of an appended path: see `is_agent_name`.
     re.compile(
-        r"/(?P<prefix>a2a|mcp|alibaba|v2/a2a|v2)/(?!stream/?$|tasks/)(?P<agent>[^/.][^/]*)(?P<rest>(?:/.*)?)",
+        r"/(?P<prefix>a2a|mcp|alibaba|v2/a2a|v2)/(?!stream/?$|tasks/)(?P<agent>[^/.][^/]*)(?P<suffix>(?:/.*)?)",
         re.DOTALL,
     ),
-    re.compile(r"/(?P<prefix>mcp|alibaba)(?P<rest>(?:/.*)?)", re.DOTALL),
+    re.compile(r"/(?P<prefix>mcp|alibaba)(?P<suffix>(?:/.*)?)", re.DOTALL),
 )
 """Paths below which an agent is called, and those of the default agent that have a prefix, too."""
 
@@ -52,18 +56,18 @@ class Target(NamedTuple):
 
     prefix: the first segments of an agent's path, which tell how it is called: "a2a", "mcp", "alibaba",
         "v2/a2a" or "v2"; "" = the path has none. agent: the name after the prefix, or None.
-    rest: what follows, with its first slash.
+    suffix: what follows, with its first slash.
     """
 
     prefix: str
     agent: str | None
-    rest: str
+    suffix: str
 
 
 def target_of(path: str) -> Target:
     for pattern in AGENT_PATHS:
         if match := pattern.fullmatch(path):
-            return Target(match["prefix"], match.groupdict().get("agent"), match["rest"])
+            return Target(match["prefix"], match.groupdict().get("agent"), match["suffix"])
     return Target("", None, path)
 
 

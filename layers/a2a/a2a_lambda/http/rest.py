@@ -79,7 +79,7 @@ class Rest:
 async def handle(request: Request, target: Target) -> Response:
     path: str = request.scope["path"].removeprefix("/")
     # The other prefixes are those of JSON-RPC and MCP.
-    agent, rest = (target.agent, target.rest[1:]) if target.prefix == "a2a" else (None, path)
+    agent, rest = (target.agent, target.suffix[1:]) if target.prefix == "a2a" else (None, path)
     wire = VERSIONS[0]
     binding = Rest(*_media_types(request, wire))
     try:
@@ -115,7 +115,7 @@ async def handle(request: Request, target: Target) -> Response:
 
 
 def _matches(path: str) -> Iterator[Match]:
-    """Routes that the path after the agent's fits, whatever their verbs."""
+    """Routes that match what follows the agent's path, whatever their verbs."""
     # 0.3's paths begin with /v1. 1.0 has no prefix, but may have a tenant in its place.
     prefixes = (wire.path_prefix for wire in VERSIONS if wire.path_prefix)
     prefix = next((candidate for candidate in prefixes if path.startswith(f"{candidate}/")), "")

@@ -1,4 +1,4 @@
-"""JSON-RPC: one URL for every operation. The same URL with `/stream` appended works, too."""
+"""JSON-RPC: one URL for every operation. The same URL with an appended path works, too."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from a2a_lambda.http import sse
 from a2a_lambda.http.auth import APPBUILDER, secret_of
 from a2a_lambda.http.error_responses import JSON, report_error
 from a2a_lambda.http.operation_call import accept, answer
-from a2a_lambda.http.request import Target, accepted_types, check_media_type, version
+from a2a_lambda.http.request import APPENDED_PATHS, Target, accepted_types, check_media_type, version
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import STREAMED
 from a2a_lambda.wire import negotiation, qianfan
@@ -23,8 +23,6 @@ from a2a_lambda.wire.shared import jsonrpc
 DIALECTS_BY_PREFIX = {"": "", "a2a": "shared", "alibaba": "alibaba", "v2/a2a": "qianfan", "v2": "qianfan"}
 """The dialect in which an agent is called, by the prefix of its path. For "shared" see `find_dialect`."""
 
-APPENDED_PATHS = ("", "/stream", "/tasks/send")
-
 
 def find_dialect(request: Request, target: Target) -> str | None:
     """Dialect of a request, or None if its path is not one of JSON-RPC.
@@ -32,7 +30,7 @@ def find_dialect(request: Request, target: Target) -> str | None:
     Qianfan's clients share `/a2a/<agent>` with all others. Its own header says that a request is Qianfan's.
     If there is a bearer token only, the message says it: see `is_from_appbuilder`.
     """
-    if target.rest.removesuffix("/") not in APPENDED_PATHS:
+    if target.suffix.removesuffix("/") not in APPENDED_PATHS:
         return None
     dialect = DIALECTS_BY_PREFIX.get(target.prefix)
     if dialect == "shared":

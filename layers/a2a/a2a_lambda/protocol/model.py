@@ -42,9 +42,6 @@ STAGE = "stage"
 """Key in the metadata of a progress message: the name of the step."""
 
 
-SEQUENCE_DIGITS = 10
-"""Digits of the largest sequence number that an event may have."""
-
 OPERATION = "operation"
 """Key in the metadata of a status update: what a durable turn does. Its value has `kind` (step, sleep, wait),
 `name`, `state` (started, ended, failed) and, for a pause or a wait that ends by itself, `until`."""

@@ -29,10 +29,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2a_lambda import strictjson
-from a2a_lambda.protocol.model import SEQUENCE_DIGITS, TaskState, unix_time
+from a2a_lambda.protocol.model import TaskState, unix_time
 from a2a_lambda.store.documents import pack, unpack
 from a2a_lambda.tasks.context import Context, Undo, conversation_of
-from a2a_lambda.tasks.event_log import Entry
+from a2a_lambda.tasks.event_log import SEQUENCE_DIGITS, Entry
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Namespace

@@ -38,6 +38,9 @@ GROUPED_CHUNKS = 16
 so that each event has its own number. Every wire sends a chunk that has parts, so clients get the number of a
 shared entry unless its last chunk is an empty end."""
 
+SEQUENCE_DIGITS = 10
+"""Digits of the largest sequence number."""
+
 Numbered = tuple[int, Event]
 """An event, and the sequence number of its last entry. Events of one entry have the same number."""
 

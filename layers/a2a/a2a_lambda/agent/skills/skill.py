@@ -166,8 +166,8 @@ class Skill:
         """Whether a text, which is a JSON object, answers the question for a parameter as it is. Otherwise it
         is an object of arguments.
 
-        The object may have a field with the parameter's own name: then it is one of arguments if that field's
-        value fits the parameter, or if no value of the parameter has such a field.
+        The object may have a field with the parameter's own name. Then it is an object of arguments if that
+        field's value fits the parameter, or if no value of the parameter has such a field.
         """
         if parameter.name in text_object:
             has_field = parameter.name in self._property(parameter.name).get("properties", {})

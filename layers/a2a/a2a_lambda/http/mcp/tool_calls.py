@@ -29,7 +29,7 @@ from a2a_lambda.wire.mcp.tools import Tool, find_tool
 
 
 class Plan(NamedTuple):
-    """What a call of a tool does: it sends a message, or, with None, asks for a task that there is.
+    """What a call of a tool does: it sends a message, or, if `request` is None, asks for an existing task.
 
     earlier_artifacts: those that an earlier call's result had in addition to its question. The result of the
         call that answers the question need not repeat them.

@@ -167,10 +167,10 @@ def _operation(operation: Object, agent: Description, suffix: str, body: _Body) 
 def _sentences(agent: Description, names: Mapping[str, str]) -> Iterator[str]:
     yield agent.card.description.strip()
     if agent.repeat_seconds:
-        period = f"within {agent.repeat_seconds:g} seconds, or with the same `Idempotency-Key`,"
+        period = f"within {agent.repeat_seconds:,.10g} seconds"
+        yield f"\nThe same request {period}, or with the same `Idempotency-Key`, gets the same task."
     else:
-        period = "with the same `Idempotency-Key`"
-    yield f"\nThe same request {period} gets the same task."
+        yield "\nA request that repeats an `Idempotency-Key` gets the task of the first one."
     yield "\nSkills:\n"
     for skill in agent.card.skills:
         arguments = f" Arguments, as `data` of a part: `{names[skill.id]}`." if skill.id in names else ""
