@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import a2a_lambda
-from a2a_lambda import Agent
+from a2a_lambda import Agent, mistakes
 from a2a_lambda.errors import AgentMistake, ConfigurationError
 from tests.agent.folders import CARD, write
 
@@ -53,7 +53,6 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
             "import helper",
             "hello/agent.py:2: there is no module 'helper'. It is a file of this agent: write `fr",
         ),
-        ("import sklearn", "add it: make add PACKAGE=scikit-learn"),
         ("import os.nothing", "there is no module 'os.nothing'. Correct the part after `os.`."),
         ("import time.sleep", "Correct the part after `time.`."),
         ("import winreg", "This system's Python does not have it: import it only where it exists"),
@@ -69,6 +68,11 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("from a2a_lambda.nothing import x", "The kit does not have that name"),
         ("x = (", "hello/agent.py:2: '(' was never closed\n    x = ("),
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
+        (
+            "import os\nx = os.environ['NO_SUCH_VARIABLE']",
+            "hello/agent.py:3: there is no environment variable NO_SUCH_VARIABLE. This machine has only",
+        ),
+        ("x = {}['NO_SUCH_KEY']", "hello/agent.py:2: KeyError: 'NO_SUCH_KEY'"),
         (
             "x = 1\ny = x.foo",
             "hello/agent.py:3: AttributeError: 'int' object has no attribute 'foo'\n    y = x",
@@ -238,6 +242,13 @@ def test_a_card_that_is_no_yaml(tmp_path: Path) -> None:
 
 def test_an_empty_field(tmp_path: Path) -> None:
     assert "hello/card.yaml:2: name is empty" in mistake(tmp_path, card=CARD.replace("name: {name}", "name:"))
+
+
+def test_a_package_is_named_as_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork may have any real package, so this one is none."""
+    monkeypatch.setitem(mistakes.DISTRIBUTIONS, "httpxx", "http-xx")
+    with pytest.raises(ConfigurationError, match="add it: make add PACKAGE=http-xx"):
+        Agent.load(write(tmp_path, "import httpxx"))
 
 
 def test_one_mistake_is_one_line(tmp_path: Path) -> None:

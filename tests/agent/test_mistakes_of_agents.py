@@ -46,8 +46,8 @@ WRONG = {
     "a = {}; a['a'] = a; return a": "a dict cannot become JSON: Circular reference",
     "yield asyncio.sleep(0)": "a coroutine is not an output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is not an output: write `raise SkillError(…)`",
-    "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, but not both",
-    "return File('a', b'1', 'text/csv')": "not both: write its media type as media_type=…",
+    "return File('a', b'1', 'https://example.com')": "6: a File needs either content or url",
+    "return File('a', b'1', 'text/csv')": "content or url: write its media type as media_type=…",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }
 
@@ -323,3 +323,27 @@ def test_an_async_skill_cannot_return_a_generator(tmp_path: Path) -> None:
     code = "@skill\nasync def hello(turn): return (part for part in 'hi')"
     with pytest.raises(AgentMistake, match="write `for part in …: yield part`"):
         run(tmp_path, code)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_hinted"),
+    [("message: str", True), ("text: str", True), ("turn: Turn, text: str", False), ("city: str", False)],
+)
+def test_an_argument_that_is_meant_as_the_messages_text_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, parameters: str, is_hinted: bool
+) -> None:
+    """The agent asks for it again and again."""
+    caplog.set_level("INFO", logger="a2a_lambda.hints")
+    Agent.load(write(tmp_path, f"@skill\ndef hello({parameters}): return 'x'"))
+    assert ("read turn.text" in caplog.text) is is_hinted
+
+
+def test_a_skill_that_the_agent_does_not_have_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The default skill gets the message. The log has no word of the client's."""
+    caplog.set_level("INFO", logger="a2a_lambda.hints")
+    agent = Agent.load(write(tmp_path, "@skill\ndef hello(turn): return 'x'"))
+    asyncio.run(agent.run("hi", metadata={"skillId": "helloo"}))
+    assert "a message names a skill that agent hello does not have; did you mean hello?" in caplog.text
+    assert "helloo" not in caplog.text

@@ -27,11 +27,17 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
         environments = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
-    stages = {}
+    stages: dict[str, dict[str, Any]] = {}
     for name, environment in environments.items():
         shared_parameters = _table(environment, "global", "parameters")
         parameters = {**shared_parameters, **_table(environment, "deploy", "parameters")}
-        if parameters.get("stack_name"):
+        stack = parameters.get("stack_name")
+        if stack:
+            if other := next((other for other in stages if stages[other]["stack_name"] == stack), ""):
+                raise ConfigurationError(
+                    f"{SAMCONFIG}: the stages {other} and {name} have the same stack_name, {stack}, so that"
+                    " each would replace the other's agents: give one of them another name"
+                )
             stages[name] = parameters
             for key in ("stack_name", "region", "profile"):
                 if not isinstance(stages[name].get(key, ""), str):
@@ -48,6 +54,11 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     if not choices:
         raise ConfigurationError(
             f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
+        )
+    if name and name not in choices and name in tomllib.loads(read_text(SAMCONFIG)):
+        raise ConfigurationError(
+            f'{SAMCONFIG}: stage {name} has no stack_name: write stack_name = "a2a-{name}" under'
+            f" [{name}.deploy.parameters]"
         )
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)

@@ -48,6 +48,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     event, function = _event(environ.get("EVENT", "").split())
     agents = read_cards(Settings.of(environ).agents)[0]
     default = default_of(agents) or next(iter(agents), "")
+    if (name := agent_in(event)) and name not in agents:
+        print(f"there is no agent {name}, so the event is sent to {default}", file=sys.stderr)
     event = with_agent(event, agents, default)
     read_state(environ)  # raises for a wrong PORT, before anything is built
     folder_of_build = HOST_BUILDS / (agent_in(event) or default)

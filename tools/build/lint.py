@@ -9,6 +9,7 @@ https://github.com/aws/serverless-application-model, https://github.com/aws-clou
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
 from tools.deployment.account import REGIONS
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +43,10 @@ RELEASE_PARAMETERS: tuple[Mapping[str, str], ...] = (
     {"Rollout": "Canary10Percent5Minutes", "Release": "0" * 64},
 )
 """Parameters that SAM itself reads. Each state gives another template."""
+
+MAX_CHOICES_CHARACTERS = 500
+
+VARIABLE_NAME = re.compile("[A-Za-z][A-Za-z0-9_]+")
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
@@ -91,12 +97,49 @@ def translate(
 def faults(template: str, regions: Sequence[str] = REGIONS) -> Iterator[str]:
     """What cfn-lint reports for a template, in any of these regions."""
     for match in lint(template, config=ManualArgs(regions=list(regions))):
-        text = f"{match.rule.id} {match.message}"
+        text = f"{match.rule.id} {_shorten(match.message)}"
         path = getattr(match, "path", ())  # YAML that cannot be parsed has none
         place = ".".join(map(str, path)) or f"line {match.linenumber}"
         is_of_group = ONLY_WITH_IT in text and "DeploymentGroup.Properties.ServiceRoleArn" in place
         if not text.startswith(USED_BY_SAM) and not is_of_group:
             yield f"{place}: {text}"
+
+
+def _shorten(message: str) -> str:
+    """A message without the hundreds of choices that cfn-lint may list: only one that is meant."""
+    word, separator, choices = message.partition(" is not one of ")
+    if not separator or len(choices) < MAX_CHOICES_CHARACTERS:
+        return message
+    hint = did_you_mean(word.strip("'"), re.findall("'([^']+)'", choices))
+    return f"{word} is unknown{hint}"
+
+
+def faults_of_environment(source: str) -> Iterator[str]:
+    """What AWS would refuse, or the kit would replace, of the variables that a fork's part of the template
+    gives its agents. Neither SAM nor cfn-lint sees it.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+    """
+    policy = yaml_parse(source).get("Resources", {}).get("AgentPolicy") or {}
+    variables = (policy.get("Metadata") or {}).get("Environment") or {}
+    for name, value in variables.items():
+        if not isinstance(name, str):
+            problem = f"YAML reads the name of an environment variable as {name!r}: put it in quotes"
+        elif not VARIABLE_NAME.fullmatch(name):
+            problem = (
+                f"environment variable {name}: a name has at least two letters, digits or _, and begins with"
+                " a letter"
+            )
+        elif name.startswith("A2A_"):
+            problem = f"environment variable {name}: names that begin with A2A_ are the kit's"
+        elif name.startswith(("SECRET_", "SETTING_")):
+            kind = name.partition("_")[0].lower()
+            problem = f"environment variable {name} is not read on AWS: use make {kind} STACK=…"
+        elif isinstance(value, list):
+            problem = f"environment variable {name} is a list: write one text, such as a,b"
+        else:
+            continue
+        yield f"{TEMPLATE.name}: {problem}"
 
 
 def faults_of(path: Path) -> Iterator[str]:
@@ -108,10 +151,13 @@ def faults_of(path: Path) -> Iterator[str]:
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
-    lines = []
+    source, lines = TEMPLATE.read_text("utf-8"), list[str]()
     try:
         for state in RELEASE_PARAMETERS:
-            translation = json.dumps(translate(TEMPLATE.read_text("utf-8"), state), indent=1)
+            template = translate(source, state)
+            if lines := list(faults_of_environment(source)):
+                break  # JSON cannot have them
+            translation = json.dumps(template, indent=1)
             lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
     except ConfigurationError as error:
         lines.append(str(error))

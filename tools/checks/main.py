@@ -43,8 +43,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     match argv[1]:
         case "test":
             arguments = split_words("ARGS", environ)
-            if agent := environ.get("AGENT"):
-                arguments.insert(0, str(agent_folder(agent)))
+            if "AGENT" in environ:  # an empty one is a variable of the shell that is not set
+                arguments.insert(0, str(agent_folder(environ["AGENT"])))
             return test(arguments)
         case "check":
             return check()

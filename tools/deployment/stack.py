@@ -178,7 +178,9 @@ def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str)
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator:
-            raise ConfigurationError(f"{text!r}: write a parameter as NAME=value")
+            raise ConfigurationError(
+                f"{text!r}: write a parameter as NAME=value, and a list without spaces, as in AgentNames=a,b"
+            )
         if name not in declarations:
             hint = did_you_mean(name, declarations)
             raise ConfigurationError(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from dotenv import dotenv_values
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
@@ -96,6 +97,9 @@ def main() -> int:
         state.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, default, emulated), flush=True)
+        names = [name for name in dotenv_values(".env") if not name.startswith(("SECRET_", "SETTING_"))]
+        if names:
+            print(f"note: .env: only SECRET_… and SETTING_… are read, and not {', '.join(names)}", flush=True)
         config = uvicorn.Config(
             APPLICATION,
             factory=True,

@@ -68,7 +68,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         words = f"NAME=weather FROM={recipe}" if recipe else "NAME=weather"
         raise ConfigurationError(f"name the agent: make agent {words}")
     agents = Settings.of(environ).agents
-    lines = copy_recipe(agents, name, RECIPES / recipe) if recipe else create(agents, name)
+    # The path of a recipe's folder names it, too.
+    lines = copy_recipe(agents, name, RECIPES / Path(recipe).name) if recipe else create(agents, name)
     for line in lines:
         print(line)
     print(f"""
@@ -96,7 +97,7 @@ def copy_recipe(
     _check_absent(agents, name)
     requirements = recipe / "packages.txt"
     if requirements.exists():
-        (agents / name).mkdir(parents=True)
+        (agents / name).mkdir(parents=True, exist_ok=True)
         try:
             add(requirements.read_text("utf-8").split(), agents / name / "packages.txt")
         except BaseException:  # also Ctrl-C: the folder would stop another try
@@ -139,7 +140,9 @@ def _check_absent(agents: Path, name: str) -> None:
             f"there is {others[0]}, and some file systems do not tell upper from lower case. Choose another"
             " name"
         )
-    if (agents / name).exists():
+    # A branch that has the agent may have left a folder with compiled files alone.
+    files = [path for path in (agents / name).rglob("*") if path.is_file()]
+    if any("__pycache__" not in path.parts for path in files):
         raise ConfigurationError(
             f"{agents / name} exists already. Choose another name, or delete that folder"
         )

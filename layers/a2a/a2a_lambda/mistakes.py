@@ -100,13 +100,20 @@ def has_module(folder: Path, name: str) -> bool:
 
 
 def _missing_name(error: BaseException, text: str) -> str:
-    """What is wrong with a name that is not defined, or not in its module; "" for another error."""
+    """What is wrong with a name that is not defined, in its module or in the environment; "" for another
+    error."""
     kit, client = (importlib.import_module(name) for name in ("a2a_lambda", "a2a_lambda.client"))
     if type(error) is NameError and error.name:
         for module in (kit, client):
             if error.name in module.__all__:
                 return f"{text}: write `from {module.__name__} import {error.name}`"
         return text
+    if isinstance(error, KeyError) and traceback.extract_tb(error.__traceback__)[-1].name == "__getitem__":
+        return (
+            f"there is no environment variable {error.args[0]}. This machine has only those of your shell,"
+            " and not those of template.yaml: export it here, or read it in a skill. For a secret, write"
+            " turn.secret(…) there"
+        )
     match = re.match(r"cannot import name '(\w+)' from ", text)
     if not isinstance(error, ImportError) or match is None:
         return ""

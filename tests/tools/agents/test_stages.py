@@ -45,6 +45,19 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
     assert agents_of_stages() == {"small": ["a", "b"], "all": []}
 
 
+def test_two_stages_have_two_stacks(folder: Path) -> None:
+    """They would replace each other's agents."""
+    (folder / "samconfig.toml").write_text(TWO.replace("a-all", "a-small"))
+    with pytest.raises(ConfigurationError, match="small and all have the same stack_name, a-small"):
+        read_stages()
+
+
+def test_a_stage_without_a_stack_is_not_one_that_is_missing(folder: Path) -> None:
+    (folder / "samconfig.toml").write_text(TWO.replace('stack_name = "a-all"\n', ""))
+    with pytest.raises(ConfigurationError, match='stage all has no stack_name: write stack_name = "a2a-all"'):
+        stage_of({"STAGE": "all"})
+
+
 def test_the_next_step_names_a_stage_that_is_there(folder: Path) -> None:
     assert deploy_command() == "make deploy"
     (folder / "samconfig.toml").write_text(TWO)

@@ -56,6 +56,43 @@ def test_the_filter_hides_no_fault_of_its_kind() -> None:
     assert any("RolloutRole" in fault for fault in lint.faults(json.dumps(lint.translate(wrong))))
 
 
+POLICY = """
+Resources:
+  AgentPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Metadata: { Environment: { NAME: x } }
+    Properties:
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement: [{ Effect: Allow, Action: [sts:GetCallerIdentity], Resource: "*" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("ON: x", "reads the name of an environment variable as True: put it in quotes"),
+        ("MY-VAR: x", "MY-VAR: a name has at least two letters, digits or _"),
+        ("L: x", "L: a name has at least two letters"),
+        ("A2A_TABLE: mine", "A2A_TABLE: names that begin with A2A_ are the kit's"),
+        ("SECRET_OPENAI: sk", "SECRET_OPENAI is not read on AWS: use make secret STACK="),
+        ("NAMES: [a, b]", "NAMES is a list: write one text"),
+    ],
+)
+def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, problem: str) -> None:
+    [fault] = lint.faults_of_environment(POLICY.replace("NAME: x", line))
+    assert problem in fault
+    assert list(lint.faults_of_environment(POLICY)) == list(lint.faults_of_environment(TEMPLATE)) == []
+
+
+def test_an_action_that_iam_does_not_have_is_named_with_one_that_is_meant() -> None:
+    wrong = POLICY.replace("sts:GetCallerIdentity", "bedrock:InvokModel")
+    faults = list(lint.faults(wrong, REGIONS[:1]))
+    assert [fault.partition("W3037 ")[2] for fault in faults] == [
+        "'invokmodel' is unknown; did you mean invokemodel?"
+    ]
+
+
 def test_a_template_that_is_no_yaml_is_a_fault() -> None:
     [fault] = lint.faults("Resources:\n  Queue:\n    Type: AWS::SQS::Queue\n    Metadata: two: values\n")
     assert fault == "line 4: E0000 mapping values are not allowed in this context"

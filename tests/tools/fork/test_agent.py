@@ -181,3 +181,12 @@ def test_a_recipe_that_cannot_be_loaded_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="no_such_module"):
             copy_recipe(tmp_path / "agents", "mine", recipe)
         assert not (tmp_path / "agents" / "mine").exists()
+
+
+def test_a_folder_of_compiled_files_is_no_agent(tmp_path: Path) -> None:
+    """Another branch has the agent, and git leaves what it does not track."""
+    (tmp_path / "mine" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "mine" / "__pycache__" / "agent.pyc").write_bytes(b"")
+    create(tmp_path, "mine")
+    with pytest.raises(ConfigurationError, match="exists already"):
+        create(tmp_path, "mine")

@@ -174,6 +174,9 @@ class Agent:
         if intent is not None:
             skill_id, new_slots = intent.skill, {name: list(texts) for name, texts in intent.slots.items()}
         if skill_id not in self.skills:
+            if named_intents:  # the name may be a user's words, and a log has this
+                hint = mistakes.did_you_mean(named_intents[0].skill, self.skills)
+                mistakes.hints.info("a message names a skill that agent %s does not have%s", self.name, hint)
             return None
         if pending is None or pending["skill"] != skill_id:
             return _Call(self.skills[skill_id], new_slots)

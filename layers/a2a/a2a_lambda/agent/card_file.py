@@ -128,14 +128,17 @@ def read_card(path: Path) -> Card:
         # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
-        raise ConfigurationError(
-            f"{short_path(path)}: not found: write it, because every agent has a card.yaml"
-        ) from None
+        advice = "Write it, because every agent has a card.yaml"
+        if (path.parent.parent / path.name).exists():  # a test names its own folder
+            advice = f"The agent's folder is the one above: {short_path(path.parent.parent)}"
+        raise ConfigurationError(f"{short_path(path)}: not found. {advice}") from None
     except UnicodeEncodeError:
         raise ConfigurationError(
             f"{short_path(path)}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji"
             " itself"
         ) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{short_path(path)}: not UTF-8: save it as UTF-8") from None
     except (yaml.YAMLError, ValueError) as error:  # a date that does not exist is a ValueError
         raise ConfigurationError(yaml_mistake(path, error)) from None
     if not isinstance(content, dict):

@@ -32,7 +32,8 @@ async def handle(request: Request, name: str | None) -> Response:
         size = fields.count(source, "size", "body")
         max_bytes = kit.settings.upload_bytes
         if not size or size > max_bytes:
-            raise InvalidParams(f"body.size must be from 1 to {max_bytes:,} bytes", path="body.size")
+            subject = "body.size" if size is not None else "body.size is missing: it"
+            raise InvalidParams(f"{subject} must be from 1 to {max_bytes:,} bytes", path="body.size")
         agent.card.check_media_type(fields.text(source, "mediaType", "body"), "body.mediaType")
         upload = await kit.files.new_upload(namespace, size)
     except Exception as cause:

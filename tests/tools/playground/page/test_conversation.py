@@ -18,8 +18,9 @@ def test_after_a_question_that_is_over_the_conversation_continues(page: "Page") 
     # As if another client had canceled it.
     page.evaluate(
         """async () => {
-          const [, kept] = Object.entries(localStorage).find(([name]) => name.endsWith(":probe"));
-          const request = { id: JSON.parse(kept).turns.at(-1).taskId };
+          const stored = () => Object.entries(localStorage).find(([name]) => name.endsWith(":probe"));
+          while (!stored()) await new Promise((resolve) => setTimeout(resolve, 20));
+          const request = { id: JSON.parse(stored()[1]).turns.at(-1).taskId };
           const call = { agent: "probe", version: "1.0", key: "local-key", operation: "cancel", request };
           const headers = { "Content-Type": "application/json" };
           const body = JSON.stringify(call);

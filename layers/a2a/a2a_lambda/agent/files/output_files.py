@@ -137,7 +137,7 @@ def _chunks(file: File) -> Iterator[bytes]:
         try:
             stream = open(content, "rb")  # noqa: SIM115  # closed below
         except OSError as error:
-            raise AgentMistake(f"the content of a File cannot be read: {error.strerror}") from None
+            raise AgentMistake(f"the path in a File cannot be read: {error.strerror}") from None
         with stream:
             yield from iter(partial(stream.read, CHUNK_BYTES), b"")
     elif isinstance(content, ReceivedFile):

@@ -128,6 +128,14 @@ class Skill:
                     )
             else:
                 self.parameters.append(Parameter.of(parameter, hints, location))
+        required_names = [parameter.name for parameter in self.parameters if parameter.is_required]
+        if self.turn_name is None and required_names in (["message"], ["text"]):
+            mistakes.hints.info(
+                "%s asks for its argument %s. For the message's text, write `turn: Turn` instead, and read"
+                " turn.text",
+                location,
+                required_names[0],
+            )
 
     def read_message(self, turn: Turn, asked_name: str | None) -> tuple[dict[str, Json], str]:
         """Values for parameters, from the message's data parts, or from its text if that is a JSON object;
