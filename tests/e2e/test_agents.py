@@ -8,10 +8,12 @@ import os
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from a2a_lambda.catalog.agents import read_cards
+from a2a_lambda.protocol.model import STOPPED, TaskState, state_word, text_of
 from tests.conftest import ROOT
 from tests.e2e.stack import CommandFailed, EmulatedStack
 from tests.helpers.clock import wait_until
@@ -37,8 +39,6 @@ CARDS = {
     for name, card in (read_cards(FOLDER)[0] if any(FOLDER.glob("*/card.yaml")) else {}).items()
     if not NAMES or name in NAMES
 }
-
-ENDED = {"COMPLETED", "FAILED", "REJECTED", "INPUT_REQUIRED", "AUTH_REQUIRED"}
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +91,13 @@ def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
         print(f"{agent}: accepted (a durable turn, which the emulator does not run)")
         return
 
-    def state() -> str:
+    def ended_status() -> Any:
         task = stack.call("GET", f"/a2a/{agent}/tasks/{answer.json()['task']['id']}", **headers).json()
-        name = str(task["status"]["state"]).removeprefix("TASK_STATE_")
-        return name if name in ENDED else ""
+        return task["status"] if task["status"]["state"] in STOPPED else None
 
-    result = wait_until(state, pause=0.2).lower()
-    note = (
-        " (it may need a secret or a service that the emulator does not have)" if result == "failed" else ""
-    )
+    status = wait_until(ended_status, pause=0.2)
+    result, note = state_word(status["state"]), ""
+    if status["state"] == TaskState.FAILED:
+        text = text_of(status.get("message", {}).get("parts", []))
+        note = f": {text} (It may need a secret or a service that the emulator does not have.)"
     print(f"{agent}: {result}{note}")

@@ -35,6 +35,12 @@ DIM, RED, GREEN, YELLOW = "2", "31", "32", "33"
 
 COLORS = {logging.WARNING: YELLOW, logging.ERROR: RED, logging.CRITICAL: RED}
 
+AWS_ADVICE = {
+    "NoRegionError": "No AWS region is set: stop make run, set AWS_REGION or AWS_PROFILE, and start again.",
+    "NoCredentialsError": "There are no AWS credentials: stop make run, set AWS_PROFILE, and start again.",
+}
+"""What to do about an error of botocore in an agent, by its type. Agents under make run call the real AWS."""
+
 ENDING = "The server has stopped, or a file was edited. Please send the message again."
 """What clients read about turns and requests that were cut off."""
 
@@ -63,6 +69,8 @@ class ConsoleFormatter(logging.Formatter):
         lines = [f"{stamp}  {level} {record.name}: {message}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines.append(trace_of(record.exc_info[1]))
+            if advice := AWS_ADVICE.get(type(record.exc_info[1]).__name__):
+                lines.append(advice)
         return "\n".join(lines)
 
     def _paint(self, text: str, color: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from botocore.exceptions import NoCredentialsError, NoRegionError
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
@@ -57,6 +58,13 @@ def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.Mon
     assert "chatter" not in output_lines
     assert "KeyError: 'first'" in output_lines
     assert "ValueError: no" in output_lines
+
+
+@pytest.mark.parametrize("error", [NoRegionError(), NoCredentialsError()])
+def test_an_agent_that_calls_aws_without_an_account_is_told_what_to_set(error: Exception) -> None:
+    record = logging.LogRecord("a", logging.ERROR, "a.py", 1, "it failed", (), (type(error), error, None))
+    text = console.ConsoleFormatter(colored=False).format(record)
+    assert text.splitlines()[-1].endswith("and start again.")
 
 
 def test_the_secret_of_a_callbacks_url_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:

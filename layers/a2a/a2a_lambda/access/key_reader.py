@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from a2a_lambda.access.issuer import Issuer, is_issuer_row
 from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
 from a2a_lambda.errors import KeysUnavailable
-from a2a_lambda.store.key_copies import ISSUERS_PART, KeyLoad
+from a2a_lambda.store.key_copies import ISSUERS_PART, KEYS_PART, KeyLoad
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -69,7 +69,7 @@ class KeyReader:
                 # begin again.
                 if error.code == "InvalidNextToken":
                     load.started_at, load.pages, load.page_token, load.rows = self._clock(), 0, "", []
-                    load.part = 0
+                    load.part = KEYS_PART
                 elif not may_retry:
                     raise KeysUnavailable(f"Parameter Store refused: {error.code}") from error
                 self._sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
