@@ -70,7 +70,11 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
         (
             "import os\nx = os.environ['NO_SUCH_VARIABLE']",
-            "hello/agent.py:3: there is no environment variable NO_SUCH_VARIABLE. This machine has only",
+            "hello/agent.py:3: there is no environment variable NO_SUCH_VARIABLE. Agents get theirs from",
+        ),
+        (
+            "from collections import UserDict\nx = UserDict(a=1)['b']",
+            "hello/agent.py:3: KeyError: 'b'",
         ),
         ("x = {}['NO_SUCH_KEY']", "hello/agent.py:2: KeyError: 'NO_SUCH_KEY'"),
         (

@@ -13,6 +13,9 @@ from tools.command import read_text, split_names
 
 SAMCONFIG = Path("samconfig.toml")
 
+STACK_KEYS = ("stack_name", "region", "profile")
+"""Parameters of a stage that tell which stack it is."""
+
 
 def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
     """Parameters of sam deploy for each environment that names a stack. folder: folder of the project. Raises
@@ -31,20 +34,20 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
     for name, environment in environments.items():
         shared_parameters = _table(environment, "global", "parameters")
         parameters = {**shared_parameters, **_table(environment, "deploy", "parameters")}
-        stack = parameters.get("stack_name")
-        if stack:
-            if other := next((other for other in stages if stages[other]["stack_name"] == stack), ""):
+        if not parameters.get("stack_name"):
+            continue
+        for key in STACK_KEYS:
+            if not isinstance(parameters.get(key, ""), str):
                 raise ConfigurationError(
-                    f"{SAMCONFIG}: the stages {other} and {name} have the same stack_name, {stack}, so that"
-                    " each would replace the other's agents: give one of them another name"
+                    f'{SAMCONFIG}: {key} of {name} must be a string: write {key} = "{parameters[key]}"'
                 )
-            stages[name] = parameters
-            for key in ("stack_name", "region", "profile"):
-                if not isinstance(stages[name].get(key, ""), str):
-                    value = stages[name][key]
-                    raise ConfigurationError(
-                        f'{SAMCONFIG}: {key} of {name} must be a string: write {key} = "{value}"'
-                    )
+        for other, others in stages.items():
+            if all(others.get(key) == parameters.get(key) for key in STACK_KEYS):
+                raise ConfigurationError(
+                    f"{SAMCONFIG}: the stages {other} and {name} are one stack, {parameters['stack_name']},"
+                    " so that each would replace the other's agents: give one of them another stack_name"
+                )
+        stages[name] = parameters
     return stages
 
 
@@ -55,7 +58,7 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         raise ConfigurationError(
             f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
         )
-    if name and name not in choices and name in tomllib.loads(read_text(SAMCONFIG)):
+    if name not in choices and isinstance(tomllib.loads(read_text(SAMCONFIG)).get(name), dict):
         raise ConfigurationError(
             f'{SAMCONFIG}: stage {name} has no stack_name: write stack_name = "a2a-{name}" under'
             f" [{name}.deploy.parameters]"

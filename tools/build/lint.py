@@ -23,6 +23,7 @@ from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.agent.card_file import yaml_mistake
+from a2a_lambda.agent.configuration import VARIABLE_PREFIXES
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 from tools.deployment.account import REGIONS
@@ -45,6 +46,9 @@ RELEASE_PARAMETERS: tuple[Mapping[str, str], ...] = (
 """Parameters that SAM itself reads. Each state gives another template."""
 
 MAX_CHOICES_CHARACTERS = 500
+
+ENVIRONMENT = ("Resources", "AgentPolicy", "Metadata", "Environment")
+"""Where a fork's part of template.yaml has the variables of its agents."""
 
 VARIABLE_NAME = re.compile("[A-Za-z][A-Za-z0-9_]+")
 
@@ -120,23 +124,30 @@ def faults_of_environment(source: str) -> Iterator[str]:
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
     """
-    policy = yaml_parse(source).get("Resources", {}).get("AgentPolicy") or {}
-    variables = (policy.get("Metadata") or {}).get("Environment") or {}
-    for name, value in variables.items():
+    variables = yaml_parse(source)
+    for key in ENVIRONMENT:
+        variables = variables.get(key) if isinstance(variables, dict) else None
+    if not isinstance(variables, dict | None):
+        yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT)} must be lines of NAME: value, not {variables!r}"
+        return
+    for name, value in (variables or {}).items():
+        is_function = isinstance(value, dict) and all(re.match("Ref$|Fn::", str(key)) for key in value)
         if not isinstance(name, str):
             problem = f"YAML reads the name of an environment variable as {name!r}: put it in quotes"
         elif not VARIABLE_NAME.fullmatch(name):
             problem = (
-                f"environment variable {name}: a name has at least two letters, digits or _, and begins with"
-                " a letter"
+                f"environment variable {name}: a name begins with a letter, and has two or more letters,"
+                " digits or underscores"
             )
         elif name.startswith("A2A_"):
             problem = f"environment variable {name}: names that begin with A2A_ are the kit's"
-        elif name.startswith(("SECRET_", "SETTING_")):
+        elif name.startswith(VARIABLE_PREFIXES):
             kind = name.partition("_")[0].lower()
             problem = f"environment variable {name} is not read on AWS: use make {kind} STACK=…"
-        elif isinstance(value, list):
-            problem = f"environment variable {name} is a list: write one text, such as a,b"
+        elif not isinstance(value, str | int | float) and not is_function:
+            problem = (
+                f"environment variable {name}: YAML reads its value as {value!r}: write a text in quotes"
+            )
         else:
             continue
         yield f"{TEMPLATE.name}: {problem}"
@@ -153,10 +164,10 @@ def main() -> int:
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
     source, lines = TEMPLATE.read_text("utf-8"), list[str]()
     try:
-        for state in RELEASE_PARAMETERS:
-            template = translate(source, state)
-            if lines := list(faults_of_environment(source)):
-                break  # JSON cannot have them
+        templates = [translate(source, state) for state in RELEASE_PARAMETERS]
+        lines += faults_of_environment(source)
+        # A name or a value that is at fault there may have a type that JSON does not have.
+        for template in [] if lines else templates:
             translation = json.dumps(template, indent=1)
             lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
     except ConfigurationError as error:

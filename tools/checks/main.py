@@ -43,8 +43,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     match argv[1]:
         case "test":
             arguments = split_words("ARGS", environ)
-            if "AGENT" in environ:  # an empty one is a variable of the shell that is not set
-                arguments.insert(0, str(agent_folder(environ["AGENT"])))
+            if agent := environ.get("AGENT"):
+                arguments.insert(0, str(agent_folder(agent)))
+            elif agent == "":  # AGENT=$NAME, where NAME is not set, must not run all tests
+                raise ConfigurationError("AGENT= is empty: name an agent, or leave AGENT= out")
             return test(arguments)
         case "check":
             return check()

@@ -16,6 +16,10 @@ from tools.callers.records import FAILURES
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
 from tools.client.view import View
 
+STEM_CHARACTERS, SUFFIX_CHARACTERS = 50, 10
+"""Longest name of a saved file, before its suffix and with the dot of its suffix. File systems take 255
+bytes, and a character may have four."""
+
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
     """Files as parts of a message. What is too large for one is uploaded, if the agent takes uploads.
@@ -61,12 +65,15 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, view: View, part: Pa
 
 
 async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, folder: Path) -> bool:
-    """Save the files that a view has shown in a folder, which is made if there is none. Returns whether all
-    were saved.
+    """Save, in a folder, the files that a view has shown. The folder is made if there is none. Returns
+    whether all were saved.
 
-    The agent chooses their names, which cannot lead out of the folder, nor begin with a dot, as `.env` does.
-    A file that is there already is kept: the new one gets a number.
+    The agent chooses their names, which cannot lead out of the folder, nor begin with a dot, as `.env` does;
+    long ones are cut. A file that is there already is kept: the new one gets a number.
     """
+    if not view.files:
+        view.note("The answer has no files.")
+        return True
     has_saved_all = True
     try:
         folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
@@ -74,11 +81,12 @@ async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, fold
         view.fail(f"{folder}: {error.strerror}")
         return False
     for part in view.files:
-        name = Path(part.get("filename", "").replace("\\", "/")).name.lstrip(".") or "file"
-        path, count = folder / name, 1
+        name = Path(Path(part.get("filename", "").replace("\\", "/")).name.lstrip(".") or "file")
+        stem, suffix = name.stem[:STEM_CHARACTERS], name.suffix[:SUFFIX_CHARACTERS]
+        path, count = folder / f"{stem}{suffix}", 1
         while path.exists():  # nothing else runs
             count += 1
-            path = folder / f"{Path(name).stem}-{count}{Path(name).suffix}"
+            path = folder / f"{stem}-{count}{suffix}"
         has_saved_all &= await save(http, caller, view, part, path)
     return has_saved_all
 

@@ -87,7 +87,7 @@ def run(environ: Mapping[str, str], console: Console) -> int:
                 is_call = len(words) == 2 and words[0] == "/skill"
                 state = runner.run(chat.call_skill(words[1]) if is_call else chat.send(text))
                 if state == TaskState.FAILED and is_local:
-                    print("if this does not say why, the output of make run does", file=sys.stderr)
+                    print("if the answer does not say why, see the output of make run", file=sys.stderr)
                 if folder and not runner.run(chat.save_all(path_of(folder))):
                     return 1
                 return 0 if state == TaskState.COMPLETED else 1

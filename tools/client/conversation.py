@@ -363,5 +363,5 @@ class Chat:
         await attachments.save(self._http, self._caller, self._view, part, path)
 
     async def save_all(self, folder: Path) -> bool:
-        """Save all files that were shown in a folder. Returns whether that succeeded."""
+        """Save, in a folder, all files that were shown. Returns whether that succeeded."""
         return await attachments.save_all(self._http, self._caller, self._view, folder)

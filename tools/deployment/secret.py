@@ -11,6 +11,7 @@ write it to the standard input. The value may be the ARN of a secret in Secrets 
 """
 
 import getpass
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from dotenv import dotenv_values, set_key, unset_key
 
 from a2a_lambda.agent.configuration import ValueKind, variable_of
 from a2a_lambda.errors import ConfigurationError
-from tools.command import reports_errors, require_name
+from tools.command import read_text, reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
 
 FILE = Path(".env")
@@ -52,6 +53,12 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     return 0
 
 
+def read_file() -> dict[str, str]:
+    """The values in .env, by the names of their variables. Raises ConfigurationError if it is not UTF-8."""
+    text = io.StringIO(read_text(FILE) if FILE.exists() else "")
+    return {name: value or "" for name, value in dotenv_values(stream=text, interpolate=False).items()}
+
+
 class EnvironmentFile:
     """The values in .env, which make run and tests read."""
 
@@ -63,9 +70,10 @@ class EnvironmentFile:
     def all(self) -> dict[str, str]:
         """Values by name."""
         prefix = f"{self._kind.upper()}_"
-        values = dotenv_values(FILE, interpolate=False) if FILE.exists() else {}
-        own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-        return {name.lower().replace("_", "-"): value or "" for name, value in sorted(own.items())}
+        own = {
+            name.removeprefix(prefix): value for name, value in read_file().items() if name.startswith(prefix)
+        }
+        return {name.lower().replace("_", "-"): value for name, value in sorted(own.items())}
 
     def set(self, name: str, value: str) -> None:
         FILE.touch(mode=0o600)
@@ -75,7 +83,7 @@ class EnvironmentFile:
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if it is not there."""
         variable = variable_of(self._kind, name)
-        if not FILE.exists() or variable not in dotenv_values(FILE):
+        if variable not in read_file():
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
         unset_key(FILE, variable, follow_symlinks=True)
 

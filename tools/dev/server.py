@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from dotenv import dotenv_values
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
+from a2a_lambda.agent.configuration import VARIABLE_PREFIXES
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
@@ -32,6 +32,7 @@ from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.command import HOST, agent_folders, listen, read_port, reports_errors
+from tools.deployment.secret import read_file
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
@@ -85,6 +86,7 @@ def main() -> int:
         _configure(port, url)
         secret = local_key()
         settings = Settings.of(os.environ)
+        other_names = [name for name in read_file() if not name.startswith(VARIABLE_PREFIXES)]
         cards, _ = read_cards(settings.agents, settings.agent_names)
         default = default_of(cards, settings.agent_names)
         with aws_errors("make run"):  # such as AWS_PROFILE, if this machine does not have that profile
@@ -97,9 +99,12 @@ def main() -> int:
         state.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, default, emulated), flush=True)
-        names = [name for name in dotenv_values(".env") if not name.startswith(("SECRET_", "SETTING_"))]
-        if names:
-            print(f"note: .env: only SECRET_… and SETTING_… are read, and not {', '.join(names)}", flush=True)
+        if other_names:
+            print(
+                f"note: make run reads only SECRET_… and SETTING_… from .env. Export {', '.join(other_names)}"
+                " in your shell instead",
+                flush=True,
+            )
         config = uvicorn.Config(
             APPLICATION,
             factory=True,

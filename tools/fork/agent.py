@@ -141,11 +141,10 @@ def _check_absent(agents: Path, name: str) -> None:
             " name"
         )
     # A branch that has the agent may have left a folder with compiled files alone.
-    files = [path for path in (agents / name).rglob("*") if path.is_file()]
-    if any("__pycache__" not in path.parts for path in files):
-        raise ConfigurationError(
-            f"{agents / name} exists already. Choose another name, or delete that folder"
-        )
+    folder = agents / name
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    if files or folder.is_file() or folder.is_symlink():
+        raise ConfigurationError(f"{folder} exists already. Choose another name, or delete it")
 
 
 def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list[str]:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import linecache
 import logging
+import os
 import re
 import sys
 import traceback
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.errors import ConfigurationError, ImportFailed, error_text, is_safe_to_log
+from a2a_lambda.errors import EXCERPT_CHARACTERS, ConfigurationError, ImportFailed, error_text, is_safe_to_log
 
 DISTRIBUTIONS: Mapping[str, str] = {
     "bs4": "beautifulsoup4",
@@ -41,7 +42,8 @@ def _closest(word: str, candidates: Iterable[str]) -> str:
     """The candidate that is most like a word, or "" if none is close."""
     import difflib  # only after a mistake, so that no cold start pays for it
 
-    return next(iter(difflib.get_close_matches(word, [*candidates], n=1)), "")
+    # A client may have written a very long word.
+    return next(iter(difflib.get_close_matches(word[:EXCERPT_CHARACTERS], [*candidates], n=1)), "")
 
 
 def short_path(path: Path | str) -> str:
@@ -108,11 +110,12 @@ def _missing_name(error: BaseException, text: str) -> str:
             if error.name in module.__all__:
                 return f"{text}: write `from {module.__name__} import {error.name}`"
         return text
-    if isinstance(error, KeyError) and traceback.extract_tb(error.__traceback__)[-1].name == "__getitem__":
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, KeyError) and codes[-1:] == [type(os.environ).__getitem__.__code__]:
         return (
-            f"there is no environment variable {error.args[0]}. This machine has only those of your shell,"
-            " and not those of template.yaml: export it here, or read it in a skill. For a secret, write"
-            " turn.secret(…) there"
+            f"there is no environment variable {error.args[0]}. Agents get theirs from template.yaml on AWS,"
+            " and from your shell under make run and in tests: set it there, or read it within a skill. For"
+            " a secret, write turn.secret(…) in the skill"
         )
     match = re.match(r"cannot import name '(\w+)' from ", text)
     if not isinstance(error, ImportError) or match is None:

@@ -47,15 +47,23 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
 
 def test_two_stages_have_two_stacks(folder: Path) -> None:
     """They would replace each other's agents."""
-    (folder / "samconfig.toml").write_text(TWO.replace("a-all", "a-small"))
-    with pytest.raises(ConfigurationError, match="small and all have the same stack_name, a-small"):
+    one_stack = TWO.replace("a-all", "a-small").replace('region = "eu-west-1"\n', "")
+    (folder / "samconfig.toml").write_text(one_stack)
+    with pytest.raises(ConfigurationError, match="small and all are one stack, a-small"):
         read_stages()
+
+
+def test_stages_in_two_regions_may_have_stacks_of_one_name(folder: Path) -> None:
+    (folder / "samconfig.toml").write_text(TWO.replace("a-all", "a-small"))
+    assert list(read_stages()) == ["small", "all"]
 
 
 def test_a_stage_without_a_stack_is_not_one_that_is_missing(folder: Path) -> None:
     (folder / "samconfig.toml").write_text(TWO.replace('stack_name = "a-all"\n', ""))
     with pytest.raises(ConfigurationError, match='stage all has no stack_name: write stack_name = "a2a-all"'):
         stage_of({"STAGE": "all"})
+    with pytest.raises(ConfigurationError, match="has no stage 'version'"):
+        stage_of({"STAGE": "version"})
 
 
 def test_the_next_step_names_a_stage_that_is_there(folder: Path) -> None:

@@ -72,17 +72,40 @@ Resources:
     ("line", "problem"),
     [
         ("ON: x", "reads the name of an environment variable as True: put it in quotes"),
-        ("MY-VAR: x", "MY-VAR: a name has at least two letters, digits or _"),
-        ("L: x", "L: a name has at least two letters"),
+        ("MY-VAR: x", "MY-VAR: a name begins with a letter, and has two or more letters"),
+        ("L: x", "L: a name begins with a letter"),
         ("A2A_TABLE: mine", "A2A_TABLE: names that begin with A2A_ are the kit's"),
         ("SECRET_OPENAI: sk", "SECRET_OPENAI is not read on AWS: use make secret STACK="),
-        ("NAMES: [a, b]", "NAMES is a list: write one text"),
+        ("NAMES: [a, b]", "NAMES: YAML reads its value as ['a', 'b']: write a text in quotes"),
+        ("DAY: 2026-01-01", "DAY: YAML reads its value as datetime.date(2026, 1, 1)"),
+        ("NAME: { a: b }", "NAME: YAML reads its value as {'a': 'b'}"),
+        ("NAME:", "NAME: YAML reads its value as None"),
     ],
 )
 def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, problem: str) -> None:
     [fault] = lint.faults_of_environment(POLICY.replace("NAME: x", line))
     assert problem in fault
-    assert list(lint.faults_of_environment(POLICY)) == list(lint.faults_of_environment(TEMPLATE)) == []
+
+
+@pytest.mark.parametrize(
+    "template", [TEMPLATE, POLICY, POLICY.replace("NAME: x", "AA: !Ref B, BB: !Sub b, CC: 1, DD: true")]
+)
+def test_an_environment_variable_may_be_a_value_or_a_function(template: str) -> None:
+    assert list(lint.faults_of_environment(template)) == []
+
+
+def test_an_environment_is_lines_of_names_and_values() -> None:
+    [fault] = lint.faults_of_environment(POLICY.replace("{ NAME: x }", "[NAME]"))
+    assert "AgentPolicy.Metadata.Environment must be lines of NAME: value" in fault
+
+
+def test_a_fault_of_one_state_of_the_template_is_enough(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = iter([["without a rollout"], [], *([] for _ in lint.PLAIN_TEMPLATES)])
+    monkeypatch.setattr(lint, "faults", lambda *_: next(texts))
+    assert lint.main() == 1
+    assert capsys.readouterr().err == "template.yaml, translated: without a rollout\n"
 
 
 def test_an_action_that_iam_does_not_have_is_named_with_one_that_is_meant() -> None:

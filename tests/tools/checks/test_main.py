@@ -61,6 +61,9 @@ def test_an_agent_is_tested_by_its_name(
     for name in ("shoe", "left", "../agents/shop"):  # git leaves a folder in which there is a __pycache__
         assert checks.main(["a2a", "test"], {"AGENT": name}) == 1
         assert f"there is no agent {name!r}. Agents: shop" in capsys.readouterr().err
+    assert checks.main(["a2a", "test"], {"AGENT": ""}) == 1
+    assert "AGENT= is empty" in capsys.readouterr().err
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(

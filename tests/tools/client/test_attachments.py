@@ -73,6 +73,7 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
         ("..", "file"),
         (".", "file"),
         ("", "file"),
+        ("€" * 300 + ".txt", "€" * 50 + ".txt"),
     ],
 )
 def test_an_answers_file_stays_in_the_folder_that_the_user_named(

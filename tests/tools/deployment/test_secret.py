@@ -104,3 +104,9 @@ def test_mistakes_set_nothing(
     assert run(kind, value, **variables) == 1
     assert said in capsys.readouterr().err
     assert not secret.FILE.exists()
+
+
+def test_a_file_that_is_not_utf8_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    secret.FILE.write_bytes("SECRET_A=é\n".encode("latin-1"))
+    assert run("secret") == 1
+    assert ".env is not UTF-8: save it as UTF-8" in capsys.readouterr().err

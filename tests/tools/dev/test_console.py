@@ -60,11 +60,17 @@ def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.Mon
     assert "ValueError: no" in output_lines
 
 
-@pytest.mark.parametrize("error", [NoRegionError(), NoCredentialsError()])
-def test_an_agent_that_calls_aws_without_an_account_is_told_what_to_set(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "variable"), [(NoRegionError(), "AWS_REGION"), (NoCredentialsError(), "credentials")]
+)
+def test_an_agent_that_calls_aws_without_an_account_is_told_what_to_set(
+    error: Exception, variable: str
+) -> None:
     record = logging.LogRecord("a", logging.ERROR, "a.py", 1, "it failed", (), (type(error), error, None))
     text = console.ConsoleFormatter(colored=False).format(record)
-    assert text.splitlines()[-1].endswith("and start again.")
+    advice = text.splitlines()[-1]
+    assert variable in advice
+    assert advice.endswith("and start again.")
 
 
 def test_the_secret_of_a_callbacks_url_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:

@@ -188,5 +188,8 @@ def test_a_folder_of_compiled_files_is_no_agent(tmp_path: Path) -> None:
     (tmp_path / "mine" / "__pycache__").mkdir(parents=True)
     (tmp_path / "mine" / "__pycache__" / "agent.pyc").write_bytes(b"")
     create(tmp_path, "mine")
-    with pytest.raises(ConfigurationError, match="exists already"):
-        create(tmp_path, "mine")
+    (tmp_path / "yours").write_text("")
+    (tmp_path / "theirs").symlink_to(tmp_path / "nowhere")
+    for name in ("mine", "yours", "theirs"):
+        with pytest.raises(ConfigurationError, match="exists already"):
+            create(tmp_path, name)

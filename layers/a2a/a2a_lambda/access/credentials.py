@@ -40,7 +40,7 @@ class Grant:
     key_name: str = ""
 
     def namespace(self, agent: str, scopes: Collection[str]) -> Namespace:
-        """Scope of the caller and an agent. scopes: those that a token needs for the agent.
+        """Namespace of the caller's tasks with an agent. scopes: those that a token needs for the agent.
 
         Raises Forbidden, InsufficientScope.
         """

@@ -32,6 +32,9 @@ SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
 
 ValueKind = Literal["secret", "setting"]
 
+VARIABLE_PREFIXES = ("SECRET_", "SETTING_")
+"""How the environment variables of each kind begin."""
+
 
 class Configuration:
     """Where an agent's secrets and settings come from.

@@ -330,7 +330,7 @@ def part_of(value: Any) -> Part:
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 hint = ": write its media type as media_type=…" if url and "://" not in url else ""
-                raise AgentMistake(f"a File needs either content or url{hint}")
+                raise AgentMistake(f"a File needs content or url, but not both{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `output_files` has read the others

@@ -15,12 +15,12 @@ def test_after_a_question_that_is_over_the_conversation_continues(page: "Page") 
     open_agent(page, "probe")
     choose(page, "add", a="40")
     expect(send(page)).to_contain_text("Please tell me: the second number.")
+    page.wait_for_function("Object.keys(localStorage).some((name) => name.endsWith(':probe'))")
     # As if another client had canceled it.
     page.evaluate(
         """async () => {
-          const stored = () => Object.entries(localStorage).find(([name]) => name.endsWith(":probe"));
-          while (!stored()) await new Promise((resolve) => setTimeout(resolve, 20));
-          const request = { id: JSON.parse(stored()[1]).turns.at(-1).taskId };
+          const [, stored] = Object.entries(localStorage).find(([name]) => name.endsWith(":probe"));
+          const request = { id: JSON.parse(stored).turns.at(-1).taskId };
           const call = { agent: "probe", version: "1.0", key: "local-key", operation: "cancel", request };
           const headers = { "Content-Type": "application/json" };
           const body = JSON.stringify(call);
