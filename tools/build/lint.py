@@ -131,7 +131,7 @@ def faults_of_environment(source: str) -> Iterator[str]:
         yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT)} must be lines of NAME: value, not {variables!r}"
         return
     for name, value in (variables or {}).items():
-        is_function = isinstance(value, dict) and all(re.match("Ref$|Fn::", str(key)) for key in value)
+        is_function = isinstance(value, dict) and any(re.match("Ref$|Fn::", str(key)) for key in value)
         if not isinstance(name, str):
             problem = f"YAML reads the name of an environment variable as {name!r}: put it in quotes"
         elif not VARIABLE_NAME.fullmatch(name):

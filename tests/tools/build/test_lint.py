@@ -79,6 +79,7 @@ Resources:
         ("NAMES: [a, b]", "NAMES: YAML reads its value as ['a', 'b']: write a text in quotes"),
         ("DAY: 2026-01-01", "DAY: YAML reads its value as datetime.date(2026, 1, 1)"),
         ("NAME: { a: b }", "NAME: YAML reads its value as {'a': 'b'}"),
+        ("NAME: {}", "NAME: YAML reads its value as {}"),
         ("NAME:", "NAME: YAML reads its value as None"),
     ],
 )
