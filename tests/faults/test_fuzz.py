@@ -122,7 +122,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
 
-def mutated(chance: random.Random, value: Any) -> Any:
+def mutate(chance: random.Random, value: Any) -> Any:
     """A copy with one to three mistakes."""
     result = copy.deepcopy(value)
     for _ in range(chance.randint(1, 3)):
@@ -181,7 +181,7 @@ def test_no_mistake_of_a_client_is_a_fault(
         headers = {"X-API-Key": key if chance.random() < 0.98 else "wrong"}
         for name in chance.sample(sorted(HEADERS), chance.randint(0, 2)):
             headers[name] = chance.choice(HEADERS[name])
-        content = b"" if body is None else json.dumps(mutated(chance, body)).encode()
+        content = b"" if body is None else json.dumps(mutate(chance, body)).encode()
         if content and chance.random() < 0.1:
             at = chance.randrange(len(content))
             content = (

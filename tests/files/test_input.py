@@ -27,7 +27,7 @@ from tests.helpers.rpc import Rpc, intent, message
 LARGE = drawing(300_000)
 
 
-def examined(task: Any) -> Any:
+def findings_of(task: Any) -> Any:
     """What the agent has read."""
     assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
     [part] = task["artifacts"][0]["parts"]
@@ -41,14 +41,14 @@ def entry(content: bytes) -> list[Any]:
 @pytest.mark.parametrize("size", [10, 99_999, 100_000, 100_001, 300_000])
 def test_an_agent_reads_the_same_wherever_a_file_is(rest: Rest, size: int) -> None:
     content = drawing(size)
-    assert examined(rest.send("examine", parts=[inline(content)])) == [entry(content)]
+    assert findings_of(rest.send("examine", parts=[inline(content)])) == [entry(content)]
 
 
 def test_large_files_of_a_message_are_in_the_bucket(rest: Rest, settings: Settings) -> None:
     before = objects_of(settings)
     task = rest.send("examine", parts=[{"text": "hi"}, inline(LARGE), inline(b"small"), inline(LARGE[:-1])])
     assert len(objects_of(settings) - before) == 2
-    assert examined(task) == [entry(LARGE), entry(b"small"), entry(LARGE[:-1])]
+    assert findings_of(task) == [entry(LARGE), entry(b"small"), entry(LARGE[:-1])]
     rows = clients.dynamodb(settings).scan(TableName=settings.table)["Items"]
     assert sum(len(str(row)) for row in rows if task["id"] in row["pk"]["S"]) < 10_000
     [history_message] = rest.call("GET", f"tasks/{task['id']}")["history"]
@@ -99,7 +99,7 @@ def test_an_upload_is_sent_by_its_reference(rest: Rest) -> None:
     reference = upload(rest, content)
     assert reference.startswith("a2a-file:uploads/")
     task = rest.send("examine", parts=[{"url": reference, **NAMED}])
-    assert examined(task) == [entry(content)]
+    assert findings_of(task) == [entry(content)]
     [part] = rest.call("GET", f"tasks/{task['id']}")["history"][0]["parts"]
     assert get(part["url"])[0] == content
 
@@ -193,7 +193,7 @@ def test_uploads_and_outputs_of_others_are_unknown(
     [first, _] = sorted(objects_of(settings) - before)
     own_output = "a2a-file:" + first.split("/", 2)[2]
     assert refusal(rest, own_output) == inbox.UNKNOWN
-    assert examined(rest.send("examine", parts=[{"url": reference, **NAMED}])) == [entry(LARGE)]
+    assert findings_of(rest.send("examine", parts=[{"url": reference, **NAMED}])) == [entry(LARGE)]
 
 
 def test_an_upload_that_was_replaced_is_not_read(rest: Rest) -> None:

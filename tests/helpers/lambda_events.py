@@ -13,7 +13,7 @@ def last_event(stream: str) -> Any:
     return bare_events(stream)[-1]
 
 
-def ended(told: Any) -> bool:
+def is_completed(told: Any) -> bool:
     """Whether an answer, or the last event of one, says in any version that the task is completed."""
     told = told.get("result", told)
     for name in ("task", "statusUpdate"):

@@ -16,7 +16,7 @@ from botocore.loaders import Loader
 
 from tests.conftest import PACKAGE, ROOT
 from tests.helpers.builds import build
-from tests.helpers.lambda_events import STATUSES, ended, last_event
+from tests.helpers.lambda_events import STATUSES, is_completed, last_event
 from tools.build.built_functions import Built, find_rie
 from tools.build.invoke import format_answer, function_of, with_agent
 from tools.build.size import zipped_size_of
@@ -40,7 +40,7 @@ def test_each_function_answers_every_event(built: Built, function: str) -> None:
             body = rest.split("\n\n", 1)[1]
             assert status == str(STATUSES.get(path.stem, 200)), path.name
             if "stream" in path.stem:
-                assert ended(last_event(body)), path.name
+                assert is_completed(last_event(body)), path.name
             elif path.stem != "resubscribe":
                 assert isinstance(json.loads(body), dict), path.name
 

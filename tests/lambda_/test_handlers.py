@@ -12,7 +12,7 @@ import pytest
 from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.conftest import ROOT
-from tests.helpers.lambda_events import STATUSES, ended, last_event
+from tests.helpers.lambda_events import STATUSES, is_completed, last_event
 from tests.helpers.rpc import texts
 from tests.lambda_.conftest import logging_kept
 from tests.lambda_.context import Context
@@ -78,11 +78,11 @@ def test_event(handlers: dict[str, Handler], function: str, name: str) -> None:
     elif expect == "resubscribe":
         assert json.loads(answer.removeprefix("data: "))["error"]["code"] == -32001
     elif "stream" in expect:
-        assert ended(last_event(answer))
+        assert is_completed(last_event(answer))
     else:
         document = json.loads(answer)
         result = document.get("result", document)
-        assert ended(result)
+        assert is_completed(result)
         assert texts(result.get("task", result))
 
 

@@ -242,17 +242,17 @@ def test_only_lambda_itself_changes_network_interfaces(
         options = {**OPTIONS, **release} | ({} if has_subnets else {"SubnetIds": ""})
         stack = Rendered(lint.translate(source, release), options, STACK)
         [document] = documents_of(stack.resources[function.replace("Function", "Role")]["Properties"])
-    own, granted = document["Statement"], {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}
+    statements, grant = document["Statement"], {"Effect": "Allow", "Action": "ec2:*", "Resource": "*"}
     name = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{STACK[:3]}-{function}-X"
     code = {"lambda:SourceFunctionArn": name}
     actions_of_lambda = [f"ec2:{action}" for action in NETWORK.split()]
     for action in actions_of_lambda:
-        assert is_allowed(own, action, "*") is (has_subnets or is_boundary)
+        assert is_allowed(statements, action, "*") is (has_subnets or is_boundary)
     others = ("ModifyNetworkInterfaceAttribute", "AttachNetworkInterface", "UnassignIpv6Addresses")
     for action in (*actions_of_lambda, *(f"ec2:{other}" for other in others)):
-        assert not is_allowed([*own, granted], action, "*", code), action
+        assert not is_allowed([*statements, grant], action, "*", code), action
     for action in ("DescribeInstances", "CreateSubnet"):
-        assert is_allowed([*own, granted], f"ec2:{action}", "*", code)
+        assert is_allowed([*statements, grant], f"ec2:{action}", "*", code)
 
 
 def contexts_of(statement: Any) -> list[dict[str, str]]:

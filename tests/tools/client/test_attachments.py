@@ -79,7 +79,7 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
 def test_an_answers_file_stays_in_the_folder_that_the_user_named(
     tmp_path: Path, filename: str, name: str
 ) -> None:
-    """One that cannot be saved keeps none of the others back."""
+    """The others are saved even if one of them cannot be."""
     caller: Any = NoAgent()
     view, folder = View(Console()), tmp_path / "a" / "b"
     view.files = [Part(filename=filename, raw=raw) for raw in ("MSwy", "no base64", "Myw0")]

@@ -31,7 +31,7 @@ def test_an_issuer_is_added_replaced_listed_and_removed(settings: Settings) -> N
 
 
 def test_issuers_that_cannot_be_read_are_not_an_empty_list(caplog: pytest.LogCaptureFixture) -> None:
-    """The operator is told once why."""
+    """The operator reads the reason, and reads it once."""
     client = Mock()
     text = "not authorized to perform: ssm:GetParametersByPath on x"
     error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParametersByPath")

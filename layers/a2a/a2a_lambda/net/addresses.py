@@ -100,7 +100,7 @@ def is_loopback_url(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     if (address := _address_of(host)) is not None:
         return is_loopback(address)
-    # A name that stands for this machine wherever it is looked up (RFC 6761 section 6.3).
+    # localhost and every name below it stand for a loopback address (RFC 6761 section 6.3).
     return f".{host.rstrip('.')}".endswith(".localhost")
 
 

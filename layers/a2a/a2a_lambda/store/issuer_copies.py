@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class FetchState(StrEnum):
-    """What became of a fetch: it goes on, the issuer answered, or it did not."""
+    """State of a fetch: it is running, the issuer has answered, or the fetch has failed."""
 
     BUSY = "busy"
     DONE = "done"

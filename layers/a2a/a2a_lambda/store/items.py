@@ -63,7 +63,7 @@ def head_key(namespace: Namespace, task_id: str) -> dict[str, Any]:
 
 
 def context_key(namespace: Namespace, context_id: str) -> dict[str, Any]:
-    return _key(f"{namespace.owner}#{namespace.agent}#context#{context_id}", "context")
+    return _key(f"{partition_prefix(namespace.owner, namespace.agent)}context#{context_id}", "context")
 
 
 def push_key(namespace: Namespace, task_id: str, config_id: str) -> dict[str, Any]:
@@ -348,7 +348,7 @@ def _key(partition: str, sort: str) -> dict[str, Any]:
 
 
 def _task(namespace: Namespace, task_id: str) -> str:
-    return f"{namespace.owner}#{namespace.agent}#task#{task_id}"
+    return f"{partition_prefix(namespace.owner, namespace.agent)}task#{task_id}"
 
 
 def _sort(head: Head, sequence: int) -> str:
