@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -79,10 +80,13 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Set the tests' environment. The proof on AWS imports this module, too, and has an environment of its
-    own."""
+    """Set the environment of the tests and of the programs that they start. The proof on AWS imports this
+    module, too, and has its own environment."""
     os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
     os.environ.pop("AWS_REGION", None)
+    # A script that runs the tests in the background (`make test &`) makes them ignore Ctrl-C, and so do the
+    # programs that they start. Some tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # A package of the agents may be a plugin of pydantic, as logfire is, and import much with each model.
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     # For the processes that tests start, which do not inherit pytest's own path.
