@@ -70,7 +70,7 @@ def test_a_file_of_the_agent_is_nearer_than_a_folder_beside_it(tmp_path: Path) -
         ("if True:\nx = 1", "hello/agent.py:3: expected an indented block"),
         (
             "import os\nx = os.environ['NO_SUCH_VARIABLE']",
-            "hello/agent.py:3: there is no environment variable NO_SUCH_VARIABLE. Agents get theirs from",
+            "hello/agent.py:3: there is no environment variable NO_SUCH_VARIABLE. On AWS, agents get those",
         ),
         (
             "from collections import UserDict\nx = UserDict(a=1)['b']",
@@ -302,3 +302,8 @@ def test_a_wrong_output_names_every_right_one(tmp_path: Path) -> None:
     assert len(names) == 8
     for name in names:
         assert re.search(rf"\b{name}\b", reason), name
+
+
+def test_a_long_word_is_compared_by_its_beginning() -> None:
+    """A client may have written it, and the comparison takes time with its length."""
+    assert mistakes.did_you_mean("a" * 10_000, ["a" * 100]) == f"; did you mean {'a' * 100}?"

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import shlex
 import socket
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import ParamSpec
 from urllib.parse import urlsplit
 
+from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, kind_of
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
 
 AGENTS = Path("functions/agents")
@@ -91,6 +93,18 @@ def split_names(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
+def note_unread_variables(variables: Iterable[str], command: str) -> None:
+    """Tell the user which variables in .env agents do not get. Only what looks like a name is shown, because
+    each line of a private key that is not in quotes counts as one."""
+    names = [name for name in variables if kind_of(name) is None and re.fullmatch("[A-Z][A-Z0-9_]*", name)]
+    if names:
+        print(
+            f"note: {command} reads only SECRET_… and SETTING_… from {ENVIRONMENT_FILE}, not"
+            f" {', '.join(names)}. Save a secret with make secret, and export other variables in your shell",
+            file=sys.stderr,
+        )
+
+
 def agent_folders(agents: Path = AGENTS) -> dict[str, Path]:
     """The agents' folders by name, sorted: those that have a card. agents: the folder of all agents."""
     return {card.parent.name: card.parent for card in sorted(agents.glob("*/card.yaml"))}
@@ -104,6 +118,14 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
         names = ", ".join(folders) or "none"
         raise ConfigurationError(f"there is no agent {name!r}. Agents: {names}")
     return folders[name]
+
+
+def named_agent(environ: Mapping[str, str]) -> str:
+    """The agent that AGENT names; "" = all agents. Raises ConfigurationError if AGENT is set, but empty, as
+    by AGENT=$NAME where there is no NAME: then all agents are not meant."""
+    if environ.get("AGENT") == "":
+        raise ConfigurationError("AGENT is empty: name an agent, or unset AGENT to mean all of them")
+    return environ.get("AGENT", "")
 
 
 def listen(port: int, command: str) -> socket.socket:

@@ -13,9 +13,9 @@ def last_event(stream: str) -> Any:
     return bare_events(stream)[-1]
 
 
-def is_completed(told: Any) -> bool:
+def is_completed(answer: Any) -> bool:
     """Whether an answer, or the last event of one, says in any version that the task is completed."""
-    told = told.get("result", told)
+    answer = answer.get("result", answer)
     for name in ("task", "statusUpdate"):
-        told = told.get(name, told)
-    return told["status"]["state"] in ("completed", "TASK_STATE_COMPLETED")
+        answer = answer.get(name, answer)
+    return answer["status"]["state"] in ("completed", "TASK_STATE_COMPLETED")

@@ -55,7 +55,7 @@ def test_a_refused_method_names_those_that_are_allowed(
     answer = client.request(verb, path, json={}, headers={"X-API-Key": key})
     assert answer.status_code == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
-    methods = answer.text.partition(f"{verb} is not allowed here; use ")[2].partition('"')[0]
+    methods = answer.text.partition(f"{verb} is not allowed here. Allowed: ")[2].partition('"')[0]
     assert set(methods.split(", ")) == allowed
 
 

@@ -13,8 +13,8 @@ from tools.command import read_text, split_names
 
 SAMCONFIG = Path("samconfig.toml")
 
-STACK_KEYS = ("stack_name", "region", "profile")
-"""Parameters of a stage that tell which stack it is."""
+PLACE_KEYS = ("region", "profile")
+"""Parameters of a stage that say where its stack is. A stack's name is unique in an account's region."""
 
 
 def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
@@ -36,19 +36,27 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
         parameters = {**shared_parameters, **_table(environment, "deploy", "parameters")}
         if not parameters.get("stack_name"):
             continue
-        for key in STACK_KEYS:
+        for key in ("stack_name", *PLACE_KEYS):
             if not isinstance(parameters.get(key, ""), str):
                 raise ConfigurationError(
                     f'{SAMCONFIG}: {key} of {name} must be a string: write {key} = "{parameters[key]}"'
                 )
         for other, others in stages.items():
-            if all(others.get(key) == parameters.get(key) for key in STACK_KEYS):
+            if _may_be_one_stack(others, parameters):
                 raise ConfigurationError(
-                    f"{SAMCONFIG}: the stages {other} and {name} are one stack, {parameters['stack_name']},"
-                    " so that each would replace the other's agents: give one of them another stack_name"
+                    f"{SAMCONFIG}: the stages {other} and {name} deploy the same stack,"
+                    f" {parameters['stack_name']}, so each would replace the other's agents: give one of them"
+                    " another stack_name, or each of them its own region"
                 )
         stages[name] = parameters
     return stages
+
+
+def _may_be_one_stack(stage: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two stages may deploy the same stack. A stage that names no region, or no profile, uses that of
+    the shell, which may be the other's."""
+    are_apart = any(stage.get(key) and other.get(key) and stage[key] != other[key] for key in PLACE_KEYS)
+    return stage["stack_name"] == other["stack_name"] and not are_apart
 
 
 def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

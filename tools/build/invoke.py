@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.agent.configuration import VARIABLE_PREFIXES
+from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, kind_of, read_variables
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.request import Target, target_of
@@ -23,8 +23,7 @@ from a2a_lambda.settings import Settings
 from tools import environments
 from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, find_rie, interpreter
 from tools.builds import check_system
-from tools.command import reports_errors
-from tools.deployment.secret import read_file
+from tools.command import note_unread_variables, reports_errors
 from tools.dev import emulator
 from tools.dev.server import prepare
 from tools.state import KEYS_PATH, TABLE, read_state
@@ -130,8 +129,10 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
 
 
 def _own_values() -> dict[str, str]:
-    """Secrets and settings in .env, which the built function does not read."""
-    return {name: value for name, value in read_file().items() if name.startswith(VARIABLE_PREFIXES)}
+    """Secrets and settings in .env, which the built function does not read. Raises ConfigurationError."""
+    variables = read_variables(ENVIRONMENT_FILE)
+    note_unread_variables(variables, "make invoke")
+    return {variable: value for variable, value in variables.items() if kind_of(variable) is not None}
 
 
 def with_agent(event: dict[str, Any], agents: Collection[str], default: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.agent.card_file import yaml_mistake
-from a2a_lambda.agent.configuration import VARIABLE_PREFIXES
+from a2a_lambda.agent.configuration import kind_of
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 from tools.deployment.account import REGIONS
@@ -47,10 +47,15 @@ RELEASE_PARAMETERS: tuple[Mapping[str, str], ...] = (
 
 MAX_CHOICES_CHARACTERS = 500
 
-ENVIRONMENT = ("Resources", "AgentPolicy", "Metadata", "Environment")
+ENVIRONMENT_PATH = ("Resources", "AgentPolicy", "Metadata", "Environment")
 """Where a fork's part of template.yaml has the variables of its agents."""
 
 VARIABLE_NAME = re.compile("[A-Za-z][A-Za-z0-9_]+")
+
+FUNCTION_NAME = re.compile("Ref|Fn::[A-Za-z]+")
+
+TEXT_TAG, MERGE_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+"""What YAML 1.1 calls a text, and the key `<<`."""
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
@@ -79,6 +84,13 @@ def translate(
         template = yaml_parse(source)
     except yaml.YAMLError as error:
         raise ConfigurationError(yaml_mistake(TEMPLATE, error)) from None
+    try:
+        json.dumps(template, sort_keys=True)  # as SAM does
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{TEMPLATE.name} has a name or a value that YAML does not read as text, such as the date"
+            f" 2012-10-17: put it in quotes ({error})"
+        ) from None
     template.pop("Metadata", None)
     code = f"s3://bucket/{artifact}"
     template["Globals"]["Function"]["CodeUri"] = code
@@ -119,38 +131,62 @@ def _shorten(message: str) -> str:
 
 
 def faults_of_environment(source: str) -> Iterator[str]:
-    """What AWS would refuse, or the kit would replace, of the variables that a fork's part of the template
-    gives its agents. Neither SAM nor cfn-lint sees it.
+    """What AWS would refuse, or the kit or YAML would replace, of the variables that a fork's part of the
+    template gives its agents. Neither SAM nor cfn-lint sees it. Raises ConfigurationError.
 
     Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
     """
-    variables = yaml_parse(source)
-    for key in ENVIRONMENT:
-        variables = variables.get(key) if isinstance(variables, dict) else None
-    if not isinstance(variables, dict | None):
-        yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT)} must be lines of NAME: value, not {variables!r}"
+    try:
+        node = yaml.compose(source)  # not yaml_parse: a value that YAML changes still has its own text
+    except yaml.YAMLError as error:
+        raise ConfigurationError(yaml_mistake(TEMPLATE, error)) from None
+    for key in ENVIRONMENT_PATH:
+        entries = node.value if isinstance(node, yaml.MappingNode) else []
+        node = next((value for name, value in entries if name.value == key), None)
+    if not isinstance(node, yaml.MappingNode | None):
+        yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT_PATH)} must have lines of NAME: value, or be {{}}"
         return
-    for name, value in (variables or {}).items():
-        is_function = isinstance(value, dict) and any(re.match("Ref$|Fn::", str(key)) for key in value)
-        if not isinstance(name, str):
-            problem = f"YAML reads the name of an environment variable as {name!r}: put it in quotes"
-        elif not VARIABLE_NAME.fullmatch(name):
-            problem = (
-                f"environment variable {name}: a name begins with a letter, and has two or more letters,"
-                " digits or underscores"
-            )
-        elif name.startswith("A2A_"):
-            problem = f"environment variable {name}: names that begin with A2A_ are the kit's"
-        elif name.startswith(VARIABLE_PREFIXES):
-            kind = name.partition("_")[0].lower()
-            problem = f"environment variable {name} is not read on AWS: use make {kind} STACK=…"
-        elif not isinstance(value, str | int | float) and not is_function:
-            problem = (
-                f"environment variable {name}: YAML reads its value as {value!r}: write a text in quotes"
-            )
-        else:
-            continue
-        yield f"{TEMPLATE.name}: {problem}"
+    for name, value in node.value if node is not None else []:
+        if name.tag != MERGE_TAG and (problem := _problem_of_name(name) or _problem_of_value(value)):
+            yield f"{TEMPLATE.name}: environment variable {name.value}: {problem}"
+
+
+def _problem_of_name(name: yaml.Node) -> str:
+    """What is wrong with the name of an environment variable; "" = nothing."""
+    if name.tag != TEXT_TAG:
+        return "YAML does not read this name as text: put it in quotes"
+    if not VARIABLE_NAME.fullmatch(name.value):
+        return "a name begins with a letter, and has two or more letters, digits or underscores"
+    if name.value.startswith("A2A_"):
+        return "names that begin with A2A_ are the kit's"
+    kind = kind_of(name.value)
+    return f"it is not read on AWS: use make {kind} STACK=…" if kind else ""
+
+
+def _problem_of_value(value: yaml.Node) -> str:
+    """What is wrong with the value of an environment variable; "" = nothing."""
+    if value.tag == TEXT_TAG or value.tag.startswith("!"):  # as !Ref does
+        return ""
+    if isinstance(value, yaml.ScalarNode):
+        # AWS gets the JSON of what YAML has read, such as 750 for 12:30.
+        is_changed = json.dumps(yaml.safe_load(value.value), default=repr) != value.value
+        advice = f"put {value.value} in quotes" if value.value else 'write "" if it is to be empty'
+        return f"YAML does not read its value as text: {advice}" if is_changed else ""
+    names = [key.value for key, _ in value.value] if isinstance(value, yaml.MappingNode) else []
+    is_function = len(names) == 1 and FUNCTION_NAME.fullmatch(str(names[0]))
+    return "" if is_function else "its value must be a text or one function, such as !Ref"
+
+
+def _faults_of_source(source: str) -> list[str]:
+    """Those of template.yaml, in each state that SAM makes of it. SAM itself would refuse some faults of the
+    environment, without saying where they are."""
+    try:
+        if faults_there := list(faults_of_environment(source)):
+            return faults_there
+        translations = [json.dumps(translate(source, state), indent=1) for state in RELEASE_PARAMETERS]
+    except ConfigurationError as error:
+        return [str(error)]
+    return [f"{TEMPLATE.name}, translated: {fault}" for text in translations for fault in faults(text)]
 
 
 def faults_of(path: Path) -> Iterator[str]:
@@ -162,16 +198,7 @@ def faults_of(path: Path) -> Iterator[str]:
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
-    source, lines = TEMPLATE.read_text("utf-8"), list[str]()
-    try:
-        templates = [translate(source, state) for state in RELEASE_PARAMETERS]
-        lines += faults_of_environment(source)
-        # A name or a value that is at fault there may have a type that JSON does not have.
-        for template in [] if lines else templates:
-            translation = json.dumps(template, indent=1)
-            lines += [f"{TEMPLATE.name}, translated: {fault}" for fault in faults(translation)]
-    except ConfigurationError as error:
-        lines.append(str(error))
+    lines = _faults_of_source(TEMPLATE.read_text("utf-8"))
     for path in PLAIN_TEMPLATES:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):

@@ -13,7 +13,7 @@ from tools.agents import imports
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import LAMBDA_PYTHON, check_system, find_python
 from tools.checks import lab
-from tools.command import AGENTS, agent_folder, agent_folders, reports_errors, split_words
+from tools.command import AGENTS, agent_folder, agent_folders, named_agent, reports_errors, split_words
 from tools.deployment.deploy import named_parameters
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
@@ -43,10 +43,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     match argv[1]:
         case "test":
             arguments = split_words("ARGS", environ)
-            if agent := environ.get("AGENT"):
+            if agent := named_agent(environ):
                 arguments.insert(0, str(agent_folder(agent)))
-            elif agent == "":  # AGENT=$NAME, where NAME is not set, must not run all tests
-                raise ConfigurationError("AGENT= is empty: name an agent, or leave AGENT= out")
             return test(arguments)
         case "check":
             return check()

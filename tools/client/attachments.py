@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx2
 
@@ -16,9 +18,9 @@ from tools.callers.records import FAILURES
 from tools.callers.uploads import MESSAGE_BYTES, NO_UPLOADS, upload, upload_url
 from tools.client.view import View
 
-STEM_CHARACTERS, SUFFIX_CHARACTERS = 50, 10
-"""Longest name of a saved file, before its suffix and with the dot of its suffix. File systems take 255
-bytes, and a character may have four."""
+STEM_BYTES, SUFFIX_BYTES = 190, 40
+"""Longest name of a saved file, before its suffix and from the suffix's dot on, in bytes of UTF-8. File
+systems take 255, and a number and `.part` may be added."""
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -82,7 +84,7 @@ async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, fold
         return False
     for part in view.files:
         name = Path(Path(part.get("filename", "").replace("\\", "/")).name.lstrip(".") or "file")
-        stem, suffix = name.stem[:STEM_CHARACTERS], name.suffix[:SUFFIX_CHARACTERS]
+        stem, suffix = _cut(name.stem, STEM_BYTES), _cut(name.suffix, SUFFIX_BYTES)
         path, count = folder / f"{stem}{suffix}", 1
         while path.exists():  # nothing else runs
             count += 1
@@ -91,17 +93,36 @@ async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, fold
     return has_saved_all
 
 
+def _cut(text: str, size: int) -> str:
+    """The beginning of a text, in at most so many bytes of UTF-8."""
+    return text.encode("utf-8", "ignore")[:size].decode("utf-8", "ignore")
+
+
+@contextmanager
+def _open_partial(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that becomes the one at `path` once it is whole."""
+    partial = path.with_name(f"{path.name}.part")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 async def _write(http: httpx2.AsyncClient, caller: AnyCaller, part: Part, path: Path) -> None:
     """Raises OSError, ValueError for what is not base64, and the FAILURES of a call."""
     if "raw" in part:
-        path.write_bytes(decode_raw(part["raw"]))  # noqa: ASYNC240
+        content = decode_raw(part["raw"])
+        with _open_partial(path) as file:
+            file.write(content)
         return
     if not caller.is_local and await _leads_to_loopback(part["url"]):
         raise AgentError("its URL leads to this machine, but the agent is elsewhere")
     async with http.stream("GET", part["url"]) as answer:
         if answer.status_code != 200:
             raise AgentError(f"its URL answered with status {answer.status_code}", status=answer.status_code)
-        with path.open("wb") as file:
+        with _open_partial(path) as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)
 

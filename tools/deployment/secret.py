@@ -11,22 +11,24 @@ write it to the standard input. The value may be the ARN of a secret in Secrets 
 """
 
 import getpass
-import io
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 import boto3
-from dotenv import dotenv_values, set_key, unset_key
+from dotenv import set_key, unset_key
 
-from a2a_lambda.agent.configuration import ValueKind, variable_of
+from a2a_lambda.agent.configuration import (
+    ENVIRONMENT_FILE,
+    VARIABLE_PREFIXES,
+    ValueKind,
+    read_variables,
+    variable_of,
+)
 from a2a_lambda.errors import ConfigurationError
-from tools.command import read_text, reports_errors, require_name
+from tools.command import reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
-
-FILE = Path(".env")
 
 EFFECT = "Running functions may use the old value for five more minutes."
 
@@ -53,39 +55,35 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     return 0
 
 
-def read_file() -> dict[str, str]:
-    """The values in .env, by the names of their variables. Raises ConfigurationError if it is not UTF-8."""
-    text = io.StringIO(read_text(FILE) if FILE.exists() else "")
-    return {name: value or "" for name, value in dotenv_values(stream=text, interpolate=False).items()}
-
-
 class EnvironmentFile:
-    """The values in .env, which make run and tests read."""
+    """The values in .env, which make run and tests read. Raises ConfigurationError if it is not UTF-8."""
 
-    place = str(FILE)
+    place = str(ENVIRONMENT_FILE)
 
     def __init__(self, kind: ValueKind) -> None:
         self._kind = kind
 
     def all(self) -> dict[str, str]:
         """Values by name."""
-        prefix = f"{self._kind.upper()}_"
-        own = {
-            name.removeprefix(prefix): value for name, value in read_file().items() if name.startswith(prefix)
+        prefix = VARIABLE_PREFIXES[self._kind]
+        return {
+            variable.removeprefix(prefix).lower().replace("_", "-"): value
+            for variable, value in sorted(read_variables(ENVIRONMENT_FILE).items())
+            if variable.startswith(prefix)
         }
-        return {name.lower().replace("_", "-"): value for name, value in sorted(own.items())}
 
     def set(self, name: str, value: str) -> None:
-        FILE.touch(mode=0o600)
-        FILE.chmod(0o600)
-        set_key(FILE, variable_of(self._kind, name), value, follow_symlinks=True)
+        read_variables(ENVIRONMENT_FILE)  # set_key would fail without naming the file
+        ENVIRONMENT_FILE.touch(mode=0o600)
+        ENVIRONMENT_FILE.chmod(0o600)
+        set_key(ENVIRONMENT_FILE, variable_of(self._kind, name), value, follow_symlinks=True)
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if it is not there."""
         variable = variable_of(self._kind, name)
-        if variable not in read_file():
+        if variable not in read_variables(ENVIRONMENT_FILE):
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
-        unset_key(FILE, variable, follow_symlinks=True)
+        unset_key(ENVIRONMENT_FILE, variable, follow_symlinks=True)
 
 
 class Parameters:

@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn._subprocess import get_subprocess
 from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 
-from a2a_lambda.agent.configuration import VARIABLE_PREFIXES
+from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, read_variables
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
 from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
@@ -31,8 +31,14 @@ from a2a_lambda.protocol.card import Card
 from a2a_lambda.settings import Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
-from tools.command import HOST, agent_folders, listen, read_port, reports_errors
-from tools.deployment.secret import read_file
+from tools.command import (
+    HOST,
+    agent_folders,
+    listen,
+    note_unread_variables,
+    read_port,
+    reports_errors,
+)
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
@@ -78,6 +84,7 @@ FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 def main() -> int:
     """Serve until Ctrl-C."""
     port = read_port(os.environ.get("PORT") or str(DEFAULT_PORT))
+    variables = read_variables(ENVIRONMENT_FILE)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(port, "make run"))
         url = ""
@@ -86,7 +93,6 @@ def main() -> int:
         _configure(port, url)
         secret = local_key()
         settings = Settings.of(os.environ)
-        other_names = [name for name in read_file() if not name.startswith(VARIABLE_PREFIXES)]
         cards, _ = read_cards(settings.agents, settings.agent_names)
         default = default_of(cards, settings.agent_names)
         with aws_errors("make run"):  # such as AWS_PROFILE, if this machine does not have that profile
@@ -99,12 +105,7 @@ def main() -> int:
         state.write_text(json.dumps({"emulator": url, "port": port}))
         stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, default, emulated), flush=True)
-        if other_names:
-            print(
-                f"note: make run reads only SECRET_… and SETTING_… from .env. Export {', '.join(other_names)}"
-                " in your shell instead",
-                flush=True,
-            )
+        note_unread_variables(variables, "make run")
         config = uvicorn.Config(
             APPLICATION,
             factory=True,

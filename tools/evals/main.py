@@ -23,7 +23,7 @@ from a2a_lambda.client import Client
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 from tools.callers.records import SharedTransport, make_http
-from tools.command import AGENTS, agent_folder, agent_folders, reports_errors
+from tools.command import AGENTS, agent_folder, agent_folders, named_agent, reports_errors
 from tools.deployment.stack import url_of
 from tools.evals import report
 from tools.evals.cases import NAME, Case, read_evals
@@ -101,7 +101,7 @@ async def run_all(
 def main(environ: Mapping[str, str] = os.environ) -> int:
     console = Console(highlight=False)
     place = environ.get("STACK") or ("url" if environ.get("URL") else "here")
-    results = asyncio.run(run_all(find_cases(AGENTS, environ.get("AGENT", "")), environ, console))
+    results = asyncio.run(run_all(find_cases(AGENTS, named_agent(environ)), environ, console))
     for agent, outcomes in results.items():
         path = RESULTS / place / f"{agent}.json"
         console.print(report.table_of(agent, outcomes, report.read_rates(path)))

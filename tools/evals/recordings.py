@@ -15,12 +15,18 @@ from urllib.parse import quote, quote_plus
 import httpx2
 import vcr
 from botocore.session import Session
-from dotenv import dotenv_values
 from urllib3.connectionpool import HTTPConnectionPool
 from vcr.cassette import Cassette
 from vcr.filters import decode_response
 
-from a2a_lambda.agent.configuration import SECRET_ARN, Configuration, variable_of
+from a2a_lambda.agent.configuration import (
+    ENVIRONMENT_FILE,
+    SECRET_ARN,
+    Configuration,
+    kind_of,
+    read_variables,
+    variable_of,
+)
 from a2a_lambda.client import AwsSignature, ClientCredentials
 
 CREDENTIAL_URL = re.compile(
@@ -185,10 +191,10 @@ def _without_secrets(values: Mapping[str, str], request: Any) -> Any:
 
 def _secret_spellings(values: Mapping[str, str]) -> list[tuple[str, str]]:
     """Values of secrets as a request may have them, the longest first, and their variables."""
-    variables = {**dotenv_values(".env", interpolate=False), **os.environ, **values}
+    variables = {**read_variables(ENVIRONMENT_FILE), **os.environ, **values}
     spellings: set[tuple[str, str]] = set()
     for variable, value in variables.items():
-        if variable.startswith("SECRET_") and value and len(value) >= SECRET_CHARACTERS:
+        if kind_of(variable) == "secret" and len(value) >= SECRET_CHARACTERS:
             in_json = (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
             in_url = (quote(value), quote(value, safe=""), quote_plus(value))
             spellings |= {(spelling, variable) for spelling in (value, *in_json, *in_url)}

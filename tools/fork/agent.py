@@ -142,8 +142,8 @@ def _check_absent(agents: Path, name: str) -> None:
         )
     # A branch that has the agent may have left a folder with compiled files alone.
     folder = agents / name
-    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    if files or folder.is_file() or folder.is_symlink():
+    paths = [path for path in (folder, *folder.rglob("*")) if "__pycache__" not in path.parts]
+    if any(path.is_symlink() or (path.exists() and not path.is_dir()) for path in paths):
         raise ConfigurationError(f"{folder} exists already. Choose another name, or delete it")
 
 

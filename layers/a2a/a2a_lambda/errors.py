@@ -276,7 +276,7 @@ class MethodNotAllowed(InvalidRequest):
 
     def __init__(self, method: str, methods: Collection[str]) -> None:
         self._methods = ", ".join(methods)
-        super().__init__(f"{excerpt(method)} is not allowed here; use {self._methods}")
+        super().__init__(f"{excerpt(method)} is not allowed here. Allowed: {self._methods}")
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -110,12 +110,12 @@ def _missing_name(error: BaseException, text: str) -> str:
             if error.name in module.__all__:
                 return f"{text}: write `from {module.__name__} import {error.name}`"
         return text
-    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if isinstance(error, KeyError) and codes[-1:] == [type(os.environ).__getitem__.__code__]:
+    if _is_of_environ(error):
         return (
-            f"there is no environment variable {error.args[0]}. Agents get theirs from template.yaml on AWS,"
-            " and from your shell under make run and in tests: set it there, or read it within a skill. For"
-            " a secret, write turn.secret(…) in the skill"
+            f"there is no environment variable {os.fsdecode(error.args[0])}. On AWS, agents get those under"
+            " AgentPolicy, Metadata, Environment in template.yaml; under make run and in tests, those of your"
+            " shell. Set it in both, or read it within a skill. If it is a secret, use turn.secret(…) in the"
+            " skill instead"
         )
     match = re.match(r"cannot import name '(\w+)' from ", text)
     if not isinstance(error, ImportError) or match is None:
@@ -127,6 +127,12 @@ def _missing_name(error: BaseException, text: str) -> str:
     if name in client.__all__:
         advice = f": write `from a2a_lambda.client import {name}`"
     return f"a2a_lambda has no {name}{advice}"
+
+
+def _is_of_environ(error: BaseException) -> bool:
+    """Whether `os.environ[…]` raised an error. Other mappings raise KeyError, too."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, KeyError) and frames[-1].f_code is type(os.environ).__getitem__.__code__
 
 
 def _missing_module(name: str, folder: Path) -> str:

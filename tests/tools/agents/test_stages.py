@@ -47,21 +47,48 @@ def test_a_stage_has_a_stack_and_serves_some_agents_or_all(folder: Path) -> None
 
 def test_two_stages_have_two_stacks(folder: Path) -> None:
     """They would replace each other's agents."""
-    one_stack = TWO.replace("a-all", "a-small").replace('region = "eu-west-1"\n', "")
-    (folder / "samconfig.toml").write_text(one_stack)
-    with pytest.raises(ConfigurationError, match="small and all are one stack, a-small"):
+    (folder / "samconfig.toml").write_text(stages_of_one_name("", ""))
+    with pytest.raises(ConfigurationError, match="small and all deploy the same stack, a-small"):
         read_stages()
 
 
-def test_stages_in_two_regions_may_have_stacks_of_one_name(folder: Path) -> None:
-    (folder / "samconfig.toml").write_text(TWO.replace("a-all", "a-small"))
-    assert list(read_stages()) == ["small", "all"]
+def stages_of_one_name(small: str, everything: str) -> str:
+    """Two stages whose stacks have one name. Each has a further line."""
+    text = TWO.replace("a-all", "a-small").replace('region = "eu-west-1"', everything)
+    return text.replace("[small.deploy.parameters]", f"[small.deploy.parameters]\n{small}")
+
+
+@pytest.mark.parametrize(
+    ("small", "everything", "are_apart"),
+    [
+        ('region = "us-east-1"', 'region = "eu-west-1"', True),
+        ('profile = "a"', 'profile = "b"', True),
+        ('region = "eu-west-1"', 'region = "eu-west-1"', False),
+        ("", 'region = "eu-west-1"', False),
+        ('profile = "a"', "", False),
+        ('region = ""', 'region = "eu-west-1"', False),
+    ],
+)
+def test_stacks_of_one_name_are_apart_in_two_regions_or_accounts(
+    folder: Path, small: str, everything: str, are_apart: bool
+) -> None:
+    """A stage that names no region uses that of the shell, which may be the other's."""
+    (folder / "samconfig.toml").write_text(stages_of_one_name(small, everything))
+    if are_apart:
+        assert list(read_stages()) == ["small", "all"]
+    else:
+        with pytest.raises(ConfigurationError, match="the same stack"):
+            read_stages()
 
 
 def test_a_stage_without_a_stack_is_not_one_that_is_missing(folder: Path) -> None:
     (folder / "samconfig.toml").write_text(TWO.replace('stack_name = "a-all"\n', ""))
     with pytest.raises(ConfigurationError, match='stage all has no stack_name: write stack_name = "a2a-all"'):
         stage_of({"STAGE": "all"})
+
+
+def test_a_key_that_is_no_table_is_no_stage(folder: Path) -> None:
+    (folder / "samconfig.toml").write_text(TWO)
     with pytest.raises(ConfigurationError, match="has no stage 'version'"):
         stage_of({"STAGE": "version"})
 

@@ -94,3 +94,15 @@ def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:
     builds[:] = [2, 0]
     assert [invoke._build(BUILD), invoke._build(BUILD), invoke._build(BUILD)] == [2, 0, 0]
     assert not builds
+
+
+def test_a_built_function_gets_the_secrets_and_settings_of_env(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each line of a private key that is not in quotes counts as a variable, and is not shown."""
+    monkeypatch.chdir(tmp_path)
+    assert invoke._own_values() == {}
+    Path(".env").write_text("SECRET_A=1\nSETTING_B=2\nSETTING_C\nOTHER=3\nMC4CAQAwBQYDK2Vw=\n")
+    assert invoke._own_values() == {"SECRET_A": "1", "SETTING_B": "2"}
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("note: make invoke reads only SECRET_… and SETTING_… from .env, not OTHER. Save")

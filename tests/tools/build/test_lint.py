@@ -1,6 +1,7 @@
 """What cfn-lint finds in a template. `make check` lets it look at the kit's own: they have no fault."""
 
 import json
+from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
@@ -71,16 +72,21 @@ Resources:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("ON: x", "reads the name of an environment variable as True: put it in quotes"),
+        ("ON: x", "ON: YAML does not read this name as text: put it in quotes"),
         ("MY-VAR: x", "MY-VAR: a name begins with a letter, and has two or more letters"),
         ("L: x", "L: a name begins with a letter"),
         ("A2A_TABLE: mine", "A2A_TABLE: names that begin with A2A_ are the kit's"),
-        ("SECRET_OPENAI: sk", "SECRET_OPENAI is not read on AWS: use make secret STACK="),
-        ("NAMES: [a, b]", "NAMES: YAML reads its value as ['a', 'b']: write a text in quotes"),
-        ("DAY: 2026-01-01", "DAY: YAML reads its value as datetime.date(2026, 1, 1)"),
-        ("NAME: { a: b }", "NAME: YAML reads its value as {'a': 'b'}"),
-        ("NAME: {}", "NAME: YAML reads its value as {}"),
-        ("NAME:", "NAME: YAML reads its value as None"),
+        ("SECRET_OPENAI: sk", "SECRET_OPENAI: it is not read on AWS: use make secret STACK="),
+        ("DAY: 2026-01-01", "DAY: YAML does not read its value as text: put 2026-01-01 in quotes"),
+        ("TIME: 12:30", "TIME: YAML does not read its value as text: put 12:30 in quotes"),
+        ("CODE: 0123", "put 0123 in quotes"),
+        ("VERSION: 1.10", "put 1.10 in quotes"),
+        ("FLAG: yes", "put yes in quotes"),
+        ("NAME:", 'NAME: YAML does not read its value as text: write "" if it is to be empty'),
+        ("NAMES: [a, b]", "NAMES: its value must be a text or one function, such as !Ref"),
+        ("NAME: { a: b }", "NAME: its value must be a text or one function"),
+        ("NAME: { Ref: A, b: c }", "NAME: its value must be a text or one function"),
+        ("NAME: {}", "NAME: its value must be a text or one function"),
     ],
 )
 def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, problem: str) -> None:
@@ -89,15 +95,46 @@ def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, p
 
 
 @pytest.mark.parametrize(
-    "template", [TEMPLATE, POLICY, POLICY.replace("NAME: x", "AA: !Ref B, BB: !Sub b, CC: 1, DD: true")]
+    "template",
+    [
+        TEMPLATE,
+        POLICY,
+        POLICY.replace("NAME: x", "AA: !Ref B, BB: !Sub b, CC: 1, DD: true, EE: 1.5, FF: '', GG: { Ref: A }"),
+        POLICY.replace("NAME: x", "<<: { NAME: x }"),
+    ],
 )
 def test_an_environment_variable_may_be_a_value_or_a_function(template: str) -> None:
     assert list(lint.faults_of_environment(template)) == []
 
 
-def test_an_environment_is_lines_of_names_and_values() -> None:
-    [fault] = lint.faults_of_environment(POLICY.replace("{ NAME: x }", "[NAME]"))
-    assert "AgentPolicy.Metadata.Environment must be lines of NAME: value" in fault
+@pytest.mark.parametrize(
+    ("own_lines", "fault"),
+    [
+        ("Environment: { ON: x }", "environment variable ON: YAML does not read this name as text"),
+        ("Environment: { DAY: 2026-01-01 }", "environment variable DAY: YAML does not read its value"),
+        ("Environment: [NAME]", "AgentPolicy.Metadata.Environment must have lines of NAME: value, or be {}"),
+        ("Environment:", "AgentPolicy.Metadata.Environment must have lines of NAME: value, or be {}"),
+        ("Day: 2026-01-01", "template.yaml has a name or a value that YAML does not read as text"),
+        ("Day: a: b", "template.yaml:6: not valid YAML"),
+    ],
+)
+def test_a_mistake_in_a_forks_lines_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    own_lines: str,
+    fault: str,
+) -> None:
+    """SAM would fail with a traceback."""
+    template = tmp_path / "template.yaml"
+    template.write_text(
+        POLICY.replace("Metadata: { Environment: { NAME: x } }", f"Metadata:\n      {own_lines}")
+    )
+    monkeypatch.setattr(lint, "TEMPLATE", template)
+    monkeypatch.setattr(lint, "PLAIN_TEMPLATES", ())
+    assert lint.main() == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert fault in line
 
 
 def test_a_fault_of_one_state_of_the_template_is_enough(

@@ -62,7 +62,7 @@ def test_an_agent_is_tested_by_its_name(
         assert checks.main(["a2a", "test"], {"AGENT": name}) == 1
         assert f"there is no agent {name!r}. Agents: shop" in capsys.readouterr().err
     assert checks.main(["a2a", "test"], {"AGENT": ""}) == 1
-    assert "AGENT= is empty" in capsys.readouterr().err
+    assert "AGENT is empty" in capsys.readouterr().err
     assert len(calls) == 1
 
 

@@ -1,8 +1,9 @@
 """Files that make chat sends."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from a2a_lambda.protocol.model import Part
 from tools.callers.a2a import VERSIONS, A2aCaller
+from tools.callers.names import AnyCaller
 from tools.client.attachments import parts_of, save, save_all
 from tools.client.view import View
 
@@ -73,13 +75,17 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
         ("..", "file"),
         (".", "file"),
         ("", "file"),
-        ("€" * 300 + ".txt", "€" * 50 + ".txt"),
+        ("messages.properties", "messages.properties"),
+        ("v1.0 release notes", "v1.0 release notes"),
+        (f"{'€' * 300}.txt", f"{'€' * 63}.txt"),
+        (f"a.{'x' * 300}", f"a.{'x' * 39}"),
+        ("\ud800.txt", ".txt"),
     ],
 )
 def test_an_answers_file_stays_in_the_folder_that_the_user_named(
     tmp_path: Path, filename: str, name: str
 ) -> None:
-    """The others are saved even if one of them cannot be."""
+    """If one file cannot be saved, the others are."""
     caller: Any = NoAgent()
     view, folder = View(Console()), tmp_path / "a" / "b"
     view.files = [Part(filename=filename, raw=raw) for raw in ("MSwy", "no base64", "Myw0")]
@@ -92,3 +98,38 @@ def test_an_answers_file_stays_in_the_folder_that_the_user_named(
     assert [path.parent for path in tmp_path.rglob("*") if path.is_file()] == [folder] * 2
     assert (folder / name).read_bytes() == b"1,2"
     assert {path.read_bytes() for path in folder.iterdir()} == {b"1,2", b"3,4"}
+
+
+class BrokenStream(httpx2.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"half"
+        raise httpx2.ReadError("reset")
+
+
+def test_a_download_that_breaks_leaves_what_was_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller = A2aCaller(httpx2.AsyncClient(), "http://127.0.0.1:8080", VERSIONS["1.0"])
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=BrokenStream()))
+    path = tmp_path / "a.png"
+    path.write_bytes(b"whole")
+
+    async def fetch() -> bool:
+        async with httpx2.AsyncClient(transport=transport) as http:
+            return await save(http, caller, View(Console()), Part(url="http://127.0.0.1:9000/x"), path)
+
+    assert not asyncio.run(fetch())
+    assert f"{path} cannot be saved: reset" in capsys.readouterr().err
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("a.png", b"whole")]
+
+
+def test_an_answer_without_files_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    caller, folder = NoAgent(), tmp_path / "files"
+
+    async def write() -> bool:
+        async with httpx2.AsyncClient() as http:
+            return await save_all(http, cast("AnyCaller", caller), View(Console()), folder)
+
+    assert asyncio.run(write())
+    assert "The answer has no files." in capsys.readouterr().out
+    assert not folder.exists()

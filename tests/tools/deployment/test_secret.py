@@ -8,7 +8,8 @@ from typing import Any
 import boto3
 import pytest
 
-from a2a_lambda.agent.configuration import Configuration
+from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, Configuration
+from a2a_lambda.errors import ConfigurationError
 from tools.deployment import secret
 
 
@@ -34,17 +35,17 @@ def run(kind: str, value: str = "", **variables: str) -> int:
 
 
 def local() -> Configuration:
-    return Configuration(file=secret.FILE)
+    return Configuration(file=ENVIRONMENT_FILE)
 
 
 def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    secret.FILE.write_text("OTHER=1\n")
-    secret.FILE.chmod(0o644)
+    ENVIRONMENT_FILE.write_text("OTHER=1\n")
+    ENVIRONMENT_FILE.chmod(0o644)
     assert run("secret", "sk-'quoted' ${HOME} \"text\"\n", NAME="open-ai") == 0
     assert run("setting", NAME="model", VALUE="gpt-5") == 0
     assert local().secret("open-ai") == "sk-'quoted' ${HOME} \"text\"", "as it was typed"
     assert local().setting("model") == "gpt-5"
-    assert stat.S_IMODE(secret.FILE.stat().st_mode) == 0o600, "for its owner alone"
+    assert stat.S_IMODE(ENVIRONMENT_FILE.stat().st_mode) == 0o600, "for its owner alone"
     assert run("secret") == 0
     output = capsys.readouterr().out
     assert output.splitlines()[-1] == "open-ai"
@@ -59,9 +60,9 @@ def test_a_secret_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_that_is_elsewhere_stays_there(tmp_path: Path) -> None:
     shared_file = tmp_path / "shared.env"
     shared_file.write_text("OTHER=1\n")
-    secret.FILE.symlink_to(shared_file)
+    ENVIRONMENT_FILE.symlink_to(shared_file)
     assert run("secret", "sk-1", NAME="openai") == 0
-    assert secret.FILE.is_symlink()
+    assert ENVIRONMENT_FILE.is_symlink()
     assert "sk-1" in shared_file.read_text()
     assert run("secret", NAME="openai", REMOVE="1") == 0
     assert shared_file.read_text() == "OTHER=1\n"
@@ -103,10 +104,21 @@ def test_mistakes_set_nothing(
 ) -> None:
     assert run(kind, value, **variables) == 1
     assert said in capsys.readouterr().err
-    assert not secret.FILE.exists()
+    assert not ENVIRONMENT_FILE.exists()
 
 
 def test_a_file_that_is_not_utf8_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    secret.FILE.write_bytes("SECRET_A=é\n".encode("latin-1"))
-    assert run("secret") == 1
-    assert ".env is not UTF-8: save it as UTF-8" in capsys.readouterr().err
+    ENVIRONMENT_FILE.write_bytes("SECRET_A=é\n".encode("latin-1"))
+    for status in (run("secret"), run("secret", "sk-1", NAME="b"), run("secret", NAME="a", REMOVE="1")):
+        assert status == 1
+    assert capsys.readouterr().err == "error: .env is not UTF-8: save it as UTF-8\n" * 3
+    with pytest.raises(ConfigurationError, match=r"\.env is not UTF-8"):
+        local().secret("a")
+
+
+def test_a_line_without_a_value_sets_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    ENVIRONMENT_FILE.write_text("SECRET_A\nSETTING_B\nSETTING_C=\n", "utf-8-sig")
+    assert local().setting("b", "default") == "default"
+    assert local().setting("c", "default") == ""
+    assert run("secret") == 0
+    assert capsys.readouterr().out == "no secrets in .env\n"

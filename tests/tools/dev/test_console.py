@@ -61,16 +61,16 @@ def test_agents_log_what_they_like_and_errors_come_whole(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("error", "variable"), [(NoRegionError(), "AWS_REGION"), (NoCredentialsError(), "credentials")]
+    ("error", "advice"), [(NoRegionError(), "AWS_REGION"), (NoCredentialsError(), "credentials")]
 )
 def test_an_agent_that_calls_aws_without_an_account_is_told_what_to_set(
-    error: Exception, variable: str
+    error: Exception, advice: str
 ) -> None:
     record = logging.LogRecord("a", logging.ERROR, "a.py", 1, "it failed", (), (type(error), error, None))
     text = console.ConsoleFormatter(colored=False).format(record)
-    advice = text.splitlines()[-1]
-    assert variable in advice
-    assert advice.endswith("and start again.")
+    last_line = text.splitlines()[-1]
+    assert advice in last_line
+    assert last_line.endswith("and start again.")
 
 
 def test_the_secret_of_a_callbacks_url_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,6 +33,12 @@ def test_green_and_red(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> No
     assert "does not contain" in (suite[1][0].get("message") or "")
 
 
+def test_an_empty_name_does_not_mean_all_agents(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
+    """With LIVE=1, each of them would call its model."""
+    assert evaluate("cases: [{ name: says, message: hi, expect: { contains: hi } }]\n", AGENT="") == 1
+    assert "AGENT is empty" in capsys.readouterr().err
+
+
 def test_a_problem_keeps_its_line_in_a_terminal_of_80_columns(
     evaluate: Eval, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

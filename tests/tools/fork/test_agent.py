@@ -188,8 +188,21 @@ def test_a_folder_of_compiled_files_is_no_agent(tmp_path: Path) -> None:
     (tmp_path / "mine" / "__pycache__").mkdir(parents=True)
     (tmp_path / "mine" / "__pycache__" / "agent.pyc").write_bytes(b"")
     create(tmp_path, "mine")
-    (tmp_path / "yours").write_text("")
-    (tmp_path / "theirs").symlink_to(tmp_path / "nowhere")
-    for name in ("mine", "yours", "theirs"):
-        with pytest.raises(ConfigurationError, match="exists already"):
-            create(tmp_path, name)
+
+
+@pytest.mark.parametrize("kind", ["agent", "file", "link", "folder with a link"])
+def test_a_name_that_is_taken_is_refused(tmp_path: Path, kind: str) -> None:
+    folder, nowhere = tmp_path / "mine", tmp_path / "nowhere"
+    match kind:
+        case "agent":
+            create(tmp_path, "mine")
+        case "file":
+            folder.write_text("")
+        case "link":
+            folder.symlink_to(nowhere)
+        case _:
+            folder.mkdir()
+            (folder / "tests").symlink_to(nowhere)
+    with pytest.raises(ConfigurationError, match="exists already"):
+        create(tmp_path, "mine")
+    assert folder.is_symlink() or folder.exists(), "what was there stays"

@@ -6,7 +6,6 @@ It needs no HTTP and no table. To test an agent: `await Agent.load(folder).run("
 """
 
 import inspect
-import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -175,7 +174,7 @@ class Agent:
         if intent is not None:
             skill_id, new_slots = intent.skill, {name: list(texts) for name, texts in intent.slots.items()}
         if skill_id not in self.skills:
-            if named_intents and mistakes.hints.isEnabledFor(logging.INFO):
+            if named_intents:
                 # The log does not quote the name, because it may be a user's words.
                 hint = mistakes.did_you_mean(named_intents[0].skill, self.skills)
                 mistakes.hints.info("a message names a skill that agent %s does not have%s", self.name, hint)

@@ -13,6 +13,7 @@ A name is looked up in this order:
 If a value is the ARN of a secret in Secrets Manager, the text of that secret is used.
 """
 
+import io
 import os
 import re
 from collections.abc import Mapping
@@ -26,21 +27,24 @@ from a2a_lambda.errors import ConfigurationError, excerpt
 PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
 """Environment variable of a deployment: the path in Parameter Store."""
 
-VARIABLE_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+VALUE_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+
+ENVIRONMENT_FILE = Path(".env")
+"""File with the values of a developer's machine."""
 
 SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:\S+")
 
 ValueKind = Literal["secret", "setting"]
 
-VARIABLE_PREFIXES = ("SECRET_", "SETTING_")
+VARIABLE_PREFIXES: Mapping[ValueKind, str] = MappingProxyType({"secret": "SECRET_", "setting": "SETTING_"})
 """How the environment variables of each kind begin."""
 
 
 class Configuration:
     """Where an agent's secrets and settings come from.
 
-    path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file:
-    file with a developer's variables, as in .env. overrides: variables that a test sets. They count first.
+    path: path in Parameter Store; "" on a developer's machine. environment: environment variables. file: see
+    `read_variables`. overrides: variables that a test sets. They count first.
     """
 
     def __init__(
@@ -97,12 +101,9 @@ class Configuration:
         for values in (self._overrides, self._environment):
             if variable in values:
                 return values[variable]
-        if self._file is not None and self._file.exists():
-            from dotenv import dotenv_values
-
-            value = dotenv_values(self._file, interpolate=False).get(variable)
-            if value is not None:
-                return value
+        value = None if self._file is None else read_variables(self._file).get(variable)
+        if value is not None:
+            return value
         if not self._path:
             return None
         from a2a_lambda.aws.parameters import get_parameter
@@ -113,12 +114,32 @@ class Configuration:
 def variable_of(kind: ValueKind, name: str) -> str:
     """Environment variable of a secret or a setting. Raises ConfigurationError for a name that is not
     allowed."""
-    if not VARIABLE_NAME.fullmatch(name):
+    if not VALUE_NAME.fullmatch(name):
         raise ConfigurationError(
             f"{excerpt(name)!r} cannot be the name of a {kind}. Use at most 63 lower-case letters, digits"
             " and -, and begin with a letter, as in 'openai-2'"
         )
-    return f"{kind}_{name}".upper().replace("-", "_")
+    return VARIABLE_PREFIXES[kind] + name.upper().replace("-", "_")
+
+
+def kind_of(variable: str) -> ValueKind | None:
+    """What an environment variable is for agents; None = neither a secret nor a setting."""
+    return next((kind for kind, prefix in VARIABLE_PREFIXES.items() if variable.startswith(prefix)), None)
+
+
+def read_variables(file: Path) -> dict[str, str]:
+    """The variables that have a value in a file such as .env; none if there is no file. Raises
+    ConfigurationError if it is not UTF-8."""
+    if not file.exists():
+        return {}
+    from dotenv import dotenv_values
+
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file} is not UTF-8: save it as UTF-8") from None
+    values = dotenv_values(stream=io.StringIO(text), interpolate=False)
+    return {variable: value for variable, value in values.items() if value is not None}
 
 
 def variables_of_test(secrets: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
@@ -132,7 +153,7 @@ def variables_of_test(secrets: Mapping[str, str], settings: Mapping[str, str]) -
 def of_environment(more: Mapping[str, str] = MappingProxyType({})) -> Configuration:
     """The configuration of this process. more: what a test gives."""
     path = os.environ.get(PATH_VARIABLE, "")
-    return Configuration(path, os.environ, None if path else Path(".env"), more)
+    return Configuration(path, os.environ, None if path else ENVIRONMENT_FILE, more)
 
 
 @cache

@@ -59,7 +59,7 @@ def partition_prefix(owner: str, agent: str = "") -> str:
 
 
 def head_key(namespace: Namespace, task_id: str) -> dict[str, Any]:
-    return _key(_task(namespace, task_id), "head")
+    return _key(_task_partition(namespace, task_id), "head")
 
 
 def context_key(namespace: Namespace, context_id: str) -> dict[str, Any]:
@@ -67,16 +67,16 @@ def context_key(namespace: Namespace, context_id: str) -> dict[str, Any]:
 
 
 def push_key(namespace: Namespace, task_id: str, config_id: str) -> dict[str, Any]:
-    return _key(_task(namespace, task_id), f"push#{config_id}")
+    return _key(_task_partition(namespace, task_id), f"push#{config_id}")
 
 
 def push_prefix(namespace: Namespace, task_id: str) -> dict[str, Any]:
     """Values :pk and :prefix of a query for the configs of a task."""
-    return {":pk": {"S": _task(namespace, task_id)}, ":prefix": {"S": "push#"}}
+    return {":pk": {"S": _task_partition(namespace, task_id)}, ":prefix": {"S": "push#"}}
 
 
 def slot_key(owner: str, slot: int) -> dict[str, Any]:
-    return _key(f"{owner}#slots", f"slot#{slot:04d}")
+    return _key(f"{partition_prefix(owner)}slots", f"slot#{slot:04d}")
 
 
 def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any]:
@@ -86,7 +86,8 @@ def from_slot(owner: str, slot: int, holder: str, until: float) -> dict[str, Any
 def count_key(owner: str, window: int, counter: int) -> dict[str, Any]:
     """Key of the item that counts an owner's requests in a window. template.yaml allows the cards' function
     to write only keys that end as these do."""
-    return _key(f"{owner}#{counter}#requests" if counter else f"{owner}#requests", f"window#{window}")
+    partition = f"{counter}#requests" if counter else "requests"
+    return _key(partition_prefix(owner) + partition, f"window#{window}")
 
 
 def keys_key(path: str, what: str) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def status_change(new: Item, old: Item | None, write_time: float) -> tuple[int, 
 def entry_range(head: Head, after: int) -> dict[str, Any]:
     """Values :pk, :first and :last of a query for the entries after a sequence number."""
     return {
-        ":pk": {"S": _task(head.namespace, head.task_id)},
+        ":pk": {"S": _task_partition(head.namespace, head.task_id)},
         ":first": {"S": _sort(head, after + 1)},
         ":last": {"S": _sort(head, LAST_SEQUENCE)},
     }
@@ -257,7 +258,7 @@ def to_head(namespace: Namespace, item: Item) -> Head:
 
 def from_entry(head: Head, entry: Entry) -> dict[str, Any]:
     return {
-        **_key(_task(head.namespace, head.task_id), _sort(head, entry.sequence)),
+        **_key(_task_partition(head.namespace, head.task_id), _sort(head, entry.sequence)),
         "epoch": number(entry.epoch),
         "piece": number(entry.piece),
         "more": {"BOOL": entry.more},
@@ -347,7 +348,7 @@ def _key(partition: str, sort: str) -> dict[str, Any]:
     return {"pk": {"S": partition}, "sk": {"S": sort}}
 
 
-def _task(namespace: Namespace, task_id: str) -> str:
+def _task_partition(namespace: Namespace, task_id: str) -> str:
     return f"{partition_prefix(namespace.owner, namespace.agent)}task#{task_id}"
 
 
