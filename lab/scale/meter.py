@@ -19,8 +19,8 @@ from a2a_lambda.protocol.model import Message, Part, Role
 from a2a_lambda.protocol.requests import ListTasksRequest, SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity, TurnReference
+from a2a_lambda.tasks.message_call import MessageCall
 from lab.memory_table import MemoryTable
 from tools.costs.units import TableCall, of_batch, of_read, of_write
 
@@ -170,9 +170,9 @@ async def measure() -> dict[str, list[TableCall]]:
     return dict(zip(operations, await asyncio.gather(*operations.values()), strict=True))
 
 
-def _request(skill: str, text: str, in_background: bool = False) -> tuple[CallContext, SendMessageRequest]:
+def _request(skill: str, text: str, in_background: bool = False) -> tuple[MessageCall, SendMessageRequest]:
     message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=[Part(text=text)])
     message["metadata"] = {"intentInfos": [{"intent": skill, "slots": []}]}
     identity = RequestIdentity.of(SCOPE, "send", message["messageId"].encode())
     options = SendMessageConfiguration(returnImmediately=in_background)
-    return CallContext(SCOPE, identity), SendMessageRequest(message=message, configuration=options)
+    return MessageCall(SCOPE, identity), SendMessageRequest(message=message, configuration=options)

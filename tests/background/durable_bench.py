@@ -29,10 +29,10 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Conflict, Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.callback_token import CallbackToken
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.conftest import AGENTS, DAY, table_properties
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.clock import wait_until
@@ -70,7 +70,9 @@ class DurableBench:
         self.agents = Agents.of(Agent.load(AGENTS / "traveler"))
         self.namespace = Namespace(f"owner-{uuid.uuid4()}", "traveler")
         self.table = clients.dynamodb(settings)
-        self.store = Store(Table(self.table, settings.table), ttl=30 * DAY)
+        self.store = Store(
+            Table(self.table, settings.table), ttl=30 * DAY, execution_seconds=settings.execution_timeout
+        )
         self.executions = LambdaExecutions(lambda: clients.lambda_(settings), settings.durable_function)
         dispatcher = Dispatcher(executions=self.executions)
         self.s3 = FakeS3()
@@ -80,7 +82,6 @@ class DurableBench:
             self.agents,
             dispatcher=dispatcher,
             repeat_seconds=60,
-            execution_seconds=settings.execution_timeout,
             files=files,
         )
         self.service = Service(self.store, dispatcher=dispatcher, files=files)
@@ -132,7 +133,7 @@ class DurableBench:
         body = (identity or str(uuid.uuid4())).encode()
         same = RequestIdentity.of(self.namespace, "send", body)
         url = "https://agents.example.com"
-        call = CallContext(
+        call = MessageCall(
             self.namespace, same, caller, wire_name="1.0", base_url=url, names_tasks=names_tasks
         )
         return asyncio.run(self.messages.send(call, request))["task"]

@@ -12,8 +12,8 @@ from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import Recipient, SendMessageRequest
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.tasks.replay import replies_in
 from a2a_lambda.wire import alibaba, qianfan, v0_1, v0_3, v0_3_http, v1_0
 from tests.background.durable_bench import (
@@ -148,7 +148,7 @@ def test_a_reply_that_is_sent_again_after_its_turn_has_ended_starts_nothing(
     reply = Message(messageId="oslo", role=Role.USER, parts=parts, contextId=task["contextId"])
     request = SendMessageRequest(message=reply, configuration={"returnImmediately": True})
     identity = RequestIdentity.of(bench.namespace, "send", b"oslo", key)
-    call = CallContext(bench.namespace, identity, wire_name="1.0", base_url="https://agents.example.com")
+    call = MessageCall(bench.namespace, identity, wire_name="1.0", base_url="https://agents.example.com")
 
     def task_of_reply() -> str:
         return asyncio.run(bench.messages.send(call, request))["task"]["id"]

@@ -18,9 +18,9 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity, TurnReference
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS
 from tests.helpers.clock import Clock
@@ -43,7 +43,7 @@ class WorkerBench:
         self.worker = Worker(self.store, agents, files=Files())
         self.sweep = Sweep(self.store, dispatcher)
 
-    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[CallContext, SendMessageRequest]:
+    def sent(self, skill: str, identity: str = "", **fields: Any) -> tuple[MessageCall, SendMessageRequest]:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
         message["metadata"] = intent(skill, **fields.pop("slots", {}))
         message.update(fields)  # type: ignore[typeddict-item]
@@ -55,7 +55,7 @@ class WorkerBench:
             metadata={"around": 9007199254740993},
         )
         body = (identity or str(uuid.uuid4())).encode()
-        return CallContext(
+        return MessageCall(
             self.namespace, RequestIdentity.of(self.namespace, "send", body), extensions=("urn:x",)
         ), request
 

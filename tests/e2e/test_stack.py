@@ -32,9 +32,9 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.issuer_copies import Fetch, IssuerCopies
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.claim import Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import AGENTS, ROOT
@@ -352,7 +352,7 @@ def test_the_sweep(stack: EmulatedStack, rest: Rest, key: str) -> None:
     store = Store(Table(stack.client("dynamodb"), stack.outputs["TableName"]), ttl=86_400)
     namespace = Namespace("alice", "assistant")
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="What is 1 plus 2?")])
-    call = CallContext(namespace, RequestIdentity.of(namespace, "send", uuid.uuid4().bytes), wire_name="1.0")
+    call = MessageCall(namespace, RequestIdentity.of(namespace, "send", uuid.uuid4().bytes), wire_name="1.0")
     agents = Agents.of(Agent.load(AGENTS / "assistant"))
     intake = Messages(
         store, agents, dispatcher=Dispatcher(FakeQueue()), repeat_seconds=60, files=Files()

@@ -21,8 +21,8 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.conftest import AGENTS
 from tests.files.fake_s3 import FakeS3
 from tests.helpers.rpc import intent
@@ -75,7 +75,7 @@ class Bench:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text="x")])
         message["metadata"] = intent(skill, **slots)
         identity = RequestIdentity.of(self.namespace, "send", uuid.uuid4().bytes)
-        call = CallContext(self.namespace, identity)
+        call = MessageCall(self.namespace, identity)
         return asyncio.run(self.messages.send(call, SendMessageRequest(message=message)))["task"]
 
     def get(self, task_id: str) -> Task:

@@ -226,7 +226,7 @@ def test_a_wrong_verb_is_told_the_right_ones(rest: Rest) -> None:
     answer = rest.ask("PUT", "tasks")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
     assert (answer.json()["error"]["code"], answer.json()["error"]["status"]) == (405, "UNIMPLEMENTED")
-    assert "use GET" in answer.json()["error"]["message"]
+    assert "Allowed: GET" in answer.json()["error"]["message"]
 
 
 def test_429_says_when(settings: Settings) -> None:

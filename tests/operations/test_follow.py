@@ -19,7 +19,7 @@ from a2a_lambda.protocol.model import (
     make_status,
 )
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.execution import StoredWait
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Namespace
 from a2a_lambda.tasks.suspension import new_execution
@@ -100,13 +100,13 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
     """After a minute of silence, it no longer does. Before that, each turn is followed."""
     now = store.clock()
     monkeypatch.setattr(store, "clock", lambda: now)
-    wait = WaitState("approval", "callback", False, False)
+    wait = StoredWait("approval", "callback", False, False)
     execution = replace(
         new_execution("https://x"),
         is_suspended=True,
         until=now + case.timer,
         waits=(wait,) if case.is_waiting else (),
-        wakes=("callback",) if case.is_woken else (),
+        wake_ids=("callback",) if case.is_woken else (),
     )
     head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
     head = replace(head, place=Place.EXECUTION, execution=execution)

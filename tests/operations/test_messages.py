@@ -89,9 +89,9 @@ def test_a_client_that_is_too_slow_reads_the_rest_from_the_log(
         call, request = bench.sent("pieces", slots={"count": "600"})
         events = await bench.messages.stream(call, request)
         await anext(events)
-        await until(lambda: bench.head(call.request.task_id()).is_stopped)
+        await until(lambda: bench.head(call.identity.task_id()).is_stopped)
         received_events = [event async for _, event in events]
-        task_at_end = await bench.get(call.request.task_id())
+        task_at_end = await bench.get(call.identity.task_id())
         [at] = [index for index, event in enumerate(received_events) if "task" in event]
         task = received_events[at]["task"]
         apply(task, received_events[at + 1 :])
@@ -195,9 +195,9 @@ def test_a_message_that_is_repeated_while_its_turn_runs_is_not_stored_again(benc
     raw = base64.b64encode(bytes(300_000)).decode()
     call, request = bench.sent("echo", parts=[Part(raw=raw, filename="large.bin")])
     head = bench.store.new_head(
-        bench.namespace, call.request.task_id(), "c", make_status(TaskState.WORKING, bench.store.clock())
+        bench.namespace, call.identity.task_id(), "c", make_status(TaskState.WORKING, bench.store.clock())
     )
-    head = head.with_request(call.request, bench.store.clock())
+    head = head.with_request(call.identity, bench.store.clock())
     bench.store.create_head(replace(head, holder="another", lease=bench.store.clock() + 600))
     assert within(bench.messages.receive(call, request)) is None
     bench.store.update_head(replace(bench.head(head.task_id), lease=1.0))

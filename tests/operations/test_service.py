@@ -21,7 +21,7 @@ from a2a_lambda.operations import follow, service
 from a2a_lambda.protocol.model import Published, TaskState, parts_of_artifacts
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.turns.run_bench import RunBench, states, within
 
@@ -72,7 +72,7 @@ def test_a_follower_beyond_the_log_gets_the_task(bench: RunBench) -> None:
 def test_a_follower_beyond_the_log_of_a_running_task_gets_it_at_its_end(bench: RunBench) -> None:
     async def go() -> None:
         call, request = bench.sent("pause", slots={"seconds": "600"})
-        task_id = call.request.task_id()
+        task_id = call.identity.task_id()
         async with aclosing(await bench.messages.stream(call, request)) as stream:
             await anext(stream)
             bench.calls.during()
@@ -93,7 +93,7 @@ def test_a_subscription_shows_a_running_task_to_its_end(bench: RunBench, tmp_pat
     async def go() -> None:
         call, request = bench.sent("gated", slots={"gate": str(gate)})
         sending = asyncio.create_task(bench.messages.send(call, request))
-        task_id = call.request.task_id()
+        task_id = call.identity.task_id()
         await until(lambda: bench.store.get_head(bench.namespace, task_id) is not None)
         bench.calls.during()
         following = asyncio.ensure_future(bench.follow(task_id))
@@ -184,7 +184,7 @@ def test_a_canceled_task_is_answered_whole(bench: RunBench) -> None:
 def test_a_repeated_stream_of_a_client_without_tasks_shows_its_own_turn(bench: RunBench) -> None:
     """Such a client takes each stream as the answer to its message alone."""
 
-    async def stream(call: CallContext, request: SendMessageRequest) -> list[str]:
+    async def stream(call: MessageCall, request: SendMessageRequest) -> list[str]:
         async with aclosing(await bench.messages.stream(call, request)) as events:
             tasks = [event["task"] async for _, event in events if "task" in event]
         return [part["text"] for task in tasks for part in parts_of_artifacts(task)]

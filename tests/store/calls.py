@@ -16,8 +16,8 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 
 
 class Calls:
@@ -58,12 +58,12 @@ class Counted:
         self.service = Service(store, files=Files())
         self.namespace = namespace
 
-    def message(self, text: str, **fields: Any) -> tuple[CallContext, SendMessageRequest]:
+    def message(self, text: str, **fields: Any) -> tuple[MessageCall, SendMessageRequest]:
         parts = [Part(text=text)]
         new_message = Message(messageId=str(uuid.uuid4()), role=Role.USER, parts=parts)
         new_message.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps(new_message).encode()
-        return CallContext(
+        return MessageCall(
             self.namespace, RequestIdentity.of(self.namespace, "send", body)
         ), SendMessageRequest(
             message=new_message,

@@ -10,7 +10,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.errors import LimitExceeded
 from a2a_lambda.protocol.model import Part, TaskState, make_status
 from a2a_lambda.tasks.event_log import Fence
-from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.execution import Execution, StoredWait
 from a2a_lambda.tasks.head import (
     ARGUMENTS_BYTES,
     CALL_BYTES,
@@ -171,10 +171,10 @@ def test_only_what_is_there_is_stored() -> None:
 
 
 def test_a_message_ends_the_wait_that_asked_or_the_first_that_takes_messages() -> None:
-    silent, takes = WaitState("a", "1"), WaitState("b", "2", takes_messages=True)
-    asks = WaitState("c", "3", is_question=True)
+    silent, takes = StoredWait("a", "1"), StoredWait("b", "2", takes_messages=True)
+    asks = StoredWait("c", "3", is_question=True)
 
-    def waiting(*waits: WaitState, is_suspended: bool = True) -> WaitState | None:
+    def waiting(*waits: StoredWait, is_suspended: bool = True) -> StoredWait | None:
         execution = Execution("u", "s", is_suspended=is_suspended, waits=waits)
         return head(execution=execution).message_wait
 

@@ -8,9 +8,9 @@ from a2a_lambda.errors import CodeChanged, InvalidParams
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
 from a2a_lambda.tasks.identity import KnownRequest, Namespace, RequestIdentity, config_id_of
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.tasks.replay import Mark, Replay, last_mark
 from tests.tasks.examples import NOW, SCOPE, chunk, head, status_event
 
@@ -108,7 +108,7 @@ def test_a_caller_is_described_by_what_it_has() -> None:
 def test_a_message_for_another_process_carries_its_options() -> None:
     modes = SendMessageConfiguration(acceptedOutputModes=["text/plain"])
     request = SendMessageRequest(message=MESSAGE, configuration=modes, metadata={"a": 1})
-    call = CallContext(SCOPE, PLAIN, extensions=("urn:x",), caller=Caller("o", "token", subject="ann"))
+    call = MessageCall(SCOPE, PLAIN, extensions=("urn:x",), caller=Caller("o", "token", subject="ann"))
     event = call.message_event(request, head(), "turn", Place.WORKER)
     assert (event["message"]["taskId"], event["message"]["contextId"]) == ("task", "context")
     assert "taskId" not in MESSAGE, "the request itself is not changed"
@@ -126,7 +126,7 @@ def test_a_message_for_another_process_carries_its_options() -> None:
 @pytest.mark.parametrize("caller", [None, Caller("o")])
 def test_a_caller_with_a_key_is_not_described(caller: Caller | None) -> None:
     request = SendMessageRequest(message=MESSAGE)
-    options = CallContext(SCOPE, PLAIN, caller=caller).options(request, "turn")
+    options = MessageCall(SCOPE, PLAIN, caller=caller).options(request, "turn")
     assert options == {"turn": "turn", "acceptedOutputModes": [], "extensions": [], "metadata": {}}
 
 

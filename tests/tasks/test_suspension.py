@@ -8,7 +8,7 @@ from a2a_lambda.durable.engine import OpenWait, Suspended, Wait
 from a2a_lambda.errors import RouteNotFound
 from a2a_lambda.protocol.model import Event, TaskState, make_status, text_message
 from a2a_lambda.tasks.callback_token import MAX_TOKEN_CHARACTERS, CallbackToken, callback_token
-from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.execution import Execution, StoredWait
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 from a2a_lambda.tasks.suspension import (
     LATE_SECONDS,
@@ -57,8 +57,8 @@ def test_a_question_stops_the_task_for_its_client() -> None:
     assert asking.execution is not None
     assert (asking.state, asking.sequence) == (TaskState.INPUT_REQUIRED, 4)
     assert asking.execution.waits == (
-        WaitState("c", "cb-1"),
-        WaitState("q", "cb-2", is_question=True, until=NOW + 60),
+        StoredWait("c", "cb-1"),
+        StoredWait("q", "cb-2", is_question=True, until=NOW + 60),
     )
     assert asking.execution.until == NOW + 60
     assert asking.status["message"]["parts"] == [{"text": "Which?"}]
@@ -194,8 +194,8 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
     assert head.execution is not None
     new_head = answered_head(head, head.execution.waits[1], NOW + 9)
     assert new_head.execution is not None
-    assert new_head.execution.waits == (WaitState("c", "cb-1"),)
-    assert new_head.execution.wakes == ("cb-2",)
+    assert new_head.execution.waits == (StoredWait("c", "cb-1"),)
+    assert new_head.execution.wake_ids == ("cb-2",)
     assert new_head.status == make_status(TaskState.WORKING, NOW + 9)
     assert new_head.due == sweep_minute(NOW + 9 + LATE_SECONDS)
 
@@ -212,7 +212,7 @@ def test_while_a_large_reply_is_stored_no_run_continues() -> None:
 
 
 def test_an_execution_is_stored_as_it_is() -> None:
-    execution = Execution("u", "s", "arn", True, 5.0, (WaitState("k", "cb", True, True),), ("w",))
+    execution = Execution("u", "s", "arn", True, 5.0, (StoredWait("k", "cb", True, True),), ("w",))
     assert Execution.of_document(execution.document()) == execution
     assert execution.find_wait("k") == execution.waits[0]
     assert execution.find_wait("other") is None

@@ -18,9 +18,9 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.helpers.rpc import intent
 from tests.store.calls import Calls
@@ -38,7 +38,7 @@ class RunBench:
 
     def sent(
         self, skill: str, identity: str = "", deadline: float | None = None, **options: Any
-    ) -> tuple[CallContext, SendMessageRequest]:
+    ) -> tuple[MessageCall, SendMessageRequest]:
         """A message; the same identity is the same request."""
         slots = options.pop("slots", {})
         text = options.pop("text", "x")
@@ -46,7 +46,7 @@ class RunBench:
         message["metadata"] = intent(skill, **slots)
         message.update(options)  # type: ignore[typeddict-item]
         body = (identity or str(uuid.uuid4())).encode()
-        call = CallContext(
+        call = MessageCall(
             self.namespace, RequestIdentity.of(self.namespace, "message/send", body), deadline=deadline
         )
         return call, SendMessageRequest(message=message)

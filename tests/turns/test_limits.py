@@ -229,7 +229,7 @@ def test_an_endless_agent_whose_client_left_is_stopped(
         events = await bench.messages.stream(call, request)
         await anext(events)
         await events.aclose()
-        await until(lambda: bench.head(call.request.task_id()).is_stopped)
+        await until(lambda: bench.head(call.identity.task_id()).is_stopped)
         await until(lambda: not count_running_code())
 
     within(go())
@@ -294,7 +294,7 @@ def test_an_agent_waits_for_what_is_slower(
         await until(lambda: post_count >= least and any(channel._is_blocked for channel in channels.copy()))
         assert post_count <= audience.UNREAD_EVENTS + executor.AHEAD_OUTPUTS + 70
         may_store.set()
-        await bench.service.cancel(bench.namespace, call.request.task_id())
+        await bench.service.cancel(bench.namespace, call.identity.task_id())
         await events.aclose()
 
     within(go())

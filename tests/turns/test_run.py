@@ -46,7 +46,7 @@ def test_a_turn_continues_when_no_one_listens(bench: RunBench, read: int) -> Non
         for _ in range(read):
             await anext(events)
         await events.aclose()
-        task_id = call.request.task_id()
+        task_id = call.identity.task_id()
         await until(lambda: bench.head(task_id).is_stopped)
         assert (await bench.get(task_id))["status"]["state"] == TaskState.COMPLETED
 

@@ -57,7 +57,7 @@ def test_a_turn_that_is_canceled_while_its_end_is_stored_answers_as_canceled(ben
         if operation == "put_item" and "COMPLETED" in str(arguments["Item"].get("state")):
             bench.calls.before = lambda operation, arguments: None
             canceled_status = make_status(TaskState.CANCELED, bench.store.clock())
-            bench.store.seal(bench.head(call.request.task_id()), canceled_status)
+            bench.store.seal(bench.head(call.identity.task_id()), canceled_status)
 
     bench.calls.before = cancel
     task = within(bench.messages.send(call, request))["task"]
@@ -70,7 +70,7 @@ def test_the_turns_of_one_event_loop_are_stopped(bench: RunBench) -> None:
     async def start(seconds: str) -> "tuple[asyncio.Task[Task], str]":
         identity = str(uuid.uuid4())
         sending = asyncio.create_task(bench.send("pause", identity, slots={"seconds": seconds}))
-        task_id = bench.sent("pause", identity)[0].request.task_id()
+        task_id = bench.sent("pause", identity)[0].identity.task_id()
         await until(lambda: bench.store.get_head(bench.namespace, task_id) is not None)
         return sending, task_id
 
@@ -107,9 +107,9 @@ def test_a_lease_is_renewed(bench: RunBench, quick: None, tmp_path: Path) -> Non
     async def go() -> None:
         call, request = bench.sent("block", slots={"gate": str(tmp_path / "gate")})
         sending = asyncio.create_task(bench.messages.send(call, request))
-        await until(lambda: bench.store.get_head(bench.namespace, call.request.task_id()))
-        lease = bench.head(call.request.task_id()).lease
-        await until(lambda: bench.head(call.request.task_id()).lease > lease)
+        await until(lambda: bench.store.get_head(bench.namespace, call.identity.task_id()))
+        lease = bench.head(call.identity.task_id()).lease
+        await until(lambda: bench.head(call.identity.task_id()).lease > lease)
         (tmp_path / "gate").touch()
         assert (await sending)["task"]["status"]["state"] == TaskState.COMPLETED
 
@@ -122,7 +122,7 @@ def test_a_lease_is_renewed_while_the_context_is_stored(bench: RunBench, quick: 
 
     def wait_for_renewal(operation: str, arguments: Any) -> None:
         if operation == "put_item" and arguments["Item"]["sk"]["S"] == "context":
-            task_id = call.request.task_id()
+            task_id = call.identity.task_id()
             lease, give_up_at = bench.head(task_id).lease, time.monotonic() + PATIENCE_SECONDS
             while bench.head(task_id).lease <= lease and time.monotonic() < give_up_at:
                 time.sleep(0.02)
@@ -248,7 +248,7 @@ def test_a_run_whose_lease_is_over_stores_nothing_more(
         real = bench.store.clock
         monkeypatch.setattr(bench.store, "clock", lambda: real() + 31)
         task = (await sending)["task"]
-        first = bench.head(call.request.task_id())
+        first = bench.head(call.identity.task_id())
         assert (first.state, first.is_lost) == (TaskState.FAILED, True)
         assert "done" not in json.dumps(bench.store.get_events(first))
         assert task["id"] != first.task_id

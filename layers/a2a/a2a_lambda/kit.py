@@ -153,7 +153,6 @@ class Kit:
             repeat_seconds=self.settings.repeat_seconds,
             webhooks=self.webhook_policy,
             call_slots=self.call_slots,
-            execution_seconds=self.settings.execution_timeout,
             files=self.files,
         )
 

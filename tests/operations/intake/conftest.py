@@ -16,8 +16,8 @@ from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.helpers.clock import Clock
 from tests.operations.intake.senders import WINDOW, Once, Send
 
@@ -41,7 +41,7 @@ def send(messages: Messages, namespace: Namespace) -> Send:
         message = Message(messageId="always-the-same", role=Role.USER, parts=[Part(text=text)])
         message.update(fields)  # type: ignore[typeddict-item]
         body = json.dumps([text, fields]).encode()
-        call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", body))
+        call = MessageCall(namespace, RequestIdentity.of(namespace, "message/send", body))
         request = SendMessageRequest(message=message, creates_task="taskId" in fields)
         return asyncio.run(messages.send(call, request))["task"]
 

@@ -14,9 +14,9 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.service import Service
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.claim import Claim, Repeat
 from a2a_lambda.turns.recovery import load_live_head
 from tests.helpers.rpc import intent
@@ -44,12 +44,12 @@ class Once:
         *,
         creates_task: bool = False,
         **fields: Any,
-    ) -> tuple[CallContext, Any]:
+    ) -> tuple[MessageCall, Any]:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text=body)], metadata=intent(skill))
         message.update(fields)  # type: ignore[typeddict-item]
         request = RequestIdentity.of(self.namespace, "message/send", body.encode(), key)
         deadline = time.monotonic() + 120  # more than any of these tests takes
-        call = CallContext(self.namespace, request, deadline=deadline)
+        call = MessageCall(self.namespace, request, deadline=deadline)
         return call, SendMessageRequest(message=message, creates_task=creates_task)
 
     def send(self, skill: str, **options: Any) -> Task:

@@ -20,9 +20,10 @@ from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRe
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, sweep_minute
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.claim import Claim, Handover
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY, replace_in
@@ -34,7 +35,7 @@ from tests.processes.death import dying_before_write
 def start_turn(messages: Messages, namespace: Namespace) -> Claim:
     """Store a message and claim its turn, which nothing runs."""
     message = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")])
-    call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
+    call = MessageCall(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
     claim = asyncio.run(messages.intake.start(call, SendMessageRequest(message=message)))
     assert isinstance(claim, Claim)
     return claim
@@ -55,7 +56,7 @@ def test_the_sweep_looks_at_a_turn_that_waits_for_the_worker_after_a_lease(
     request = SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(returnImmediately=True)
     )
-    call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
+    call = MessageCall(namespace, RequestIdentity.of(namespace, "message/send", b"1"))
     handover = asyncio.run(queued.intake.start(call, request))
     assert isinstance(handover, Handover)
     assert handover.head.due == sweep_minute(clock.now + LEASE_SECONDS)
@@ -140,18 +141,18 @@ def test_a_task_whose_run_was_lost_ends_as_failed(
     assert "lost" in task["status"]["message"]["parts"][0]["text"]
     assert asyncio.run(service.get(namespace, target)).task == task
     follow = Message(messageId="m", role=Role.USER, parts=[Part(text="hi")], taskId=claim.head.task_id)
-    later = CallContext(namespace, RequestIdentity.of(namespace, "message/send", b"2"))
+    later = MessageCall(namespace, RequestIdentity.of(namespace, "message/send", b"2"))
     with pytest.raises(UnsupportedOperation):
         asyncio.run(messages.send(later, SendMessageRequest(message=follow)))
 
 
 def test_a_task_whose_agent_cannot_pause_is_kept_no_longer(
-    messages: Messages, kit: Kit, namespace: Namespace, clock: Clock
+    kit: Kit, settings: Settings, namespace: Namespace, clock: Clock
 ) -> None:
     """The deployment runs durable turns of other agents."""
-    durable_messages = Messages(
-        messages.store, kit.agents, repeat_seconds=WINDOW, execution_seconds=1000, files=Files()
-    )
+    table = Table(clients.dynamodb(settings), settings.table, clock=clock)
+    store = Store(table, ttl=DAY, execution_seconds=1000)
+    durable_messages = Messages(store, kit.agents, repeat_seconds=WINDOW, files=Files())
     claim = start_turn(durable_messages, namespace)
     assert claim.head.expires == int(clock.now) + DAY
 
@@ -181,9 +182,9 @@ def test_a_large_message_whose_process_dies_has_made_no_task(once: Once, write: 
     call, request = once.asked("echo", body="x" * 5_000)
     with dying_before_write(write, once.messages.store):
         asyncio.run(once.messages.send(call, request))
-    assert once.messages.store.get_head(once.namespace, call.request.task_id()) is None
+    assert once.messages.store.get_head(once.namespace, call.identity.task_id()) is None
     task = asyncio.run(once.messages.send(call, request))["task"]
-    assert (task["id"], task["status"]["state"]) == (call.request.task_id(), TaskState.COMPLETED)
+    assert (task["id"], task["status"]["state"]) == (call.identity.task_id(), TaskState.COMPLETED)
     assert [message["parts"][0]["text"] for message in task["history"]] == ["x" * 5_000]
 
 

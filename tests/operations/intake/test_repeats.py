@@ -17,8 +17,8 @@ from a2a_lambda.errors import InvalidParams
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Message, Part, Role, Task, TaskState, make_status, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.claim import Claim, Repeat
 from tests.agent.folders import write
 from tests.helpers.clock import Clock, until
@@ -46,7 +46,7 @@ def test_bytes_that_come_again_while_their_task_runs_answer_no_question(
 def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(once: Once) -> None:
     """Messages of A2A 0.1 have no ids: the user may say the same again."""
     call, request = once.asked("echo", key=None, taskId=str(uuid.uuid4()), creates_task=True)
-    call = replace(call, request=replace(call.request, has_own_id=False))
+    call = replace(call, identity=replace(call.identity, has_own_id=False))
 
     async def go() -> None:
         first = await once.messages.intake.start(call, request)
@@ -61,7 +61,7 @@ def test_bytes_without_an_id_of_their_own_count_once_only_while_their_turn_runs(
 def test_a_reply_that_comes_again_while_its_turn_runs_is_not_the_next_reply(once: Once) -> None:
     """Its bytes have no id of their own, and did not begin the turn."""
     head = once.create_head_elsewhere()
-    first, reply = (once.asked("echo", body, key=None)[0].request for body in ("first", "yes"))
+    first, reply = (once.asked("echo", body, key=None)[0].identity for body in ("first", "yes"))
     reply = replace(reply, has_own_id=False)
     request_tasks = once.messages.intake.request_tasks
     running = head.with_request(first, 0.0).with_request(reply, 0.0)
@@ -96,7 +96,7 @@ def test_a_retry_finds_the_newest_task_of_its_message_before_it_answers_a_questi
     book: Any = {"body": "book a room", "key": "BOOK", "contextId": context}
     once.lose("echo", **book)
     clock.now += 31
-    first_id = once.asked("echo", **book)[0].request.task_id()
+    first_id = once.asked("echo", **book)[0].identity.task_id()
     assert asyncio.run(once.service.get(once.namespace, first_id)).task["status"]["state"] == TaskState.FAILED
     second = asyncio.run(once.messages.intake.start(*once.asked("echo", **book)))
     assert isinstance(second, Claim)
@@ -113,10 +113,10 @@ def test_a_key_with_another_body_is_refused_while_the_first_runs(once: Once) -> 
     async def go() -> None:
         call, request = once.asked("pause", body="first")
         first = asyncio.create_task(once.messages.send(call, request))
-        await until(lambda: once.messages.store.get_head(once.namespace, call.request.task_id()))
+        await until(lambda: once.messages.store.get_head(once.namespace, call.identity.task_id()))
         with pytest.raises(InvalidParams, match="another request"):
             await once.messages.send(*once.asked("pause", body="second"))
-        await once.service.cancel(once.namespace, call.request.task_id())
+        await once.service.cancel(once.namespace, call.identity.task_id())
         await first
 
     asyncio.run(asyncio.wait_for(go(), 120))
@@ -168,9 +168,9 @@ def test_every_request_counts_once(
     count, is_lost = 0, False
     make_call = once.asked
 
-    def asked(skill: str, **_: Any) -> tuple[CallContext, Any]:
+    def asked(skill: str, **_: Any) -> tuple[MessageCall, Any]:
         call, request = make_call(skill, contextId=context)
-        return replace(call, request=RequestIdentity.of(once.namespace, "send", b"same")), request
+        return replace(call, identity=RequestIdentity.of(once.namespace, "send", b"same")), request
 
     once.asked = asked  # type: ignore[assignment,method-assign]
 
@@ -291,7 +291,7 @@ def test_equal_replies_to_two_questions_are_two_turns(
 
     def send(body: str, **fields: str) -> Task:
         message = Message(messageId="m", role=Role.USER, parts=[Part(text="next")], **fields)  # type: ignore[typeddict-item]
-        call = CallContext(namespace, RequestIdentity.of(namespace, "message/send", body.encode()))
+        call = MessageCall(namespace, RequestIdentity.of(namespace, "message/send", body.encode()))
         clock.now += WINDOW + 1
         return asyncio.run(messages.send(call, SendMessageRequest(message=message)))["task"]
 

@@ -18,7 +18,7 @@ from a2a_lambda.protocol.model import Part, TaskState, make_status
 from a2a_lambda.settings import Settings
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.context import Context, Utterance
-from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.execution import StoredWait
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.suspension import new_execution, resumed_head
 from a2a_lambda.turns import recovery
@@ -98,7 +98,7 @@ def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
 ) -> None:
     """The turn asks or ends soon."""
     store, head = once.messages.store, once.create_head_elsewhere()
-    execution = replace(new_execution("u"), is_suspended=True, wakes=("callback",))
+    execution = replace(new_execution("u"), is_suspended=True, wake_ids=("callback",))
     working = make_status(TaskState.WORKING, store.clock())
     store.update_head(replace(head, place=Place.EXECUTION, execution=execution, status=working))
 
@@ -120,7 +120,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
     """Another branch of the turn wakes between the read and the write of the answer, which waits until the
     turn is suspended again. If the next question is open by then, the answer is refused."""
     store, head = once.messages.store, once.create_head_elsewhere()
-    wait, next_wait = (WaitState(key, f"callback-{key}", is_question=True) for key in ("city", "nights"))
+    wait, next_wait = (StoredWait(key, f"callback-{key}", is_question=True) for key in ("city", "nights"))
     execution = replace(new_execution("u"), is_suspended=True, waits=(wait,))
     asking_status = make_status(TaskState.INPUT_REQUIRED, store.clock())
     head = replace(head, place=Place.EXECUTION, execution=execution, status=asking_status)
@@ -146,7 +146,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
         asyncio.run(once.messages.intake.start(call, request))
     answered_execution = once.head(head.task_id).execution
     assert answered_execution is not None
-    assert answered_execution.wakes == (() if is_answered else ("callback-city",))
+    assert answered_execution.wake_ids == (() if is_answered else ("callback-city",))
 
 
 def test_a_new_task_sees_what_was_said_while_its_message_waited(
@@ -154,7 +154,7 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
 ) -> None:
     """The message was for an open question of a running turn, and that turn has ended."""
     store, head = once.messages.store, once.create_head_elsewhere()
-    question = WaitState("city", "callback", is_question=True)
+    question = StoredWait("city", "callback", is_question=True)
     execution = replace(new_execution("u"), is_suspended=True, waits=(question,))
     head = replace(head, place=Place.EXECUTION, execution=execution)
     head = replace(head, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))

@@ -21,9 +21,9 @@ from a2a_lambda.operations.call_slots import CallSlots
 from a2a_lambda.operations.messages import SLOTLESS_SEND_SECONDS
 from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.conftest import BASE_URL, new_key, owner_of
 from tests.helpers.clock import PATIENCE_SECONDS, until
 from tests.helpers.rest import Rest, message_1_0
@@ -106,18 +106,18 @@ def test_a_refused_repeat_leaves_the_turn_alone(settings: Settings, short: None)
     namespace = Namespace(owner, "probe")
 
     async def go() -> None:
-        call = CallContext(namespace, RequestIdentity.of(namespace, "send", b"same"))
+        call = MessageCall(namespace, RequestIdentity.of(namespace, "send", b"same"))
         body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
         answers = [asyncio.create_task(kit.messages.send(call, body)) for _ in range(2)]
         await slots_taken(kit, owner, 2)
         with pytest.raises(TooManyCalls):
             await asyncio.wait_for(kit.messages.send(call, body), 60)
         assert (
-            (await kit.service.get(namespace, call.request.task_id()))
+            (await kit.service.get(namespace, call.identity.task_id()))
             .task["status"]["state"]
             .endswith("WORKING")
         )
-        await kit.service.cancel(namespace, call.request.task_id())
+        await kit.service.cancel(namespace, call.identity.task_id())
         for answer in await asyncio.gather(*answers):
             assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
 
@@ -132,7 +132,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
     owner = owner_of(kit, key)
     namespace = Namespace(owner, "probe")
     calls = [
-        CallContext(namespace, RequestIdentity.of(namespace, "send", body)) for body in (b"first", b"second")
+        MessageCall(namespace, RequestIdentity.of(namespace, "send", body)) for body in (b"first", b"second")
     ]
     send_body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     create_head, stop = kit.store.create_head, messages._Sending.stop
@@ -140,7 +140,7 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
 
     def create_slowly(head: Head) -> None:
         create_head(head)
-        if head.task_id == calls[1].request.task_id():
+        if head.task_id == calls[1].identity.task_id():
             assert is_refused.wait(60)
 
     def stop_and_tell(sending: Any, reason: str) -> None:
@@ -154,10 +154,10 @@ def test_a_send_that_is_refused_while_its_turn_is_claimed_ends_its_turn(
         monkeypatch.setattr(messages._Sending, "stop", stop_and_tell)
         with pytest.raises(TooManyCalls):
             await kit.messages.send(calls[1], send_body)
-        head = kit.store.get_head(namespace, calls[1].request.task_id())
+        head = kit.store.get_head(namespace, calls[1].identity.task_id())
         assert head is not None
         assert head.state == TaskState.FAILED
-        await kit.service.cancel(namespace, calls[0].request.task_id())
+        await kit.service.cancel(namespace, calls[0].identity.task_id())
         await lasting
 
     asyncio.run(asyncio.wait_for(go(), 240))
@@ -168,7 +168,7 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
 ) -> None:
     kit, key = sends(settings, 1)
     namespace = Namespace(owner_of(kit, key), "probe")
-    call = CallContext(namespace, RequestIdentity.of(namespace, "send", b"brief"))
+    call = MessageCall(namespace, RequestIdentity.of(namespace, "send", b"brief"))
     body: Any = {"message": message_1_0(metadata=intent("pause", seconds="600"))}
     run_send = messages._Sending.run
     has_ended = asyncio.Event()
@@ -181,7 +181,7 @@ def test_a_send_that_ends_while_its_slot_is_refused_is_answered(
 
     @asynccontextmanager
     async def refuse_late(_: Any, owner: str) -> AsyncIterator[None]:
-        await kit.service.cancel(namespace, call.request.task_id())
+        await kit.service.cancel(namespace, call.identity.task_id())
         await has_ended.wait()
         raise TooManyCalls("no slot is free")
         yield

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.operations.messages import Messages
-from a2a_lambda.tasks.call_context import CallContext
+from a2a_lambda.tasks.message_call import MessageCall
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
 
@@ -192,8 +192,8 @@ def test_requests_without_ids_are_the_same_if_they_name_what_is_one_users(
 ) -> None:
     requests = []
 
-    async def send(_: Any, call: CallContext, __: Any) -> Any:
-        requests.append(call.request)
+    async def send(_: Any, call: MessageCall, __: Any) -> Any:
+        requests.append(call.identity)
         raise Unavailable("not now")
 
     monkeypatch.setattr(Messages, "send", send)

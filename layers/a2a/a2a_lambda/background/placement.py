@@ -17,8 +17,8 @@ from a2a_lambda.catalog.agents import Agents, agent_of
 from a2a_lambda.errors import Unavailable
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Place
+from a2a_lambda.tasks.message_call import MessageCall
 
 IMPORT_WAIT_SECONDS = 2.0
 """Seconds for which a message waits for its agent's import, before anything is stored. If the import fails
@@ -35,7 +35,7 @@ class Placement:
         self._agents = agents
         self._dispatcher = dispatcher
 
-    async def choose(self, call: CallContext, request: SendMessageRequest, asker: str | None) -> Place:
+    async def choose(self, call: MessageCall, request: SendMessageRequest, asker: str | None) -> Place:
         """Place of the turn that a message starts.
 
         asker: id of the skill whose question the message answers, or None. Raises Unavailable if the turn
@@ -51,10 +51,8 @@ class Placement:
             if not skill_id or skill_id in durable_skills:
                 self.check_executions(profile.name)
                 return Place.EXECUTION
-        # A stream shows its turn as it runs, whether or not the client would wait for a send.
-        wants_no_wait = request.get("configuration", {}).get("returnImmediately", False)
-        wants_worker = profile.card.background or (wants_no_wait and not call.is_streamed)
-        if wants_worker and self._dispatcher.has_worker:
+        outlives_request = profile.card.background or call.asks_not_to_wait(request)
+        if outlives_request and self._dispatcher.has_worker:
             return Place.WORKER
         agent_import = self._agents.start(call.namespace.agent)
         if not agent_import.done():

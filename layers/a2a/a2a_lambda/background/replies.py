@@ -10,7 +10,7 @@ from dataclasses import replace
 from a2a_lambda import threads
 from a2a_lambda.protocol.model import Event
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.execution import StoredWait
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, answered_head, reply_events, replying_head
 
@@ -18,7 +18,7 @@ from a2a_lambda.tasks.suspension import REPLY_POLL_SECONDS, answered_head, reply
 async def store_reply(
     store: Store,
     head: Head,
-    wait: WaitState,
+    wait: StoredWait,
     reply: Event,
     change: Callable[[Head], Head] = lambda head: head,
 ) -> Head:

@@ -103,7 +103,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A wait of a suspended turn.
+    """A wait as the skill wants it.
 
     key: unique in the turn. question: what the client is asked, or None. choices: answers to offer with it.
     is_sign_in: whether it asks for credentials.
@@ -121,11 +121,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """A wait, and what ends it. callback: the engine's id, which wakes the turn. until: Unix time of its
-    timeout, or 0."""
+    """A wait, and what ends it. callback_id: the engine's id, with which the turn is woken. until: Unix time
+    of its timeout, or 0."""
 
     wait: Wait
-    callback: str = ""
+    callback_id: str = ""
     until: float = 0.0
 
 

@@ -36,8 +36,8 @@ from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, truncate_history
 from a2a_lambda.protocol.profile import Profile
 from a2a_lambda.protocol.requests import STREAMED, Operation, Recipient, SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.wire.interface import Wire
 from a2a_lambda.wire.negotiation import wire_of_task
 
@@ -93,7 +93,7 @@ class OperationCall:
             return {}
         return {"A2A-Extensions": extension_list, "X-A2A-Extensions": extension_list}
 
-    def context(self, request: SendMessageRequest) -> CallContext:
+    def message_call(self, request: SendMessageRequest) -> MessageCall:
         """What surrounds the message of a `send` or `stream`. Raises InvalidParams."""
         key, message = idempotency_key(self.request), request["message"]
         has_own_id = not request.get("lacks_id") or self.binding.has_unique_id
@@ -104,10 +104,10 @@ class OperationCall:
         elif not has_own_id and not message.keys() & {"taskId", "contextId"}:
             # The same bytes may be the first words of another user. This id is new in each request.
             source = message["messageId"].encode()
-        return CallContext(
+        return MessageCall(
             namespace=self.namespace,
             caller=self.caller,
-            request=RequestIdentity.of(self.namespace, self.method, source, key, has_own_id=has_own_id),
+            identity=RequestIdentity.of(self.namespace, self.method, source, key, has_own_id=has_own_id),
             wire_name=self.wire.name,
             extensions=self.extensions,
             is_streamed=self.operation == "stream",
@@ -241,7 +241,7 @@ async def _run_operation(call: OperationCall) -> bytes:
     request = wire.requests[operation].decode(call.params)
     match operation:
         case "send":
-            result: Json = await call.kit.messages.send(call.context(request), request)
+            result: Json = await call.kit.messages.send(call.message_call(request), request)
         case "get" | "cancel":
             act = service.get if operation == "get" else service.cancel
             record = await act(namespace, request["id"])
@@ -270,7 +270,7 @@ async def _stream(call: OperationCall) -> Response:
         await stack.enter_async_context(call.kit.call_slots.hold(owner))
         if call.operation == "stream":
             recipient = Recipient(owner, request["message"].get("metadata", {}))
-            events = await call.kit.messages.stream(call.context(request), request)
+            events = await call.kit.messages.stream(call.message_call(request), request)
         else:
             recipient = Recipient(owner)
             subscription = await service.subscribe(

@@ -27,12 +27,12 @@ from a2a_lambda.protocol.model import TERMINAL, Event, Task, TaskState, make_sta
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.store.indexes import TaskQuery
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.context import Context
 from a2a_lambda.tasks.event_log import apply
-from a2a_lambda.tasks.execution import WaitState
+from a2a_lambda.tasks.execution import StoredWait
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import context_of_task
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover, Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
@@ -47,19 +47,15 @@ TURN_WAIT_SECONDS = 10.0
 class Intake:
     """Starts the turns of messages.
 
-    repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
-    durable turn may take. Tasks of agents with durable skills are kept that much longer.
+    repeat_seconds: seconds for which the same bytes are the same request.
     """
 
-    def __init__(
-        self, store: Store, placement: Placement, *, repeat_seconds: float, execution_seconds: int = 0
-    ) -> None:
+    def __init__(self, store: Store, placement: Placement, *, repeat_seconds: float) -> None:
         self._store = store
         self._placement = placement
         self.request_tasks = RequestTasks(store, repeat_seconds)
-        self._execution_seconds = execution_seconds
 
-    async def start(self, call: CallContext, request: SendMessageRequest) -> TurnStart:
+    async def start(self, call: MessageCall, request: SendMessageRequest) -> TurnStart:
         """Claim the turn that a message starts, or store it for another process. A request that was sent
         before starts nothing: it is a Repeat.
 
@@ -81,25 +77,25 @@ class Intake:
         return await self._start_in_context(call, request, context_id)
 
     async def _start_in_context(
-        self, call: CallContext, request: SendMessageRequest, context_id: str
+        self, call: MessageCall, request: SendMessageRequest, context_id: str
     ) -> TurnStart:
         """A turn of the task with the open question, or of a new task."""
         context = await threads.run(self._store.get_context, call.namespace, context_id)
         if task_id := await self.request_tasks.find_continued_task(call, context):
             with contextlib.suppress(TaskNotFound):  # a context is kept for longer than its tasks
                 head = await load_live_head(self._store, call.namespace, task_id)
-                if not head.has_lost(call.request):
+                if not head.has_lost(call.identity):
                     return Repeat(head)
             context = await threads.run(self._store.get_context, call.namespace, context_id)  # it asks again
         if (asking_id := context.asking_task) and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.namespace, asking_id),
-                self.request_tasks.find_answer(call.namespace, call.request),
+                self.request_tasks.find_answer(call.namespace, call.identity),
             )
             if waiting_head is not None and waiting_head.has_died(self._store.clock()):
                 waiting_head = await load_live_head(self._store, call.namespace, asking_id)
-            if waiting_head is not None and self.request_tasks.is_repeat(waiting_head, call.request):
+            if waiting_head is not None and self.request_tasks.is_repeat(waiting_head, call.identity):
                 answer = waiting_head
             if answer is not None:
                 return Repeat(answer)
@@ -113,12 +109,12 @@ class Intake:
                         raise
                     context = await threads.run(self._store.get_context, call.namespace, context_id)
         if (working_head := await self._find_working_task(call, context_id)) is not None:
-            if self.request_tasks.is_repeat(working_head, call.request):
+            if self.request_tasks.is_repeat(working_head, call.identity):
                 return Repeat(working_head)
             return await self._continue_task(call, request, working_head, context)
         return await self._create_task(call, request, context_id, context)
 
-    async def _find_working_task(self, call: CallContext, context_id: str) -> Head | None:
+    async def _find_working_task(self, call: MessageCall, context_id: str) -> Head | None:
         """The task that a message of a client without task ids is for. Raises UnsupportedOperation."""
         if call.names_tasks or not self._placement.may_suspend(call.namespace.agent):
             return None
@@ -128,7 +124,7 @@ class Intake:
         heads_by_id = await threads.run(self._store.get_heads, call.namespace, ids)
         heads = [heads_by_id[task_id] for task_id in ids if task_id in heads_by_id]
         paused_heads = [head for head in heads if head.is_suspended and not head.is_stopped]
-        candidates = [head for head in heads if self.request_tasks.is_repeat(head, call.request)]
+        candidates = [head for head in heads if self.request_tasks.is_repeat(head, call.identity)]
         candidates += [head for head in paused_heads if head.message_wait is not None or head.is_woken]
         if paused_heads and not candidates:
             raise UnsupportedOperation(
@@ -137,7 +133,7 @@ class Intake:
             )
         return candidates[0] if candidates else None
 
-    async def _start_in_task(self, call: CallContext, request: SendMessageRequest, task_id: str) -> TurnStart:
+    async def _start_in_task(self, call: MessageCall, request: SendMessageRequest, task_id: str) -> TurnStart:
         """The next turn of the task that the message names."""
         head = await load_live_head(self._store, call.namespace, task_id, path="params.message.taskId")
         # A client of 0.1 may name a new session with each message: the task stays in its own.
@@ -145,14 +141,14 @@ class Intake:
         if is_elsewhere and not request.get("creates_task"):
             reason = "the task belongs to another context: leave contextId out"
             raise InvalidParams(reason, path="params.message.contextId")
-        if self.request_tasks.is_repeat(head, call.request):
+        if self.request_tasks.is_repeat(head, call.identity):
             return Repeat(head)
         context = await threads.run(self._store.get_context, call.namespace, head.context_id)
         return await self._continue_task(call, request, head, context)
 
     async def _create_task(
         self,
-        call: CallContext,
+        call: MessageCall,
         request: SendMessageRequest,
         context_id: str,
         context: Context,
@@ -164,12 +160,16 @@ class Intake:
         place = await self._placement.choose(call, request, None)
         first_head: Head | None = None
         last_head: Head | None = None
-        task_id = chosen_id or call.request.task_id()
+        task_id = chosen_id or call.identity.task_id()
         while True:
-            submitted_status = make_status(TaskState.SUBMITTED, self._store.clock())
-            base = self._store.new_head(call.namespace, task_id, context_id, submitted_status, call.wire_name)
-            if self._execution_seconds and self._placement.may_suspend(call.namespace.agent):
-                base = replace(base, expires=base.expires + self._execution_seconds)
+            base = self._store.new_head(
+                call.namespace,
+                task_id,
+                context_id,
+                make_status(TaskState.SUBMITTED, self._store.clock()),
+                call.wire_name,
+                may_suspend=self._placement.may_suspend(call.namespace.agent),
+            )
             turn_id, seen_context = await self._choose_turn(call, context, last_head)
             message = call.message_event(request, base, turn_id, place)
             head, overflow = self._with_claim(call, request, base, turn_id, [message], place=place)
@@ -187,12 +187,12 @@ class Intake:
                 continue
             if chosen_id is not None:
                 return await self._start_in_task(call, request, chosen_id)
-            if self.request_tasks.is_answer(last_head, call.request):
+            if self.request_tasks.is_answer(last_head, call.identity):
                 return Repeat(last_head)
             # The first of the request's tasks remembers where the walk ended, so that the next repetition
             # need not walk again.
             first_head = first_head or last_head
-            task_id = next_task_id(last_head, call.request)
+            task_id = next_task_id(last_head, call.identity)
         if first_head is not None and first_head.successor != task_id:
             with contextlib.suppress(StoreError):  # only a shortcut for the next repetition
                 await threads.run(self._store.update_head, replace(first_head, successor=task_id))
@@ -201,12 +201,12 @@ class Intake:
         return self._claim_or_handover(call, request, head, task, context=seen_context)
 
     async def _continue_task(
-        self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
+        self, call: MessageCall, request: SendMessageRequest, head: Head, context: Context
     ) -> TurnStart:
         """The next turn of a stopped task."""
         question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
         while True:
-            if self.request_tasks.is_repeat(head, call.request):
+            if self.request_tasks.is_repeat(head, call.identity):
                 return Repeat(head)
             # A2A 0.1 can continue only by a send to the same task, which therefore opens again, even after
             # its first turn was lost or stopped.
@@ -248,7 +248,7 @@ class Intake:
             context = await threads.run(self._store.get_context, call.namespace, head.context_id)
 
     async def _start_next_turn(
-        self, call: CallContext, request: SendMessageRequest, head: Head, context: Context
+        self, call: MessageCall, request: SendMessageRequest, head: Head, context: Context
     ) -> Claim | Handover:
         """The next turn of a stopped task. Raises Conflict."""
         asker = head.pending["skill"] if head.pending else None
@@ -273,7 +273,7 @@ class Intake:
         return self._claim_or_handover(call, request, new_head, task, context=seen_context, old_head=head)
 
     async def _reply(
-        self, call: CallContext, request: SendMessageRequest, head: Head, wait: WaitState
+        self, call: MessageCall, request: SendMessageRequest, head: Head, wait: StoredWait
     ) -> Handover:
         """Store the reply to a wait of a durable turn. Raises Conflict, and Unavailable if nothing could wake
         the turn."""
@@ -282,13 +282,13 @@ class Intake:
         reply["options"]["answers"] = wait.key
 
         def change(head: Head) -> Head:
-            return with_push_config(call, head, request).with_request(call.request, self._store.clock())
+            return with_push_config(call, head, request).with_request(call.identity, self._store.clock())
 
         new_head = await store_reply(self._store, head, wait, reply, change)
         return Handover(new_head)
 
     async def _choose_turn(
-        self, call: CallContext, context: Context, newest: Head | None = None, *, head: Head | None = None
+        self, call: MessageCall, context: Context, newest: Head | None = None, *, head: Head | None = None
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
@@ -297,9 +297,9 @@ class Intake:
         request created. head: head of the task that the request continues.
         """
         answered_at, task_id = (newest.created, newest.task_id) if newest is not None else (0.0, "")
-        known_request = call.request.find(context.requests)
-        if known_request is not None and call.request.is_idempotent:
-            call.request.check_body(known_request)
+        known_request = call.identity.find(context.requests)
+        if known_request is not None and call.identity.is_idempotent:
+            call.identity.check_body(known_request)
         # Both the newest task and the context may know an answer to this request. The later one counts,
         # because the id of the next turn derives from it, and all retries must derive it from the same one.
         if known_request is not None and known_request["at"] > answered_at:
@@ -307,17 +307,17 @@ class Intake:
                 with contextlib.suppress(TaskNotFound):
                     newest = await load_live_head(self._store, call.namespace, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
-        if newest is not None and newest.task_id == task_id and newest.has_lost(call.request):
+        if newest is not None and newest.task_id == task_id and newest.has_lost(call.identity):
             head = newest
-        if head and call.request.has_started(head.turn_id) and call.request.find(head.requests) is None:
+        if head and call.identity.has_started(head.turn_id) and call.identity.find(head.requests) is None:
             return head.turn_id, context.before(head.turn_id, head.task_id)
         if task_id:
-            return call.request.turn_id(f"{task_id}@{answered_at}"), context
-        return call.request.turn_id(head.position if head is not None else ""), context
+            return call.identity.turn_id(f"{task_id}@{answered_at}"), context
+        return call.identity.turn_id(head.position if head is not None else ""), context
 
     def _with_claim(
         self,
-        call: CallContext,
+        call: MessageCall,
         request: SendMessageRequest,
         head: Head,
         turn_id: str,
@@ -328,7 +328,7 @@ class Intake:
         """The head with the claim of a turn, and the events that it cannot hold. Raises InvalidParams."""
         now = self._store.clock()
         new_head = replace(
-            with_push_config(call, head, request).with_request(call.request, now),
+            with_push_config(call, head, request).with_request(call.identity, now),
             turn_id=turn_id,
             place=place,
             attempts=0,
@@ -344,7 +344,7 @@ class Intake:
 
     def _claim_or_handover(
         self,
-        call: CallContext,
+        call: MessageCall,
         request: SendMessageRequest,
         head: Head,
         task: Task,

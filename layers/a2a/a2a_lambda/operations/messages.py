@@ -38,9 +38,9 @@ from a2a_lambda.protocol.requests import SendMessageRequest, SendMessageResponse
 from a2a_lambda.protocol.stored_file import is_stored_apart
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.audience import UNREAD_EVENTS
 from a2a_lambda.turns.claim import Claim, Handover, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
@@ -64,8 +64,8 @@ TOO_MANY = "This owner has too many calls running at once; send the message agai
 class Messages:
     """Starts turns, and answers with them.
 
-    repeat_seconds: seconds for which the same bytes are the same request. execution_seconds: seconds that a
-    durable turn may take. call_slots: slots of sends that take long; None = no limit.
+    repeat_seconds: seconds for which the same bytes are the same request. call_slots: slots of sends that
+    take long; None = no limit.
     """
 
     def __init__(
@@ -77,7 +77,6 @@ class Messages:
         dispatcher: Dispatcher = Dispatcher(),  # noqa: B008  # immutable
         webhooks: webhook.WebhookPolicy = webhook.WebhookPolicy(),  # noqa: B008  # immutable
         call_slots: CallSlots | None = None,
-        execution_seconds: int = 0,
         files: Files,
     ) -> None:
         self.store = store
@@ -87,11 +86,9 @@ class Messages:
         self._webhooks = webhooks
         self._call_slots = call_slots
         self.placement = Placement(agents, dispatcher)
-        self.intake = Intake(
-            store, self.placement, repeat_seconds=repeat_seconds, execution_seconds=execution_seconds
-        )
+        self.intake = Intake(store, self.placement, repeat_seconds=repeat_seconds)
 
-    async def send(self, call: CallContext, request: SendMessageRequest) -> SendMessageResponse:
+    async def send(self, call: MessageCall, request: SendMessageRequest) -> SendMessageResponse:
         """Run a turn here, or dispatch it, and answer when it has ended or asks a question; at once, if the
         client does not wait for a dispatched turn.
 
@@ -129,7 +126,7 @@ class Messages:
         finally:
             work.cancel()
 
-    async def stream(self, call: CallContext, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
+    async def stream(self, call: MessageCall, request: SendMessageRequest) -> AsyncGenerator[Published, None]:
         """Run a turn as `send` does, and stream it: the task first, its closing status last.
 
         Raises what `_check`, `receive` and `Intake.start` raise.
@@ -148,7 +145,7 @@ class Messages:
         return self.files.links.show_events(call.namespace, events, call.accepted_modes(request))
 
     async def _stream(
-        self, call: CallContext, claim: Claim, run: Run, history_length: int | None
+        self, call: MessageCall, claim: Claim, run: Run, history_length: int | None
     ) -> AsyncGenerator[Published, None]:
         assert claim.task is not None
         first = claim.sequence, Event(task=truncate_history(claim.task, history_length))
@@ -173,7 +170,7 @@ class Messages:
                 async for item in events:
                     yield item
 
-    async def start(self, call: CallContext, request: SendMessageRequest) -> TurnStart:
+    async def start(self, call: MessageCall, request: SendMessageRequest) -> TurnStart:
         """Start what a message asks for; returns what was started. A turn that runs elsewhere is dispatched,
         here or by the sweep. Raises what `Intake.start` raises."""
         started = await self.intake.start(call, request)
@@ -188,7 +185,7 @@ class Messages:
         """The run of a turn in this process."""
         return Run(self.store, self.agents.start(claim.head.namespace.agent), claim, self.files)
 
-    async def _check(self, call: CallContext, request: SendMessageRequest) -> None:
+    async def _check(self, call: MessageCall, request: SendMessageRequest) -> None:
         """Raises InvalidParams for a URL that is too long, or a webhook that must not be called; and
         ContentTypeNotSupported, ExtensionSupportRequired or PushNotificationNotSupported if the card says so.
         """
@@ -213,7 +210,7 @@ class Messages:
             agent.card.check_operation("set_push")
             await webhook.check(config, self._webhooks)
 
-    async def receive(self, call: CallContext, request: SendMessageRequest) -> SendMessageRequest | None:
+    async def receive(self, call: MessageCall, request: SendMessageRequest) -> SendMessageRequest | None:
         """The request with its large files in the bucket; None if they are not to be stored: see
         `RequestTasks.needs_files`. Raises InvalidParams, TaskNotFound, FilesUnavailable. A file of a message
         that is refused afterwards expires like every other."""
@@ -222,13 +219,13 @@ class Messages:
             return request
         if not await self.intake.request_tasks.needs_files(call, request):
             return None
-        return {**request, "message": await self.files.receive(call.namespace, call.request, message)}
+        return {**request, "message": await self.files.receive(call.namespace, call.identity, message)}
 
 
 class _Sending:
     """A send on its way to its response. It knows the run of its turn, so that the turn can be stopped."""
 
-    def __init__(self, messages: Messages, call: CallContext, request: SendMessageRequest) -> None:
+    def __init__(self, messages: Messages, call: MessageCall, request: SendMessageRequest) -> None:
         self._messages = messages
         self._call = call
         self._request = request
@@ -276,19 +273,15 @@ class _Sending:
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyCalls(self._stop_reason)
-                # If a request does not say whether it blocks, some versions block. In the others, the place
-                # of the turn decides.
-                options = self._request.get("configuration", {})
-                returns_at_once = options.get("returnImmediately", not self._call.blocking_by_default)
-                if returns_at_once and head.place is not Place.REQUEST:
+                if self._call.is_answered_at_once(self._request, head.place):
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
-            request, old_head = self._call.request, started.head
+            identity, old_head = self._call.identity, started.head
             # A run that died while it continued a task: `load_live_head` restored the question, and made the
             # task forget the request. Nothing has answered it.
-            was_known = request.find(old_head.requests) is not None
+            was_known = identity.find(old_head.requests) is not None
             is_same_turn = latest_head.turn_id == old_head.turn_id
-            is_forgotten = is_same_turn and was_known and request.find(latest_head.requests) is None
+            is_forgotten = is_same_turn and was_known and identity.find(latest_head.requests) is None
             has_time = deadline is None or time.monotonic() + RESTART_SECONDS < deadline
             if not latest_head.is_lost and not (is_forgotten and has_time):
                 head = latest_head

@@ -15,9 +15,9 @@ from a2a_lambda.protocol.requests import (
 )
 from a2a_lambda.push import webhook
 from a2a_lambda.store.store import Conflict, Store
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import Namespace, config_id_of
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.tasks.push_registration import Cursor, PushRegistration
 from a2a_lambda.turns.claim import Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
@@ -49,14 +49,14 @@ def with_ids(
     return full_config, replace(head, push_config_ids=ids if config_id in ids else (*ids, config_id))
 
 
-def with_push_config(call: CallContext, head: Head, request: SendMessageRequest) -> Head:
+def with_push_config(call: MessageCall, head: Head, request: SendMessageRequest) -> Head:
     """The head that names the push notification config in a request. Raises InvalidParams."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
     return head if config is None else with_ids(head, config, default_config_id(call, head, config))[1]
 
 
 async def store_push_config(
-    store: Store, call: CallContext, request: SendMessageRequest, started: TurnStart
+    store: Store, call: MessageCall, request: SendMessageRequest, started: TurnStart
 ) -> None:
     """Store the push notification config in a request. started: what the request started."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
@@ -72,7 +72,7 @@ async def store_push_config(
         await threads.run(store.put_push_config, head, push)
 
 
-def default_config_id(call: CallContext, head: Head, config: TaskPushNotificationConfig) -> str:
+def default_config_id(call: MessageCall, head: Head, config: TaskPushNotificationConfig) -> str:
     """Id of a config that came in a message without one. A client may send it with each message of a task,
     with a new token each time, and gets each notification once."""
     return call.push_config_id or config_id_of(head.task_id, config["url"])

@@ -39,8 +39,8 @@ from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
 from a2a_lambda.store.schedule_mark import ScheduleMarks
 from a2a_lambda.store.store import Store
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 
 FIRST_LOOK_SECONDS = 60.0
 """Seconds before the first look in which a time counts: a new schedule does not make up for its past."""
@@ -253,7 +253,7 @@ class Triggers:
         # The deployment is the client here, and knows the agent's extensions.
         extensions = self._agents[agent].card.required_extensions
         caller = Caller(namespace.owner, "trigger")
-        call = CallContext(
+        call = MessageCall(
             namespace, identity, caller, wire_name="1.0", extensions=extensions, base_url=self._url
         )
         response = await self._messages.send(

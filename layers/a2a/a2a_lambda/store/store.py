@@ -77,20 +77,14 @@ class Store:
     """Tasks and contexts in one table. Calls block: run them in `threads`.
 
     ttl: seconds for which a task is kept from its creation, and a context from its last turn.
-    execution_seconds: time that a turn may take. A context is kept for that much longer.
+    execution_seconds: time that a durable turn may take. A context, and a task whose turns may be suspended,
+        is kept for that much longer.
     list_shards: partitions over which an owner's list of tasks is spread.
     Every method raises StoreError if DynamoDB does not answer. Methods that write raise WriteRefused if
     DynamoDB refuses the item for good.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        *,
-        ttl: int,
-        list_shards: int = 1,
-        execution_seconds: int = 0,
-    ) -> None:
+    def __init__(self, table: Table, *, ttl: int, list_shards: int = 1, execution_seconds: int = 0) -> None:
         self._table = table
         self._ttl = ttl
         self._execution_seconds = execution_seconds
@@ -119,9 +113,17 @@ class Store:
         return self._table.add(key, "requests", requests, expires=int(until) + 1)
 
     def new_head(
-        self, namespace: Namespace, task_id: str, context_id: str, status: TaskStatus, wire_name: str = ""
+        self,
+        namespace: Namespace,
+        task_id: str,
+        context_id: str,
+        status: TaskStatus,
+        wire_name: str = "",
+        *,
+        may_suspend: bool = False,
     ) -> Head:
-        """Head of a task that is not stored yet."""
+        """Head of a task that is not stored yet. may_suspend: its turns may be suspended, so it is kept for
+        the time that they may take, too."""
         now = self.clock()
         return Head(
             namespace=namespace,
@@ -129,7 +131,7 @@ class Store:
             context_id=context_id,
             generation=f"{int(now * 1000):012x}{secrets.token_hex(4)}",
             created=now,
-            expires=int(now) + self._ttl,
+            expires=int(now) + self._ttl + (self._execution_seconds if may_suspend else 0),
             status=status,
             wire_name=wire_name,
         )

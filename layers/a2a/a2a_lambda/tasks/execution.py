@@ -8,16 +8,16 @@ CALLBACK_PATH = "callbacks"
 
 
 @dataclass(frozen=True, slots=True)
-class WaitState:
-    """An open wait of a suspended turn.
+class StoredWait:
+    """An open wait of a suspended turn, as its head has it.
 
-    key: its name, unique in the turn. callback: id with which the execution is woken. is_question: the client
-    was asked. takes_messages: a message of the client ends the wait, too, not only a call of its URL. until:
-    Unix time of its timeout, or 0.
+    key: its name, unique in the turn. callback_id: AWS's id of the wait, with which the execution is woken.
+    is_question: the client was asked. takes_messages: a message of the client ends the wait, too, not only a
+    call of its URL. until: Unix time of its timeout, or 0.
     """
 
     key: str
-    callback: str
+    callback_id: str
     is_question: bool = False
     takes_messages: bool = False
     until: float = 0.0
@@ -33,7 +33,7 @@ class Execution:
     is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or
     0.
     waits: open waits of a suspended turn; of one that a timer has woken, the question that the client was
-    asked. wakes: callbacks of waits that have their reply, so that the execution must be woken.
+    asked. wake_ids: callback ids of waits that have their reply, so that the execution must be woken.
     """
 
     url: str
@@ -41,20 +41,21 @@ class Execution:
     arn: str = ""
     is_suspended: bool = False
     until: float = 0.0
-    waits: tuple[WaitState, ...] = ()
-    wakes: tuple[str, ...] = ()
+    waits: tuple[StoredWait, ...] = ()
+    wake_ids: tuple[str, ...] = ()
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "Execution":
         """The execution that `document` returned as JSON."""
-        waits = tuple(WaitState(**wait) for wait in document["waits"])
-        return cls(**{**document, "waits": waits, "wakes": tuple(document["wakes"])})
+        waits = tuple(StoredWait(**wait) for wait in document["waits"])
+        wake_ids = tuple(document["wake_ids"])
+        return cls(**{**document, "waits": waits, "wake_ids": wake_ids})
 
     def document(self) -> dict[str, Any]:
         """What is stored as JSON."""
         return asdict(self)
 
-    def find_wait(self, key: str) -> WaitState | None:
+    def find_wait(self, key: str) -> StoredWait | None:
         """The open wait with this key, or None. A turn that runs has none."""
         waits = self.waits if self.is_suspended else ()
         return next((wait for wait in waits if wait.key == key), None)

@@ -33,7 +33,7 @@ from a2a_lambda.protocol.model import (
     state_word,
 )
 from a2a_lambda.tasks.event_log import Fence, Numbered
-from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.execution import Execution, StoredWait
 from a2a_lambda.tasks.identity import KEPT_REQUESTS, KnownRequest, Namespace, RequestIdentity, TurnReference
 
 LEASE_SECONDS = 30.0
@@ -189,7 +189,7 @@ class Head:
     @property
     def is_woken(self) -> bool:
         """Whether a suspended turn has a reply, so that it runs again soon."""
-        return self.is_suspended and self.execution is not None and bool(self.execution.wakes)
+        return self.is_suspended and self.execution is not None and bool(self.execution.wake_ids)
 
     @property
     def is_asleep(self) -> bool:
@@ -213,7 +213,7 @@ class Head:
         return self.holder == REPLYING
 
     @property
-    def message_wait(self) -> WaitState | None:
+    def message_wait(self) -> StoredWait | None:
         """The wait that a message to the task ends: the one whose question was asked, or else the first that
         takes messages. A wait for another system takes none: the client must not be able to reply in its
         place."""

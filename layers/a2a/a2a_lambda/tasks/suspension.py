@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from a2a_lambda.durable.engine import Suspended, Wait
 from a2a_lambda.protocol.model import Event, TaskState, TaskStatus, make_status, text_message
-from a2a_lambda.tasks.execution import Execution, WaitState
+from a2a_lambda.tasks.execution import Execution, StoredWait
 from a2a_lambda.tasks.head import REPLYING, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import question_id
 
@@ -67,9 +67,9 @@ def suspended_head(
         time for time in (suspension.until, *(open_wait.until for open_wait in suspension.waits)) if time
     ]
     waits = tuple(
-        WaitState(
+        StoredWait(
             key=open_wait.wait.key,
-            callback=open_wait.callback,
+            callback_id=open_wait.callback_id,
             is_question=open_wait.wait is question,
             takes_messages=open_wait.wait.takes_messages,
             until=open_wait.until,
@@ -116,7 +116,7 @@ def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
     execution = execution_of(head)
     # Another timer than the question's own may have woken the turn, while the client's reply is on its way.
     questions = tuple(wait for wait in execution.waits if wait.is_question and not 0 < wait.until <= now)
-    execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wakes=())
+    execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wake_ids=())
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time
         head, events = head.with_new_epoch().with_events([head.closing_event()])
@@ -134,7 +134,7 @@ def replying_head(head: Head, now: float) -> Head:
     return replace(head.with_new_epoch(), holder=REPLYING, lease=now + REPLY_SECONDS)
 
 
-def answered_head(head: Head, wait: WaitState, now: float) -> Head:
+def answered_head(head: Head, wait: StoredWait, now: float) -> Head:
     """The head of a suspended turn whose log has the reply to a wait. The execution must be woken."""
     execution = execution_of(head)
     waits = tuple(other for other in execution.waits if other != wait)
@@ -144,5 +144,5 @@ def answered_head(head: Head, wait: WaitState, now: float) -> Head:
         due=sweep_minute(now + LATE_SECONDS),
         holder="",
         lease=0.0,
-        execution=replace(execution, waits=waits, wakes=(*execution.wakes, wait.callback)),
+        execution=replace(execution, waits=waits, wake_ids=(*execution.wake_ids, wait.callback_id)),
     )

@@ -10,8 +10,8 @@ from a2a_lambda.http.request import base_url, deadline, idempotency_key
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.protocol.requests import SendMessageRequest
-from a2a_lambda.tasks.call_context import CallContext
 from a2a_lambda.tasks.identity import RequestIdentity
+from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.wire import v1_0
 from a2a_lambda.wire.mcp import revisions
 from a2a_lambda.wire.mcp.results import INLINE_MODES, in_revision
@@ -79,12 +79,12 @@ class McpCall:
         latest = deadline(self.request)
         return min(latest, time.monotonic() + CLIENT_SECONDS) if is_long else latest
 
-    def context(self, request: SendMessageRequest) -> CallContext:
+    def message_call(self, request: SendMessageRequest) -> MessageCall:
         """What surrounds a message. Raises InvalidParams."""
-        return CallContext(
+        return MessageCall(
             namespace=self.namespace,
             caller=self.caller,
-            request=self.identity(request["message"]["messageId"]),
+            identity=self.identity(request["message"]["messageId"]),
             wire_name=v1_0.WIRE.name,
             # A client of MCP cannot activate them, and each is for clients of A2A.
             extensions=self.agent.card.required_extensions,

@@ -49,7 +49,7 @@ async def update(call: McpCall) -> dict[str, Json]:
         request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
         if request is not None:
             request["configuration"] = {"returnImmediately": True}
-            await call.kit.messages.send(call.context(request), request)
+            await call.kit.messages.send(call.message_call(request), request)
     return {}
 
 

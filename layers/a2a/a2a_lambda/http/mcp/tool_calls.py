@@ -87,7 +87,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             # The task once it has stopped, or as it is when the answer must be out.
             task = await tasks.wait(call, plan.task_id)
         else:
-            context = replace(call.context(request), deadline=call.deadline(is_long=is_long))
+            context = replace(call.message_call(request), deadline=call.deadline(is_long=is_long))
             task = (await call.kit.messages.send(context, request))["task"]
         task = results.without_earlier_artifacts(task, earlier_artifacts)
         return call.encode(await _outcome(call, tool, arguments, task))
@@ -101,7 +101,7 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
                 await stack.enter_async_context(call.kit.call_slots.hold(call.namespace.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
                 deadline = call.deadline(is_long=is_long)
-                context = replace(call.context(request), modes=(), deadline=deadline)
+                context = replace(call.message_call(request), modes=(), deadline=deadline)
                 events = await call.kit.messages.stream(context, request)
                 body = _encode_stream(call, tool, arguments, events, earlier_artifacts)
                 await anext(body)

@@ -10,7 +10,7 @@ from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class CallContext:
+class MessageCall:
     """A call of `send` or `stream`, apart from its message.
 
     caller: who sends it; None = the owner, with a key. wire_name: name of the wire that the call came over.
@@ -25,7 +25,7 @@ class CallContext:
     """
 
     namespace: Namespace
-    request: RequestIdentity
+    identity: RequestIdentity
     caller: Caller | None = None
     wire_name: str = ""
     extensions: tuple[str, ...] = ()
@@ -46,6 +46,17 @@ class CallContext:
         if place is Place.REQUEST:
             return Event(message=message)
         return Event(message=message, options=self.options(request, turn_id))
+
+    def asks_not_to_wait(self, request: SendMessageRequest) -> bool:
+        """Whether the client asks for an answer before the turn has ended. A stream shows its turn as it
+        runs, whether or not the client would wait for a send."""
+        return not self.is_streamed and request.get("configuration", {}).get("returnImmediately", False)
+
+    def is_answered_at_once(self, request: SendMessageRequest, place: Place) -> bool:
+        """Whether a send is answered before its turn has ended. If the request does not say whether it
+        blocks, some versions block. In the others, the place of the turn decides."""
+        options = request.get("configuration", {})
+        return options.get("returnImmediately", not self.blocking_by_default) and place is not Place.REQUEST
 
     def accepted_modes(self, request: SendMessageRequest) -> tuple[str, ...]:
         """Output modes that the caller's protocol asks for, and those that the client accepts."""
