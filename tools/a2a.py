@@ -132,6 +132,8 @@ def _check_names(
         hint = f"It takes {', '.join(variables)}" if variables else "It takes none"
         if unknown_names[0].upper() in variables:
             hint = f"Write it in capitals: {unknown_names[0].upper()}"
+        elif guesses := difflib.get_close_matches(unknown_names[0], variables, 1):
+            hint = f"Did you mean {guesses[0]}? {hint}"
         print(f"error: {name} has no variable {unknown_names[0]}. {hint}", file=sys.stderr)
         sys.exit(2)
 

@@ -115,16 +115,18 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
     agent."""
     folders = agent_folders(agents)
     if name not in folders:
+        if Path(name).name == name and (agents / name / "agent.py").exists():
+            raise ConfigurationError(f"{agents / name} has no card.yaml, so it is no agent yet")
         names = ", ".join(folders) or "none"
         raise ConfigurationError(f"there is no agent {name!r}. Agents: {names}")
     return folders[name]
 
 
 def named_agent(environ: Mapping[str, str]) -> str:
-    """The agent that AGENT names; "" = all agents. Raises ConfigurationError if AGENT is set, but empty, as
-    by AGENT=$NAME where there is no NAME: then all agents are not meant."""
+    """The agent that AGENT names; "" = it is not set. Raises ConfigurationError if it is empty, as with
+    AGENT=$NAME where NAME is not set: that does not mean all agents, nor the default one."""
     if environ.get("AGENT") == "":
-        raise ConfigurationError("AGENT is empty: name an agent, or unset AGENT to mean all of them")
+        raise ConfigurationError("AGENT is empty: name an agent, or leave AGENT out")
     return environ.get("AGENT", "")
 
 

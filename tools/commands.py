@@ -174,6 +174,7 @@ EVERY_DAY = {
         ["tools.deployment.doctor"],
         {
             "URL": "…",
+            "AGENT": "…",
             "KEY": "…",
             "TOKEN": "…",
             "TOKEN_COMMAND": "…",
@@ -274,7 +275,10 @@ KITS_OWN = {
     "check": MakeCommand(
         "run all tests, linters and the type checker, as CI does", ["tools.checks.main check"]
     ),
-    "validate": MakeCommand("check the templates for mistakes, as AWS receives them", ["tools.build.lint"]),
+    "validate": MakeCommand(
+        "check the templates, samconfig.toml and your agents for what AWS would refuse",
+        ["tools.build.check", "tools.build.lint"],
+    ),
     "costs": MakeCommand("compute the price of a million messages", ["tools.checks.main costs"]),
     "bench": MakeCommand(
         "measure the kit's speed against its peers", ["tools.checks.lab bench"], {"WRITE": "1"}, "lab"
@@ -306,6 +310,15 @@ GROUPS = {
 
 COMMANDS = EVERY_DAY | OPERATE | KITS_OWN
 
+
+def listed_groups() -> dict[str, dict[str, MakeCommand]]:
+    """The groups, with the commands whose folder exists: a fork may have deleted the laboratory's."""
+    return {
+        title: {name: command for name, command in commands.items() if Path(command.folder).exists()}
+        for title, commands in GROUPS.items()
+    }
+
+
 OPTIONS_WIDTH = 83
 """Characters of a line of options. With what is before them, a line has 100."""
 
@@ -315,11 +328,9 @@ def main() -> int:
         "Write make <command> NAME=value …, or uv run a2a <command> NAME=value …. A value in brackets is the"
     )
     print("default; the others are examples.")
-    for title, commands in GROUPS.items():
+    for title, commands in listed_groups().items():
         print(f"{title}:")
         for name, command in commands.items():
-            if not Path(command.folder).exists():
-                continue
             print(f"  {name:<13}{command.summary}")
             # A line may not end within an example.
             text = " ".join(option.replace(" ", "\0") for option in command.options)

@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from a2a_lambda.client.keys import BearerToken
+from a2a_lambda.client.keys import BearerToken, check_key
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.net.addresses import is_loopback_url
 from tools.command import HOST, read_port, read_url
@@ -24,7 +25,7 @@ DEFAULT_PORT = 8080
 
 
 def state_file(port: int) -> Path:
-    """File in which a running server writes its port, and the URL of its emulator."""
+    """File in which a running server writes its port, its key, and the URL of its emulator."""
     return Path(f".local-{port}.json")
 
 
@@ -64,7 +65,7 @@ def emulator_of(environ: Mapping[str, str], endpoint: str) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = json.loads(path.read_text())
-        return {"emulator": state["emulator"], "port": int(state["port"])}
+        return {"emulator": state["emulator"], "port": int(state["port"]), "key": state.get("key", "")}
     except (ValueError, KeyError, TypeError):
         raise ConfigurationError(f"{path} is damaged: delete it, and start make run again") from None
 
@@ -96,16 +97,22 @@ def start_advice(port: int | None) -> str:
 
 
 def local_key() -> str:
-    """The key that make run accepts."""
-    return os.environ.get("LOCAL_KEY") or "local-key"
+    """The key that make run accepts. Raises ConfigurationError for a LOCAL_KEY that a header cannot carry."""
+    try:
+        return check_key(os.environ.get("LOCAL_KEY") or "local-key")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"LOCAL_KEY: {error}") from None
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str:
     """What to sign in with: KEY, or a token, or the key of make run if the URL is of this machine, or "".
     Raises ConfigurationError."""
-    return (
-        environ.get("KEY") or read_token(environ) or (local_key() if is_loopback_url(read_url(url)) else "")
-    )
+    if key := environ.get("KEY") or read_token(environ):
+        return key
+    if not is_loopback_url(read_url(url)):
+        return ""
+    path = state_file(urlsplit(url).port or DEFAULT_PORT)
+    return (_read(path)["key"] if path.exists() else "") or local_key()
 
 
 def read_token(environ: Mapping[str, str]) -> BearerToken:

@@ -46,7 +46,8 @@ WRONG = {
     "a = {}; a['a'] = a; return a": "a dict cannot become JSON: Circular reference",
     "yield asyncio.sleep(0)": "a coroutine is not an output: write `await` before sleep(…)",
     "return SkillError('no')": "SkillError is not an output: write `raise SkillError(…)`",
-    "return File('a', b'1', 'https://example.com')": "6: a File needs content or url, but not both",
+    "return File('a', b'1', 'https://example.com')": "6: the File 'a' needs content or url, but not both",
+    "return File('/tmp/a')": "the File '/tmp/a' needs content or url: write File(",
     "return File('a', b'1', 'text/csv')": "but not both: write its media type as media_type=…",
     "return Ask('Which?', fills='citty')": "Ask: skill hello has no parameter 'citty'; did you mean city?",
 }

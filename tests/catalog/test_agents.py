@@ -85,7 +85,7 @@ def test_agents_without_a_clear_default_are_served_by_their_names(
             catalog.find(None)
         with pytest.raises(RouteNotFound):
             catalog.find("three")
-    assert "The candidates are: one, two" in caplog.text
+    assert "one/card.yaml, two/card.yaml" in caplog.text
     with pytest.raises(ConfigurationError, match=reason):
         load_profiles(tmp_path)
 

@@ -80,12 +80,12 @@ def test_without_a_clear_default_only_calls_that_name_no_agent_are_refused(
     assert texts(rpc(client, "two").send("Ann")) == "Hello, Ann!"
     assert client.get("/a2a/one/.well-known/agent-card.json").json()["name"] == "one"
     for path in ("/.well-known/agent-card.json", "/openapi.json"):
-        assert "must say `default: true`. The candidates are: one, two" in client.get(path).text
+        assert "must say `default: true`: one/card.yaml, two/card.yaml" in client.get(path).text
     key = {"X-API-Key": new_key(kit)}
     for path in ("/", "/mcp"):
         answer = client.post(path, json=request("message/send", {"message": message()}), headers=key)
         assert answer.status_code == 503, path
-        assert "The candidates are: one, two" in answer.text
+        assert "one/card.yaml, two/card.yaml" in answer.text
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools import state
 from tools.access.parameters import find_parameters
 from tools.erasure.main import erasure_of
-from tools.state import emulator_of, state_file
+from tools.state import emulator_of, key_for, state_file
 
 
 def test_without_an_emulator_nothing_is_changed_elsewhere(
@@ -33,3 +33,19 @@ def test_without_an_emulator_nothing_is_changed_elsewhere(
 def test_who_finds_no_server_hears_how_to_start_it_or_to_name_its_port() -> None:
     assert state.start_advice(8090).endswith("make run PORT=8090")
     assert state.start_advice(None).endswith("make run. If it has another port, add PORT=…")
+
+
+def test_the_key_of_the_server_on_that_port_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOCAL_KEY", raising=False)
+    state_file(8090).write_text(json.dumps({"port": 8090, "emulator": "", "key": "another"}))
+    assert key_for("http://127.0.0.1:8090/a2a/hello", {}) == "another"
+    assert key_for("http://127.0.0.1:8090", {"KEY": "mine"}) == "mine"
+    assert key_for("http://127.0.0.1:8080", {}) == "local-key"
+    assert key_for("https://agents.example.com:8090", {}) == ""
+
+
+def test_a_local_key_that_no_client_can_send_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_KEY", "\u00e4")
+    with pytest.raises(ConfigurationError, match="LOCAL_KEY: the key begins or ends with white space, or"):
+        state.local_key()

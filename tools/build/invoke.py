@@ -124,7 +124,9 @@ def _event(names: list[str]) -> tuple[dict[str, Any], str]:
     except FileNotFoundError:
         paths = ", ".join(sorted(map(str, Path("events").glob("*.json")))) or "none"
         raise ConfigurationError(f"there is no file {names[0]}. Events: {paths}") from None
-    except (ValueError, OSError, AttributeError, KeyError, TypeError) as error:
+    except ValueError as error:
+        raise ConfigurationError(f"{names[0]} is not JSON: {error}") from None
+    except (OSError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{names[0]} is not an event of API Gateway: {error!r}") from None
 
 

@@ -1,6 +1,7 @@
-"""make validate: cfn-lint on the template that AWS gets, into which SAM transforms template.yaml. It can have
-faults that the source does not show: in a stage, in a version, or in a dependency on a resource that a
-condition removes.
+"""make validate: what make deploy would refuse, as far as it can be known without an account.
+
+cfn-lint checks the template that AWS gets, into which SAM transforms template.yaml. It can have faults that
+the source does not show: in a stage, in a version, or in a dependency on a resource that a condition removes.
 
 cfn-lint checks every condition in both states. Sources:
 https://github.com/aws/serverless-application-model, https://github.com/aws-cloudformation/cfn-lint
@@ -27,6 +28,7 @@ from a2a_lambda.agent.configuration import kind_of
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 from tools.deployment.account import REGIONS
+from tools.deployment.deploy import check_stages
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,11 +124,12 @@ def faults(template: str, regions: Sequence[str] = REGIONS) -> Iterator[str]:
 
 
 def _shorten(message: str) -> str:
-    """A message without the hundreds of choices that cfn-lint may list: only one that is meant."""
+    """A message with the one choice that is meant, if one is close, instead of all that cfn-lint lists, which
+    may be hundreds."""
     word, separator, choices = message.partition(" is not one of ")
-    if not separator or len(choices) < MAX_CHOICES_CHARACTERS:
-        return message
     hint = did_you_mean(word.strip("'"), re.findall("'([^']+)'", choices))
+    if not separator or (hint == "." and len(choices) < MAX_CHOICES_CHARACTERS):
+        return message
     return f"{word} is unknown{hint}"
 
 
@@ -198,13 +201,18 @@ def faults_of(path: Path) -> Iterator[str]:
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
-    lines = _faults_of_source(TEMPLATE.read_text("utf-8"))
+    lines = list[str]()
+    try:
+        check_stages()
+    except ConfigurationError as error:
+        lines.append(str(error))
+    lines += _faults_of_source(TEMPLATE.read_text("utf-8"))
     for path in PLAIN_TEMPLATES:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):
         print(fault, file=sys.stderr)
     if not lines:
-        print("template.yaml, templates/: valid")
+        print("template.yaml, templates/, samconfig.toml, agents: valid")
     return 1 if lines else 0
 
 

@@ -83,11 +83,13 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):
                 return 1
             if text:
-                words = text.split(maxsplit=1)
-                is_call = len(words) == 2 and words[0] == "/skill"
-                state = runner.run(chat.call_skill(words[1]) if is_call else chat.send(text))
-                if state == TaskState.FAILED and is_local:
-                    print("if the answer does not say why, see the output of make run", file=sys.stderr)
+                command, *words = text.split(maxsplit=1) if text.startswith("/") else [""]
+                if command and (command != "/skill" or not words):
+                    raise ConfigurationError(
+                        f"{command}: the only command that TEXT= takes is /skill ID name=value. Begin a"
+                        " message with a space if its first character is /"
+                    )
+                state = runner.run(chat.call_skill(words[0]) if command else chat.send(text))
                 if folder and not runner.run(chat.save_all(path_of(folder))):
                     return 1
                 return 0 if state == TaskState.COMPLETED else 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 from rich.console import Console
 
+from a2a_lambda.agent.event_builder import FAILED
 from a2a_lambda.protocol.alibaba_metadata import intent_metadata
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
@@ -23,6 +24,7 @@ from a2a_lambda.protocol.model import (
     TaskState,
     TaskStatus,
     ends_task,
+    text_of,
 )
 from a2a_lambda.strictjson import object_in, objects_in, text_in
 from tools.callers.names import AnyCaller
@@ -64,6 +66,7 @@ class Chat:
         self._open = OpenOperations()
         self._attached: list[Path] = []
         self._error_code: int | None = None
+        self._is_unexplained = False
         self.is_unanswered = False
         """Whether a request is out, and no server has answered it."""
 
@@ -221,6 +224,8 @@ class Chat:
             self._view.note("The task has completed without output.")
         if self._state not in (None, TaskState.COMPLETED):
             self._view.show_state(str(self._state))
+        if self._is_unexplained and self._caller.is_local:
+            self._view.note("The output of make run says why.")
         if self._state in INTERRUPTED and not self._view.is_conversation:
             self._view.note(f"To answer, add TASK={self._task_id}.")
         if self._state in UNFINISHED:
@@ -338,6 +343,7 @@ class Chat:
 
     def _show_status(self, status: TaskStatus) -> None:
         self._state = TaskState(status["state"])
+        self._is_unexplained = text_of(status.get("message", {}).get("parts", [])) == FAILED
         if "message" in status:
             self._view.show_status(status["message"], has_stopped=self._state in STOPPED)
 
@@ -356,8 +362,14 @@ class Chat:
 
     async def _save(self, rest: str) -> None:
         number, _, name = rest.strip().partition(" ")
-        if not name or not number.isdecimal() or not 1 <= int(number) <= len(self._view.files):
+        if not name or not number.isdecimal():
             self._view.fail("write /save N PATH, with the number of a file")
+            return
+        count = len(self._view.files)
+        if not 1 <= int(number) <= count:
+            self._view.fail(
+                f"there is no file {number}; " + (f"the last is {count}" if count else "none has come")
+            )
             return
         part, path = self._view.files[int(number) - 1], attachments.path_of(name)
         await attachments.save(self._http, self._caller, self._view, part, path)

@@ -153,6 +153,13 @@ def check_agents(parameters: Mapping[str, str]) -> None:
             )
 
 
+def check_stages() -> None:
+    """Raises ConfigurationError for what `make deploy` would refuse of a stage without asking AWS."""
+    for stage in stages.read_stages():
+        parameters, _ = named_parameters({"STAGE": stage})
+        check_agents({**template.defaults(TEMPLATE), **parameters})
+
+
 def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool) -> None:
     """Raises ConfigurationError if Lambda does not offer a feature for a version of Python.
 
@@ -291,7 +298,6 @@ def check_deployment(
     """Print what a deployment would change, and what its operator should know. Raises ConfigurationError if
     it cannot begin."""
     prefix = prefix_of(stage)
-    check_agents(parameters)
     check_access_logs(account, parameters, prefix)
     is_image = bool(environ.get("IMAGE"))
     if not environ.get("AWS_ENDPOINT_URL"):  # an emulator has other limits than Lambda
@@ -341,6 +347,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     _, stage = stages.stage_of(environ)
     stage_parameters, call_parameters = named_parameters(environ)
     architecture = read_architecture(environ, {**stage_parameters, **call_parameters})
+    if argv[1:] == ["check"]:  # before the account: a mistake in a file needs no credentials
+        check_agents({**template.defaults(TEMPLATE), **stage_parameters, **call_parameters})
     use_stage(stage)
     account = account_of("make deploy")
     is_first = stack.status_to_deploy(stage["stack_name"]) in ("", "REVIEW_IN_PROGRESS")

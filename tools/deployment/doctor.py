@@ -1,5 +1,5 @@
-"""make doctor [URL=…|STACK=…|PORT=…] [KEY=…|TOKEN=…] [TEXT=…]: checks a live agent, by default the one of
-make run, as its clients would call it, and a deployed stack as its operator would.
+"""make doctor [URL=…|STACK=…|PORT=…] [AGENT=…] [KEY=…|TOKEN=…] [TEXT=…]: checks a live agent, by default the
+default one of make run, as its clients would call it, and a deployed stack as its operator would.
 
 Each client's part reads the card from the path that client uses, and calls the agent with the kit's own
 client. The key goes only to the card's origin.
@@ -36,7 +36,7 @@ from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
 from tools.callers.records import SharedTransport, error_text, make_http
-from tools.command import HOST, read_url, reports_errors
+from tools.command import HOST, named_agent, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
 from tools.state import key_for, server_port, start_advice
@@ -269,7 +269,8 @@ class Visit:
         try:
             yield
         except (httpx2.HTTPError, httpx2.InvalidURL, KitError) as error:
-            self.report.add(what, False, f"{type(error).__name__}: {error}")
+            name = "" if isinstance(error, KitError) else f"{type(error).__name__}: "
+            self.report.add(what, False, f"{name}{error}")
 
     def _client(self, agent: discovery.DiscoveredAgent) -> Client:
         return Client(agent.url, transport=SharedTransport(self._http), agent=agent)
@@ -335,6 +336,8 @@ def main() -> int:
     if stack:
         own_url, report = inspect(stack)
         url = url or own_url
+    if agent := named_agent(os.environ):
+        url = f"{url.rstrip('/')}/a2a/{agent}"
     key = key_for(url, os.environ)
     if key:
         check_key(key)  # before each check fails for it

@@ -5,6 +5,7 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB n
 """
 
 import asyncio
+import difflib
 import json
 import os
 import re
@@ -76,6 +77,9 @@ TURNS_END_SECONDS = 2.0
 NOT_RELOADED = ("agents/*/tests/*", "agents/*/tests/*/*", "evals.yaml", "README.md")
 """Files in these folders that the server does not read. An agent may be called `tests`."""
 
+SIMILARITY = 0.9
+"""How much of two names must be the same, so that one may be a misspelling of the other."""
+
 FRESH_ID = """'$(od -An -tx8 -N8 /dev/urandom | tr -d ' ')'"""
 """Ends the single quotes of a shell command, and begins them again: every paste sends a new id."""
 
@@ -102,10 +106,12 @@ def main() -> int:
             _create_bucket(settings)
         emulated = _create_own_resources(settings)
         state = state_file(port)
-        state.write_text(json.dumps({"emulator": url, "port": port}))
+        state.touch(mode=0o600)
+        state.write_text(json.dumps({"emulator": url, "port": port, "key": secret}))
         stack.callback(state.unlink, missing_ok=True)
         print(banner(f"http://{HOST}:{port}", secret, cards, default, emulated), flush=True)
         note_unread_variables(variables, "make run")
+        note_misspelled_settings(os.environ)
         config = uvicorn.Config(
             APPLICATION,
             factory=True,
@@ -272,6 +278,16 @@ def _longest_pause() -> str:
     if pause and not re.fullmatch(r"\d+(\.\d+)?", pause):
         raise ConfigurationError(f"LONGEST_PAUSE={pause}: write a number of seconds, such as LONGEST_PAUSE=5")
     return pause
+
+
+def note_misspelled_settings(environ: Mapping[str, str]) -> None:
+    """Tell the user which environment variables look like a setting of the kit, and are none. Variables of
+    other programs may begin with A2A_, too."""
+    names = [f"A2A_{field.upper()}" for field in Settings.model_fields]
+    for variable in environ:
+        if variable.startswith("A2A_") and variable not in names:
+            for name in difflib.get_close_matches(variable, names, 1, SIMILARITY):
+                print(f"note: the kit does not read {variable}; did you mean {name}?", file=sys.stderr)
 
 
 def _has_own_endpoints() -> bool:

@@ -44,7 +44,10 @@ def find_cases(agents: Path, name: str) -> dict[str, list[Case]]:
         _check_skills(folder, cases.get(folder.name, []))
     agents_with_cases = {agent: entries for agent, entries in cases.items() if entries}
     if not agents_with_cases:
-        raise ConfigurationError(f"no agent has evals: write {agents / (name or '<name>') / NAME}")
+        path = agents / (name or "<name>") / NAME
+        raise ConfigurationError(
+            f"{name or 'no agent'} has {'no ' if name else ''}evals: write {path}, as in docs/authoring.md"
+        )
     return agents_with_cases
 
 

@@ -49,7 +49,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     _check_packages(name)
     read_stages()  # raises if samconfig.toml is not valid TOML, because its names could not be changed
     _check_stages(stages(SAMCONFIG.read_text("utf-8"), name), name)
-    for path, change in ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project)):
+    changes = ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project), (UV_LOCK, lock))
+    for path, change in changes:
         text = path.read_text("utf-8")
         new_text = change(text, name)
         path.write_text(new_text, "utf-8")
@@ -111,6 +112,12 @@ def _check_stages(samconfig: str, name: str) -> None:
             f"{SAMCONFIG}: the stacks would be named {', '.join(names)}: write the stack_name of each stage"
             f' by hand, such as "{name}-prod", and run make rename again'
         )
+
+
+def lock(text: str, name: str) -> str:
+    """uv.lock with the project's new name, which `uv lock` would write there, too."""
+    own_entry = r'(?m)^name = "[^"]+"(\nversion = "[^"]+"\nsource = \{ (?:editable|virtual) = "\." \})'
+    return re.sub(own_entry, rf'name = "{name}"\1', text)
 
 
 def introduction(readme: str, name: str) -> str:

@@ -23,6 +23,18 @@ def split_list(value: object) -> object:
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+URL_PATTERN = r"^(https?://[^/?#\s]+[^?#\s]*)?$"
+
+ADVICE: Mapping[str, str] = {
+    "keys_path": "write a path such as /a2a/keys",
+    "base_url": "write a URL such as https://agents.example.com",
+    "otlp_endpoint": "write a URL such as https://traces.example.com",
+    "origin_digests": "write the SHA-256 of each secret, which has 64 hexadecimal digits",
+    "signing_key": "write the ARN of a KMS key, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd",
+}
+"""What to write in the variables whose pattern would say little, by the names of the fields."""
+
+
 class Settings(BaseModel):
     """The variables are the names of the fields in capitals, after `A2A_`.
 
@@ -61,7 +73,7 @@ class Settings(BaseModel):
 
     table: str = Field(default="", max_length=255)
     keys_path: str = Field(default="/a2a/keys", pattern=r"^(/[A-Za-z0-9_.-]+)+$")
-    base_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
+    base_url: str = Field(default="", pattern=URL_PATTERN)
     agents: Path = Path(os.environ.get("LAMBDA_TASK_ROOT", "functions")) / "agents"
     agent_names: Annotated[tuple[str, ...], BeforeValidator(split_list)] = ()
     origin_digests: Annotated[tuple[Digest, ...], BeforeValidator(split_list)] = ()
@@ -85,7 +97,7 @@ class Settings(BaseModel):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     debug_logs: bool = False
     tracing: bool = False
-    otlp_endpoint: str = Field(default="", pattern=r"^(https?://[^/?#\s]+[^?#\s]*)?$")
+    otlp_endpoint: str = Field(default="", pattern=URL_PATTERN)
     trace_share: float = Field(default=1, ge=0, le=1)
     agent_metrics: bool = True
     botocore: bool = False
@@ -116,5 +128,7 @@ class Settings(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            variable = f"A2A_{first['loc'][0]}".upper()
-            raise ConfigurationError(f"environment variable {variable}: {first['msg']}") from None
+            name = str(first["loc"][0])
+            # Not its value: whoever mistakes a secret for its digest must not find it in a log.
+            problem = ADVICE.get(name, first["msg"])
+            raise ConfigurationError(f"environment variable A2A_{name.upper()}: {problem}") from None

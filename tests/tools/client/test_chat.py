@@ -189,6 +189,18 @@ def test_mistakes_are_explained(server: DevServer) -> None:
     assert (status, "does not answer" in output) == (1, True)
 
 
+def test_text_has_one_command(server: DevServer) -> None:
+    status, output = chat(server, TEXT="/skil echo hello")
+    assert (status, "error: /skil: the only command that TEXT= takes is /skill" in output) == (1, True)
+    assert chat(server, AGENT="probe", TEXT=" /skil echo hello")[0] == 0
+
+
+def test_the_cause_of_a_failure_is_in_the_servers_output(server: DevServer) -> None:
+    hint = "The output of make run says why."
+    assert hint in chat(server, "/skill boom", AGENT="probe")[1]
+    assert hint not in chat(server, "/skill boom aloud=true", AGENT="probe")[1], "it has given its reason"
+
+
 def test_a_task_of_before_is_gone_on_with(server: DevServer) -> None:
     task = server.rpc().send("coach me")
     _, output = chat(server, "football", TASK=task["id"])

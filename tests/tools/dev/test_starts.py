@@ -52,9 +52,9 @@ def test_the_agents_that_are_named_are_served_and_shown(folder: Path) -> None:
     assert "assistant" not in output
 
 
-def test_variables_in_env_that_agents_do_not_get_are_named(folder: Path) -> None:
+def test_variables_that_no_one_reads_are_named(folder: Path) -> None:
     (folder / ".env").write_text("SECRET_A=1\nOTHER=2\n")
-    server = DevServer(folder)
+    server = DevServer(folder, A2A_AGENT_NAME="noisy")
     server.until(server.serves)
     (folder / ".env").unlink()
     server.interrupt()

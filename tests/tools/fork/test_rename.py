@@ -1,5 +1,6 @@
 """make rename: the fork's names, and nothing else."""
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tools.fork.owned import README_MARK
 def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "samconfig.toml").write_text(SAMCONFIG + "# a comment of its owner's\n")
     (tmp_path / "README.md").write_text(f"# A2A Lambda Kit\n\n{README_MARK}\n\nFork it.\n")
-    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    for name in ("pyproject.toml", "uv.lock"):
+        shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -33,6 +35,8 @@ def test_it_is_named(fork: Path) -> None:
     assert "ours is `acme-agents-dev`" in readme
     assert readme.endswith(f"{README_MARK}\n\nFork it.\n"), "the kit's part stays"
     assert tomllib.loads((fork / "pyproject.toml").read_text())["project"]["name"] == "acme-agents"
+    packages = tomllib.loads((fork / "uv.lock").read_text())["package"]
+    assert [package["name"] for package in packages if "editable" in package["source"]] == ["acme-agents"]
 
 
 def test_the_chinese_readme_is_still_compared_with_the_kits_part(fork: Path) -> None:

@@ -296,7 +296,7 @@ class EventBuilder:
         text is ended by an empty text, which does not change it; nothing may be added to files and data."""
         updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
         chunks = {update["artifact"]["artifactId"]: update for update in updates}
-        closings: list[Event] = []
+        end_events: list[Event] = []
         chunk: TaskArtifactUpdateEvent | None = None
         for name, id_ in self._artifacts.items():
             is_last = id_ == artifact_id(self._first_index + len(self._artifacts) - 1)
@@ -304,21 +304,20 @@ class EventBuilder:
             if chunk is None or (is_last and events[-1].get("artifactUpdate") is not chunk):
                 last_parts = chunk["artifact"]["parts"] if chunk is not None else []
                 is_text = "text" in last_parts[-1] if last_parts else id_ not in self._files
-                end_parts = [Part(text="")] if is_text else []
-                artifact = Artifact(artifactId=id_, parts=end_parts)
+                artifact = Artifact(artifactId=id_, parts=[Part(text="")] if is_text else [])
                 if name:
                     artifact["name"] = name
-                closing = self._update(artifact, append=True)
-                (events if is_last else closings).append(closing)
-                chunk = closing["artifactUpdate"]
+                end_event = self._update(artifact, append=True)
+                (events if is_last else end_events).append(end_event)
+                chunk = end_event["artifactUpdate"]
             chunk["lastChunk"] = True
         started_ids = set(self._artifacts.values())
         for id_ in self._stale_ids:
             if id_ not in started_ids:
                 blank = Artifact(artifactId=id_, parts=[Part(text="")])
-                closings.append(self._update(blank, append=False))
-                closings[-1]["artifactUpdate"]["lastChunk"] = True
-        events[:0] = closings
+                end_events.append(self._update(blank, append=False))
+                end_events[-1]["artifactUpdate"]["lastChunk"] = True
+        events[:0] = end_events
         return chunk
 
 
@@ -330,7 +329,8 @@ def part_of(value: Any) -> Part:
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 hint = ": write its media type as media_type=…" if url and "://" not in url else ""
-                raise AgentMistake(f"a File needs content or url, but not both{hint}")
+                hint = f", but not both{hint}" if url else ': write File("sum.csv", Path("/tmp/sum.csv"))'
+                raise AgentMistake(f"the File {name!r} needs content or url{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:
                 assert isinstance(content, bytes)  # `output_files` has read the others

@@ -340,7 +340,7 @@ def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] =
     if len(candidates) > 1:
         rule = "only one card.yaml may" if cards[candidates[0]].default else "one card.yaml must"
         raise ConfigurationError(
-            f"{folder}: {rule} say `default: true`. The candidates are: {', '.join(candidates)}"
+            f"{folder}: {rule} say `default: true`: {', '.join(f'{name}/card.yaml' for name in candidates)}"
         )
     return sorted(profiles, key=lambda profile: profile.name != candidates[0])
 
