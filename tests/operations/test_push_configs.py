@@ -101,6 +101,22 @@ def test_a_client_without_ids_reads_the_config_that_it_has_set(rest: Rest, rpc: 
         assert rpc.call(method, {"id": task_id})["pushNotificationConfig"]["url"] == f"{HOOK}/0.1"
 
 
+def test_a_repeated_message_brings_no_deleted_config_back(rest: Rest) -> None:
+    """Nor is it refused, because others have taken the room."""
+    body = {
+        "message": message_1_0("hi"),
+        "configuration": {"taskPushNotificationConfig": {"url": HOOK, "id": "first"}},
+    }
+    task = rest.call("POST", "message:send", body)["task"]
+    place = f"tasks/{task['id']}/pushNotificationConfigs"
+    rest.call("DELETE", f"{place}/first")
+    ids = [f"other-{number}" for number in range(10)]
+    for id_ in ids:
+        rest.call("POST", place, {"id": id_, "url": HOOK})
+    assert rest.call("POST", "message:send", body)["task"]["id"] == task["id"]
+    assert {config["id"] for config in configs(rest, task["id"])["configs"]} == set(ids)
+
+
 def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     config = {"url": HOOK, "id": "mine"}
     task = rest.send(configuration={"taskPushNotificationConfig": config})

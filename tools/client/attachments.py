@@ -66,6 +66,18 @@ async def save(http: httpx2.AsyncClient, caller: AnyCaller, view: View, part: Pa
     return True
 
 
+async def save_one(http: httpx2.AsyncClient, caller: AnyCaller, view: View, words: str) -> None:
+    """Save the file that a user has named: its number in the view, and a path."""
+    number, _, name = words.strip().partition(" ")
+    count = len(view.files)
+    if not name or not number.isdecimal():
+        view.fail("write /save N PATH, with the number of a file")
+    elif not 1 <= int(number) <= count:
+        view.fail(f"there is no file {number}; {f'the last is {count}' if count else 'none has come'}")
+    else:
+        await save(http, caller, view, view.files[int(number) - 1], path_of(name))
+
+
 async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, folder: Path) -> bool:
     """Save, in a folder, the files that a view has shown. The folder is made if there is none. Returns
     whether all were saved.

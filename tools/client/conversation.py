@@ -127,7 +127,7 @@ class Chat:
             case "/file":
                 self.attach(rest.strip())
             case "/save":
-                await self._save(rest)
+                await attachments.save_one(self._http, self._caller, self._view, rest)
             case "/skill" if not rest.strip():
                 for skill in skill_lines(self._card):
                     self._view.note(f"  {skill}")
@@ -359,20 +359,6 @@ class Chat:
         if self._view.is_conversation:
             self._view.note(f"{path.name} goes with the next message.")
         return True
-
-    async def _save(self, rest: str) -> None:
-        number, _, name = rest.strip().partition(" ")
-        if not name or not number.isdecimal():
-            self._view.fail("write /save N PATH, with the number of a file")
-            return
-        count = len(self._view.files)
-        if not 1 <= int(number) <= count:
-            self._view.fail(
-                f"there is no file {number}; " + (f"the last is {count}" if count else "none has come")
-            )
-            return
-        part, path = self._view.files[int(number) - 1], attachments.path_of(name)
-        await attachments.save(self._http, self._caller, self._view, part, path)
 
     async def save_all(self, folder: Path) -> bool:
         """Save, in a folder, all files that were shown. Returns whether that succeeded."""

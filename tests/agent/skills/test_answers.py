@@ -70,6 +70,14 @@ def test_more_lists_than_memory_holds_fail_the_turn(hint: Any, monkeypatch: pyte
             parameter.read([json.dumps(lists)], value)
 
 
+def test_a_string_that_is_never_closed_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time would grow with the square of its quotes: an hour for this text."""
+    monkeypatch.setattr(parameters, "MAX_CONTAINERS", 2)
+    text = '[[["' + '\\"' * 500_000
+    with pytest.raises(LimitExceeded):
+        Parameter("x", list[Any] | str, "").read([text], text)
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [

@@ -1,6 +1,8 @@
 """Questions of an agent: a form for the client's user, or words for its model."""
 
+import asyncio
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -218,6 +220,29 @@ def test_a_question_that_was_answered_elsewhere_is_over(mcp: Mcp, client: TestCl
     result = rest.call("POST", "message:send", params)["task"]
     assert result["status"]["state"] == "TASK_STATE_COMPLETED"
     mcp.refusal("tools/call", {"name": "chat", "arguments": {"message": "hello"}, **answer(question, "late")})
+
+
+@pytest.mark.parametrize("action", ["accept", "decline"])
+def test_a_call_that_is_late_answers_no_later_question(
+    mcp: Mcp, kit: Kit, client: TestClient, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """An equal call, such as a retry, is faster, after both have read the task."""
+    get, is_late = kit.service.get, threading.Lock()
+    first = mcp.call("order", {"message": "please"})
+    params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L", action)}
+
+    async def get_and_be_late(*args: Any) -> Any:
+        record = await get(*args)
+        if is_late.acquire(blocking=False):
+            await asyncio.to_thread(mcp.call, "order", {"message": "please"}, **answer(first, "L"))
+        return record
+
+    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    late = mcp.post(mcp.body("tools/call", params)).json()
+    [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
+    assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert "How many?" in task["status"]["message"]["parts"][0]["text"]
+    assert ("error" in late) is (action == "accept"), late
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

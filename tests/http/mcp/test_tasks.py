@@ -71,6 +71,33 @@ def test_from_start_to_end(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     assert mcp.ask("tasks/get", task)["status"] == "completed"
 
 
+def test_a_late_update_answers_no_later_question(
+    mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry of the update is faster, after both have read the task."""
+    task = {"taskId": mcp.call("order", {"message": "please"})["taskId"]}
+    work(kit, queue)
+    [(key, _)] = mcp.ask("tasks/get", task)["inputRequests"].items()
+    update = {**task, "inputResponses": {key: {"action": "accept", "content": {"size": "L"}}}}
+    get, is_late = kit.service.get, threading.Lock()
+
+    def update_and_work() -> None:
+        mcp.ask("tasks/update", update)
+        work(kit, queue)
+
+    async def get_and_be_late(*args: Any) -> Any:
+        record = await get(*args)
+        if is_late.acquire(blocking=False):
+            await asyncio.to_thread(update_and_work)
+        return record
+
+    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    mcp.ask("tasks/update", update)
+    assert not queue.waiting
+    [question] = mcp.ask("tasks/get", task)["inputRequests"].values()
+    assert "How many?" in question["params"]["message"]
+
+
 def test_a_client_that_shows_no_forms_answers_by_another_call(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS)
     task = {"taskId": formless.call("chat", {"message": "hello"})["taskId"]}

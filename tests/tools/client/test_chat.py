@@ -94,8 +94,10 @@ def test_a_host_of_mcp_calls_tools(server: DevServer) -> None:
 def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
     saved_file = tmp_path / "saved.txt"
     lines = (
+        "/save 1 nowhere",
         "/skill everything",
         f"/save 1 {saved_file}",
+        "/save 2 nowhere",
         "/skill add a=1 b=2",
         "/skill",
         "/quit",
@@ -106,6 +108,8 @@ def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
         assert output.count(text) >= 1, text
     assert output.count("thinking") == 1
     assert saved_file.read_bytes() == b"bytes"
+    assert "there is no file 1; none has come" in output
+    assert "there is no file 2; the last is 1" in output
     assert "  everything: " in output
     assert "never sent" not in output
 

@@ -204,7 +204,7 @@ class Intake:
         self, call: MessageCall, request: SendMessageRequest, head: Head, context: Context
     ) -> TurnStart:
         """The next turn of a stopped task."""
-        question, wait_end = "", time.monotonic() + TURN_WAIT_SECONDS
+        question, wait_end = request.get("question", ""), time.monotonic() + TURN_WAIT_SECONDS
         while True:
             if self.request_tasks.is_repeat(head, call.identity):
                 return Repeat(head)

@@ -65,11 +65,12 @@ async def store_push_config(
     # If the first try died before this, a retry stores the config; it overwrites none. A retry stores no
     # cursor, because the webhook must also get what happened in between.
     head = started.head
+    default_id = default_config_id(call, head, config)
+    if (config.get("id") or default_id) not in head.push_config_ids:  # it was deleted since the first try
+        return
     cursor = None if isinstance(started, Repeat) else Cursor(head.sequence, 0, head.state)
-    full_config, _ = with_ids(head, config, default_config_id(call, head, config))
-    if full_config["id"] in head.push_config_ids:
-        push = PushRegistration(full_config, call.wire_name, cursor)
-        await threads.run(store.put_push_config, head, push)
+    full_config, _ = with_ids(head, config, default_id)
+    await threads.run(store.put_push_config, head, PushRegistration(full_config, call.wire_name, cursor))
 
 
 def default_config_id(call: MessageCall, head: Head, config: TaskPushNotificationConfig) -> str:

@@ -33,17 +33,18 @@ CANCEL_ATTEMPTS = 20
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
     """A task, the name of the wire that it was made over, and when it was created and expires, in Unix
-    seconds. requests: the last ones that it knows."""
+    seconds. requests: the last ones that it knows. open_question: see `Head`."""
 
     task: Task
     wire_name: str
     created: float
     expires: int
     requests: tuple[KnownRequest, ...]
+    open_question: str
 
     @classmethod
     def of(cls, task: Task, head: Head) -> "TaskRecord":
-        return cls(task, head.wire_name, head.created, head.expires, head.requests)
+        return cls(task, head.wire_name, head.created, head.expires, head.requests, head.open_question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,15 @@ class Service:
         page = await list_tasks.list_tasks(self._store, namespace, request)
         return {**page, "tasks": [await self._links.show(namespace, task) for task in page["tasks"]]}
 
-    async def cancel(self, namespace: Namespace, task_id: str) -> TaskRecord:
-        """End a task as canceled, wherever it runs. Raises TaskNotFound, TaskNotCancelable."""
+    async def cancel(self, namespace: Namespace, task_id: str, question: str = "") -> TaskRecord:
+        """End a task as canceled, wherever it runs. question: only while this one is open; "" = at any time.
+        Raises TaskNotFound, TaskNotCancelable."""
         for _ in range(CANCEL_ATTEMPTS):
             head = await self._load(namespace, task_id)
             if head.state in TERMINAL:
                 raise TaskNotCancelable("the task has already ended", path="params.id")
+            if question and head.open_question != question:
+                raise TaskNotCancelable("the question is closed", path="params.id")
             try:
                 new_head = await end_task(
                     self._store, head, make_status(TaskState.CANCELED, self._store.clock())

@@ -43,7 +43,7 @@ class SendMessageRequest(TypedDict):
 
     creates_task: an unknown taskId creates a task, and a task that has completed, or whose turn was lost,
     can be continued (A2A 0.1). lacks_id: the client gave the message no id, so another one may have the same
-    bytes.
+    bytes. question: the message answers this question of its task alone; see `Head.open_question`.
     """
 
     message: Message
@@ -52,6 +52,7 @@ class SendMessageRequest(TypedDict):
     tenant: NotRequired[str]
     creates_task: NotRequired[bool]
     lacks_id: NotRequired[bool]
+    question: NotRequired[str]
 
 
 class SendMessageResponse(TypedDict, total=False):

@@ -83,7 +83,7 @@ def decode_configuration(value: Json, path: str) -> SendMessageConfiguration:
 
 
 def encode_send(request: SendMessageRequest) -> Json:
-    result: Object = fields.without(dict(request), ("creates_task", "lacks_id"))
+    result: Object = fields.without(dict(request), ("creates_task", "lacks_id", "question"))
     if "taskPushNotificationConfig" in request.get("configuration", {}):
         config = protojson.encode_config(request["configuration"]["taskPushNotificationConfig"])
         result["configuration"] = {**request["configuration"], "taskPushNotificationConfig": config}

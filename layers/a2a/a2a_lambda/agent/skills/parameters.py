@@ -50,7 +50,9 @@ JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 MAX_CONTAINERS = 1_000_000
 """Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
 
-JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""A string in JSON, or the rest of a text that does not close it. If the closing quote were required, each
+quote in such a text would begin a search to its end."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 
-from a2a_lambda.errors import TaskNotCancelable
+from a2a_lambda.errors import TaskNotCancelable, UnsupportedOperation
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
@@ -46,26 +46,29 @@ async def update(call: McpCall) -> dict[str, Json]:
     # with credentials, which no form has asked for.
     is_answered = key in responses and not is_empty(responses[key])
     if record.task["status"]["state"] == TaskState.INPUT_REQUIRED and is_answered:
-        request = await reply_to(call, record.task, responses[key], f"params.inputResponses.{key}")
+        request = await reply_to(call, record, responses[key], f"params.inputResponses.{key}")
         if request is not None:
             request["configuration"] = {"returnImmediately": True}
-            await call.kit.messages.send(call.message_call(request), request)
+            with suppress(UnsupportedOperation):  # the question was closed in the meantime
+                await call.kit.messages.send(call.message_call(request), request)
     return {}
 
 
-async def reply_to(call: McpCall, task: Task, response: Json, path: str) -> SendMessageRequest | None:
-    """The message that answers a task's question. If the user refuses a parameter, there is no message,
-    because its words would become the argument: the task is canceled, and None returned. Raises
-    InvalidParams."""
-    parameter = filled_parameter(task)
+async def reply_to(call: McpCall, record: TaskRecord, response: Json, path: str) -> SendMessageRequest | None:
+    """The message that answers the question of a task, and no later one. If the user refuses a parameter,
+    there is no message, because its words would become the argument: the task is canceled, and None returned.
+    Raises InvalidParams."""
+    parameter = filled_parameter(record.task)
     text = answer_of(response, parameter or ANSWER_FIELD, path)
     if is_refusal(response) and parameter is not None:
         with suppress(TaskNotCancelable):
-            await call.kit.service.cancel(call.namespace, task["id"])
+            await call.kit.service.cancel(call.namespace, record.task["id"], record.open_question)
         return None
     # An empty text is no answer, and one that looks like a JSON object could have other arguments.
     is_misread = parameter is not None and text.strip()[:1] in ("", "{")
-    return reply(task["id"], [Part(data={parameter: text}) if is_misread else Part(text=text)])
+    request = reply(record.task["id"], [Part(data={parameter: text}) if is_misread else Part(text=text)])
+    request["question"] = record.open_question
+    return request
 
 
 async def cancel(call: McpCall) -> dict[str, Json]:

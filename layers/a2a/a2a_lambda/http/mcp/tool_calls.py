@@ -130,7 +130,7 @@ async def _make_plan(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> P
         if response is None or is_empty(response):  # the answer is missing, so the question is asked again
             return Plan(None, question_state.task_id)
         path = f"params.inputResponses.{question_state.key}"
-        return Plan(await tasks.reply_to(call, record.task, response, path), question_state.task_id)
+        return Plan(await tasks.reply_to(call, record, response, path), question_state.task_id)
     plan = Plan(decode_call(tool, arguments, call.message.meta))
     if (task_id := task_of(tool, arguments)) is not None:
         record = await call.kit.service.get(call.namespace, task_id)
