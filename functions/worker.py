@@ -3,11 +3,11 @@ events that start a turn."""
 
 from a2a_lambda.agent_threads import end_stragglers
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import TurnHandler
+from a2a_lambda.lambda_.batch import WorkerHandler
 from a2a_lambda.lambda_.observability import Observed, prepare
 
 kit = Kit(prepare())
-turns = TurnHandler(
+turns = WorkerHandler(
     kit.worker,
     kit.sweep,
     lambda: kit.triggers,

@@ -4,12 +4,13 @@ import re
 
 import pytest
 
+from a2a_lambda import settings
 from a2a_lambda.access import keys
 from a2a_lambda.access.tokens import issuer_keys, tokens
 from a2a_lambda.agent import event_builder
 from a2a_lambda.aws import parameters
 from a2a_lambda.background import sweep, worker
-from a2a_lambda.durable import engine, memory, outcomes
+from a2a_lambda.durable import memory, outcomes
 from a2a_lambda.files import bucket, inbox
 from a2a_lambda.http import callbacks
 from a2a_lambda.http.mcp import mcp_call, request_state
@@ -53,7 +54,7 @@ PROMISES = [
     ("long-running", "A run notices within two seconds", lease.CANCEL_POLL_SECONDS, 2),
     ("long-running", "JSON of at most 250,000 bytes", outcomes.RESULT_BYTES, 250_000),
     ("long-running", "3,000, including retries", memory.MAX_OPERATIONS, 3_000),
-    ("long-running", "at most 31,622,400 (366 days)", engine.MAX_WAIT_SECONDS, 31_622_400),
+    ("long-running", "at most 31,622,400 (366 days)", settings.MAX_EXECUTION_SECONDS, 31_622_400),
     ("long-running", "JSON of at most 256 KB", callbacks.MAX_REPLY_BYTES, 256_000),
     ("long-running", "even after ten seconds", waits.EARLY_REPLY_SECONDS, 10),
     ("mcp", "ready within 45 seconds", mcp_call.CLIENT_SECONDS, 45),

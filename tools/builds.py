@@ -34,10 +34,12 @@ def read_architecture(
 
     parameters: those that samconfig.toml and the call name.
     """
-    named = parameters.get("Architecture", "")
-    architecture = environ.get("ARCH") or named or ARCHITECTURES[0]
-    if named and named != architecture:
-        raise ConfigurationError(f"ARCH={architecture}, but Architecture={named}: leave out one of them")
+    parameter_value = parameters.get("Architecture", "")
+    architecture = environ.get("ARCH") or parameter_value or ARCHITECTURES[0]
+    if parameter_value and parameter_value != architecture:
+        raise ConfigurationError(
+            f"ARCH={architecture}, but Architecture={parameter_value}: leave out one of them"
+        )
     if architecture not in ARCHITECTURES:
         raise ConfigurationError(f"ARCH={architecture}: use {' or '.join(ARCHITECTURES)}")
     return architecture
@@ -78,10 +80,10 @@ def find_python(version: str) -> str:
     """An interpreter of this machine, such as for 3.13, or ""."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     name = f"python{version}"
-    of_pyenv: list[Path] = []
+    pyenv_paths: list[Path] = []
     with suppress(OSError):  # another user's
-        of_pyenv = sorted(versions.glob(f"{version}*/bin/{name}"))
-    for python in (name, *map(str, of_pyenv)):
+        pyenv_paths = sorted(versions.glob(f"{version}*/bin/{name}"))
+    for python in (name, *map(str, pyenv_paths)):
         with suppress(OSError):  # pyenv's shim is there, and may have no such version
             if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
                 return python

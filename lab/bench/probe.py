@@ -85,9 +85,9 @@ class Contestant:
 
             Streaming.enabled = True
         if options.get("has_tls"):  # AWS is called over TLS, the services of this measurement are not
-            from a2a_lambda.aws.lean.connections import tls_context
+            from a2a_lambda.aws.lean.connections import aws_tls_context
 
-            tls_context()
+            aws_tls_context()
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 

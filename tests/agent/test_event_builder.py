@@ -25,7 +25,7 @@ def test_the_last_chunk_of_each_artifact_says_so_and_the_newest_one_ends_last(
 ) -> None:
     builder, updates = EventBuilder("t", "c"), list[Any]()
     for index, outputs in enumerate(batches):
-        events = builder.build(Batch(outputs, last=index == len(batches) - 1))
+        events = builder.build(Batch(outputs, is_last=index == len(batches) - 1))
         updates += [event["artifactUpdate"] for event in events]
     ends = {update["artifact"]["artifactId"]: index for index, update in enumerate(updates)}
     assert [index for index, update in enumerate(updates) if update["lastChunk"]] == sorted(ends.values())
@@ -61,12 +61,12 @@ def test_nothing_of_a_batch_that_is_refused_stays(
 ) -> None:
     def build(refused_outputs: list[Any]) -> list[Any]:
         builder = EventBuilder("t", "c", lambda: 0.0)
-        events = builder.build(Batch(before, last=False))
+        events = builder.build(Batch(before, is_last=False))
         if refused_outputs:
             with pytest.raises((SkillError, AgentMistake)):
-                builder.build(Batch(refused_outputs, last=True))
+                builder.build(Batch(refused_outputs, is_last=True))
         parts, size = builder.parts, builder.total_bytes
-        events += builder.build(Batch((*after, FinalMessage("done")), last=True))
+        events += builder.build(Batch((*after, FinalMessage("done")), is_last=True))
         return [events, parts, size, builder.exchanges, builder.artifact_ids, builder.message_only]
 
     assert build([*outputs, refused]) == build([])
@@ -78,7 +78,7 @@ def test_many_chunks_are_composed_in_linear_time() -> None:
 
     def build_thousand() -> None:
         for _ in range(1_000):
-            reply.build(Batch(("word ",), last=False))
+            reply.build(Batch(("word ",), is_last=False))
 
     first = cpu_seconds(build_thousand)  # which builds three
     for _ in range(94):

@@ -40,7 +40,7 @@ class Switching:
 
 def test_a_skill_that_is_woken_before_it_waits_continues() -> None:
     """The server's loop may read all that is there between two lines of the agents' loop."""
-    output = Batch(("x",), last=False)
+    output = Batch(("x",), is_last=False)
 
     async def run() -> None:
         channel = executor._Channel(asyncio.get_running_loop())

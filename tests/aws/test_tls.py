@@ -82,9 +82,9 @@ class Answering(BaseHTTPRequestHandler):
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
     new_authority = Authority(tmp_path)
     monkeypatch.setenv("AWS_CA_BUNDLE", str(new_authority.bundle))
-    connections.tls_context.cache_clear()
+    connections.aws_tls_context.cache_clear()
     yield new_authority
-    connections.tls_context.cache_clear()
+    connections.aws_tls_context.cache_clear()
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_another_authority_is_refused(
     url = serve(authority.context(LOOPBACK))
     monkeypatch.delenv("AWS_CA_BUNDLE")
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    connections.tls_context.cache_clear()
+    connections.aws_tls_context.cache_clear()
     client = Connections(url, TIMEOUTS)
     with pytest.raises(SSLError):
         client.post({"host": client.host}, b"secret")

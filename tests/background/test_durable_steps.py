@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from a2a_lambda.agent.agent import Agent
+from a2a_lambda.background import takeover
 from a2a_lambda.durable.outcomes import ERROR_BYTES
-from a2a_lambda.lambda_ import execution_handler, sdk_engine
+from a2a_lambda.lambda_ import sdk_engine
 from a2a_lambda.protocol.model import Part, TaskState
 from tests.background.durable_bench import (
     DurableBench,
@@ -110,7 +111,7 @@ def test_a_step_that_takes_longer_than_its_function_fails(
     """The function has three seconds for it, twice."""
     # The step begins even if a busy machine reaches it late.
     monkeypatch.setattr(sdk_engine, "STEP_PART", 0.0)
-    seconds = execution_handler.RUN_END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 3
+    seconds = takeover.END_MARGIN_SECONDS + sdk_engine.STEP_END_MARGIN_SECONDS + 3
     monkeypatch.setattr(
         event_sources.LambdaContext, "get_remaining_time_in_millis", lambda _: int(seconds * 1000)
     )

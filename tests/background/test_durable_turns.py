@@ -35,7 +35,7 @@ def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     question = bench.wait_for(task["id"], TaskState.INPUT_REQUIRED)
     assert question["status"]["message"]["parts"] == [{"text": "Shall I book it?"}]
     assert texts(question) == {"": "A plan for Oslo. 3 nights. "}
-    assert bench.store.get_context(bench.namespace, task["contextId"]).asking_task == task["id"]
+    assert bench.store.get_context(bench.namespace, task["contextId"]).asking_task_id == task["id"]
     answered = bench.send("yes", taskId=task["id"])
     assert answered["id"] == task["id"]
     result = bench.wait_for(task["id"], TaskState.COMPLETED)
@@ -47,7 +47,7 @@ def test_a_trip_sleeps_asks_and_books(bench: DurableBench) -> None:
     assert bench.calls == {"plan": 1, "hotel": 1, "train": 1, "table": 1}
     context = bench.store.get_context(bench.namespace, task["contextId"])
     assert context.memory == {"city": "Oslo"}
-    assert context.asking_task == ""
+    assert context.asking_task_id == ""
 
 
 def test_nothing_is_sent_twice(bench: DurableBench) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from a2a_lambda.errors import ConfigurationError, KitError, RouteNotFound, StoreError
-from a2a_lambda.lambda_.batch import EXECUTION_ENDED, TurnHandler
+from a2a_lambda.lambda_.batch import EXECUTION_ENDED, WorkerHandler
 from a2a_lambda.tasks.identity import Namespace, TurnReference
 from tests.helpers.clock import PATIENCE_SECONDS
 from tools.dev.event_sources import LambdaContext
@@ -82,12 +82,12 @@ def background() -> Worker:
 
 
 @pytest.fixture
-def worker(background: Worker) -> TurnHandler:
+def worker(background: Worker) -> WorkerHandler:
     fake: Any = background
-    return TurnHandler(fake, fake, lambda: fake, fake, "dead", has_schedules=True)
+    return WorkerHandler(fake, fake, lambda: fake, fake, "dead", has_schedules=True)
 
 
-def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> None:
+def test_what_each_event_calls_for(background: Worker, worker: WorkerHandler) -> None:
     assert worker({"Records": [record("a")]}, LambdaContext()) == {"batchItemFailures": []}
     worker({"Records": [record("b", "dead")]}, LambdaContext())
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
@@ -100,21 +100,21 @@ def test_what_each_event_calls_for(background: Worker, worker: TurnHandler) -> N
     assert background.asked == expected
 
 
-def test_the_sweep_runs_although_the_schedules_fail(background: Worker, worker: TurnHandler) -> None:
+def test_the_sweep_runs_although_the_schedules_fail(background: Worker, worker: WorkerHandler) -> None:
     background.fails = True
     with pytest.raises(StoreError):
         worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext())
     assert background.asked == [("schedules", ""), ("sweep", "")]
 
 
-def test_events_start_turns_one_by_one_or_as_a_list(background: Worker, worker: TurnHandler) -> None:
+def test_events_start_turns_one_by_one_or_as_a_list(background: Worker, worker: WorkerHandler) -> None:
     assert worker({"start": {"id": "a"}}, LambdaContext()) == {"task": "task-a"}
     pipe = [{"start": {"id": "b"}}, {"start": {"id": "c"}}]
     assert worker(pipe, LambdaContext()) == [{"task": "task-b"}, {"task": "task-c"}]
     assert background.asked == [("start", "a"), ("start", "b"), ("start", "c")]
 
 
-def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker: TurnHandler) -> None:
+def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker: WorkerHandler) -> None:
     """A queue sends all of them again, and those that were started are not started twice."""
     pipe = [{"start": {"id": "a"}}, {"body": "of a queue, without a template"}, {"start": {"id": "b"}}]
     with pytest.raises(ConfigurationError, match="without"):
@@ -123,7 +123,7 @@ def test_one_event_that_starts_nothing_stops_no_other(background: Worker, worker
 
 
 def test_lambdas_runtime_gets_no_text_that_an_event_may_hold(
-    background: Worker, worker: TurnHandler, monkeypatch: pytest.MonkeyPatch
+    background: Worker, worker: WorkerHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def start_event(_: Any) -> str:
         raise RouteNotFound("there is no agent 'what the event says'")
@@ -135,13 +135,13 @@ def test_lambdas_runtime_gets_no_text_that_an_event_may_hold(
 
 
 @pytest.mark.parametrize("event", [{}, {"strat": {}}, {"detail-type": "Object Created", "detail": {}}])
-def test_an_event_that_is_no_one_elses_is_an_error(worker: TurnHandler, event: Any) -> None:
+def test_an_event_that_is_no_one_elses_is_an_error(worker: WorkerHandler, event: Any) -> None:
     """It is not a minute of the worker."""
     with pytest.raises(ConfigurationError, match="InputTransformer"):
         worker(event, LambdaContext())
 
 
-def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
+def test_an_operator_asks_for_schedules(worker: WorkerHandler) -> None:
     assert worker({"schedules": {}}, LambdaContext()) == {"schedules": [{"id": "nightly"}]}
     wanted = {"agent": "reports", "id": "nightly", "key": "k"}
     assert worker({"schedules": wanted}, LambdaContext()) == {"task": "reports nightly k"}
@@ -152,7 +152,7 @@ def test_an_operator_asks_for_schedules(worker: TurnHandler) -> None:
 
 def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: Worker) -> None:
     fake: Any = background
-    worker = TurnHandler(fake, fake, pytest.fail, fake, "dead", has_schedules=False)
+    worker = WorkerHandler(fake, fake, pytest.fail, fake, "dead", has_schedules=False)
     assert worker({"source": "aws.events", "detail-type": "Scheduled Event"}, LambdaContext()) == {
         "swept": 3,
         "started": 0,
@@ -160,7 +160,7 @@ def test_a_minute_without_schedules_makes_nothing_that_starts_turns(background: 
 
 
 def test_a_turn_that_could_not_be_stored_comes_again(
-    background: Worker, worker: TurnHandler, caplog: pytest.LogCaptureFixture
+    background: Worker, worker: WorkerHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
     background.fails = True
     answer = worker({"Records": [record("a")]}, LambdaContext())
@@ -169,13 +169,15 @@ def test_a_turn_that_could_not_be_stored_comes_again(
     assert background.postponed == [("turns", "handle-a", 2)], "soon, not after its visibility timeout"
 
 
-def test_a_message_that_is_none_of_ours_comes_again_and_dies(background: Worker, worker: TurnHandler) -> None:
+def test_a_message_that_is_none_of_ours_comes_again_and_dies(
+    background: Worker, worker: WorkerHandler
+) -> None:
     message = record("a") | {"body": json.dumps({"owner": "x"})}
     assert worker({"Records": [message]}, LambdaContext())["batchItemFailures"]
     assert background.asked == []
 
 
-def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnHandler) -> None:
+def test_several_invocations_in_one_process_leave_each_other_alone(worker: WorkerHandler) -> None:
     """This happens in make run: only Lambda's process serves one at a time and may be ended."""
     from a2a_lambda import agent_threads
 
@@ -190,7 +192,7 @@ def test_several_invocations_in_one_process_leave_each_other_alone(worker: TurnH
     "records", [[], [{"eventSource": "aws:s3"}], [{"EventSource": "aws:sns", "Sns": {}}]]
 )
 def test_notifications_that_no_rule_has_made_a_start_of_are_explained(
-    worker: TurnHandler, records: Any
+    worker: WorkerHandler, records: Any
 ) -> None:
     with pytest.raises(ConfigurationError, match="give the rule an InputTransformer"):
         worker({"Records": records}, LambdaContext())

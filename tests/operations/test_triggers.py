@@ -28,7 +28,7 @@ from a2a_lambda.push import webhook
 from a2a_lambda.push.webhook import WebhookPolicy
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
-from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.schedule_marks import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from a2a_lambda.tasks.identity import Namespace

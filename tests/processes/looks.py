@@ -18,7 +18,7 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.operations.triggers import Triggers
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.schedule_marks import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.store.table import Table
 from tests.background.fake_queue import FakeQueue

@@ -138,11 +138,6 @@ def test_a_document_comes_back(value: Json) -> None:
     assert unpack({"B": base64.b64encode(attribute["B"]).decode()}) == strictjson.dumps(value), "in an event"
 
 
-def test_a_document_that_was_not_compressed_is_read() -> None:
-    """Versions of the kit before this one have stored it so."""
-    assert unpack({"B": strictjson.dumps(DOCUMENT)}) == strictjson.dumps(DOCUMENT)
-
-
 def test_a_context_takes_a_fraction_of_its_text() -> None:
     """It is written whole with each turn."""
     text = (ROOT / "docs" / "long-running.md").read_text()[:20_000]

@@ -10,7 +10,7 @@ from a2a_lambda.errors import StoreError
 from a2a_lambda.settings import Settings
 from a2a_lambda.store import items
 from a2a_lambda.store.issuer_copies import FETCH_LEASE_SECONDS, FetchState, IssuerCopies, IssuerCopy
-from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.schedule_marks import ScheduleMarks
 from a2a_lambda.store.shared_secret import SharedSecret
 from a2a_lambda.store.table import Table
 from tests.helpers.clock import Clock

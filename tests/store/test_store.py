@@ -118,7 +118,7 @@ def test_a_context_is_stored_with_all_that_it_has(store: Store, namespace: Names
         answered=[KnownRequest(key="k", body="b", task="t", at=1.0)],
     )
     failure = replace(record, turn_id="a", message=[Part(text="hi")], was_ended_by_skill=False)
-    context = replace(Context().after(failure).after(record), asking_task="t")
+    context = replace(Context().after(failure).after(record), asking_task_id="t")
     assert all([context.memory, context.conversation])
     assert all([context.turns, context.failed_turns, context.omitted_turns])
     store.update_context(namespace, "c", Context(), lambda _: context)
@@ -272,7 +272,7 @@ def test_turns_that_end_together_wait_longer_after_each_try(
     def change(context: Context) -> Context:
         if (other := next(others, None)) is not None:  # another turn is first
             newest, task = store.get_context(namespace, "c"), f"task {other}"
-            store.update_context(namespace, "c", newest, lambda _: replace(newest, asking_task=task))
+            store.update_context(namespace, "c", newest, lambda _: replace(newest, asking_task_id=task))
         return replace(context, memory={"a": 1})
 
     store.update_context(namespace, "c", Context(), change)
@@ -332,7 +332,7 @@ def test_each_context_that_is_stored_is_the_next_revision(store: Store, namespac
         context = store.get_context(namespace, "revised")
         assert context.revision == number
         store.update_context(
-            namespace, "revised", context, lambda old: replace(old, asking_task=f"task {old.revision}")
+            namespace, "revised", context, lambda old: replace(old, asking_task_id=f"task {old.revision}")
         )
 
 

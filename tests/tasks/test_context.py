@@ -48,11 +48,11 @@ def test_a_context_knows_which_tasks_have_asked_and_not_ended() -> None:
     context = Context()
     for task_id in ("a", "b", "a", "c"):
         context = context.with_question_of(task_id)
-    assert (context.asking_task, context.earlier_asking_tasks) == ("c", ("b", "a"))
+    assert (context.asking_task_id, context.earlier_asking_tasks) == ("c", ("b", "a"))
     assert context.with_question_of("c") is context
     assert context.without_question_of("unknown") is context
     context = context.without_question_of("c").without_question_of("b")
-    assert (context.asking_task, context.earlier_asking_tasks) == ("", ("a",))
+    assert (context.asking_task_id, context.earlier_asking_tasks) == ("", ("a",))
     for number in range(9):
         context = context.with_question_of(str(number))
     assert context.earlier_asking_tasks == ("4", "5", "6", "7")

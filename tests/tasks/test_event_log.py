@@ -128,7 +128,7 @@ def test_an_entry_is_whole_unless_it_says_otherwise() -> None:
     ],
 )
 def test_what_counts_after_a_run_has_died(sequence: int, epoch: int, last: int | None, counts: bool) -> None:
-    assert Fence(epoch=3, committed=2, last=last).admits(Entry(sequence, epoch, b"{}")) is counts
+    assert Fence(epoch=3, committed=2, last_sequence=last).admits(Entry(sequence, epoch, b"{}")) is counts
 
 
 def test_clients_get_artifacts_and_statuses_of_running_turns() -> None:

@@ -215,7 +215,7 @@ def test_a_context_knows_which_task_waits_for_its_answer(bench: RunBench) -> Non
     context = str(uuid.uuid4())
 
     def asking_task() -> str:
-        return bench.store.get_context(bench.namespace, context).asking_task
+        return bench.store.get_context(bench.namespace, context).asking_task_id
 
     first = within(bench.send("question", contextId=context))
     assert asking_task() == first["id"]
@@ -237,12 +237,12 @@ def test_what_a_lost_attempt_left_in_the_context_waits_for_no_answer(bench: RunB
         assert isinstance(claim, Claim)
         claim.turn.attempt = 2
         turn_id, head = claim.turn.id, claim.head
-        context = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task=head.task_id)
+        context = Context(turns=(turn_id,), requests=head.requests[-1:], asking_task_id=head.task_id)
         bench.store.update_context(bench.namespace, context_id, Context(), lambda _: context)
         await bench.messages.make_run(claim).run_to_end()
 
     within(run_second())
-    assert not bench.store.get_context(bench.namespace, context_id).asking_task
+    assert not bench.store.get_context(bench.namespace, context_id).asking_task_id
 
 
 def test_a_flush_that_has_begun_is_waited_for(

@@ -46,7 +46,7 @@ def test_a_last_word_larger_than_an_item_fails_at_once(bench: RunBench, how: str
 
 def test_a_command_too_large_for_a_failed_turn_is_left_out() -> None:
     reply = EventBuilder("task", "context")
-    reply.build(Batch((_command(),), last=False))
+    reply.build(Batch((_command(),), is_last=False))
     reply.fail("No.")
     assert reply.closing_status is not None
     assert "metadata" not in reply.closing_status["message"]
@@ -164,7 +164,7 @@ def test_a_run_that_was_frozen_before_it_began_does_not_begin(
 
     async def perform(_: Any, turn: Any) -> Any:
         turns.append(turn)
-        yield Batch(("hi",), last=True)
+        yield Batch(("hi",), is_last=True)
 
     async def go() -> None:
         call, request = bench.sent("pieces")

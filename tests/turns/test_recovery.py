@@ -113,7 +113,7 @@ def test_a_reply_whose_run_died_gives_its_question_back(store: Store, head: Head
     again = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (again.state, again.status["message"]) == (TaskState.INPUT_REQUIRED, question["message"])
     assert again.pending == pending
-    assert store.get_context(head.namespace, "c").asking_task == head.task_id
+    assert store.get_context(head.namespace, "c").asking_task_id == head.task_id
 
 
 def test_a_reply_whose_question_is_not_in_the_log_fails(store: Store, head: Head, clock: Clock) -> None:
@@ -130,7 +130,7 @@ def test_a_first_turn_whose_run_died_is_no_open_question(store: Store, head: Hea
     clock.now = head.lease + 1
     head_at_end = asyncio.run(load_live_head(store, head.namespace, head.task_id))
     assert (head_at_end.state, head_at_end.pending) == (TaskState.FAILED, None)
-    assert store.get_context(head.namespace, "c").asking_task == ""
+    assert store.get_context(head.namespace, "c").asking_task_id == ""
 
 
 def test_a_run_that_is_faster_than_the_end_of_its_task_wins(store: Store, head: Head) -> None:

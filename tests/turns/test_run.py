@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_status_that_comes_back_has_no_command_of_the_turn() -> None:
     builder = EventBuilder("task", "context")
-    builder.build(Batch((Command("beep"),), last=False))
+    builder.build(Batch((Command("beep"),), is_last=False))
     question = Message(messageId="q", role=Role.AGENT, parts=[Part(text="Which?")])
     builder.restore(make_status(TaskState.INPUT_REQUIRED, 0, question))
     assert builder.closing_status is not None
@@ -105,9 +105,9 @@ def test_an_answer_whose_turn_fails_leaves_no_question_open(bench: RunBench) -> 
 def test_outputs_of_nothing_weigh_nothing() -> None:
     """A skill may yield None as often as it likes. The journal waits for room if too much is pending."""
     builder = EventBuilder("task", "context")
-    assert builder.build(Batch((), last=False)) == []
+    assert builder.build(Batch((), is_last=False)) == []
     assert builder.size_bytes == 0
-    assert builder.build(Batch(("text",), last=False))
+    assert builder.build(Batch(("text",), is_last=False))
     assert builder.size_bytes > 4
 
 
@@ -125,8 +125,8 @@ def test_an_artifact_whose_end_was_not_known_ends_as_it_is(batches: Any, end: An
     builder = EventBuilder("task", "context")
     for outputs in batches:
         with suppress(AgentMistake):
-            builder.build(Batch(outputs, last=False))
-    [closing] = builder.build(Batch((), last=True))
+            builder.build(Batch(outputs, is_last=False))
+    [closing] = builder.build(Batch((), is_last=True))
     assert closing["artifactUpdate"]["lastChunk"]
     assert closing["artifactUpdate"]["artifact"]["parts"] == end
 

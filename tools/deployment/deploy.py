@@ -80,11 +80,11 @@ def parameters_for(
         }
     parameters = {**template.defaults(TEMPLATE), **facts, **stage_parameters}
     # A stage may have less than there is room for; 0 is no limit.
-    fitting = {
+    limits_for_room = {
         name: min(value, parameters[name], key=lambda text: int(text) or math.inf)
         for name, value in room.items()
     }
-    parameters |= {**fitting, **call_parameters}
+    parameters |= {**limits_for_room, **call_parameters}
     if parameters["FileDays"] == "0":
         parameters["FileDays"] = str(_longest_task_days(parameters))
     _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
@@ -112,14 +112,14 @@ def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
         )
     total = values["ApiConcurrency"] + (reserved or provisioned)
     if total and total > account.unreserved - UNRESERVED_CONCURRENCY:
-        of_others = account.concurrency - account.unreserved
-        thousands = math.ceil((of_others + total + UNRESERVED_CONCURRENCY) / 1000)
+        reserved_elsewhere = account.concurrency - account.unreserved
+        thousands = math.ceil((reserved_elsewhere + total + UNRESERVED_CONCURRENCY) / 1000)
         request = quota_request(thousands * 1000, account.region)
         raise ConfigurationError(
             f"{', '.join(name for name in RESERVING if values[name])} would reserve {total} of the account's"
             f" {account.concurrency} concurrent executions in {account.region}, of which other stacks reserve"
-            f" {of_others}, and Lambda keeps {UNRESERVED_CONCURRENCY} for functions that reserve none. Lower"
-            f" them, or request more: {request}"
+            f" {reserved_elsewhere}, and Lambda keeps {UNRESERVED_CONCURRENCY} for functions that reserve"
+            f" none. Lower them, or request more: {request}"
         )
 
 
@@ -308,9 +308,9 @@ def check_deployment(
         differences += parameter_changes(stage["stack_name"], parameters)
         differences += package_changes(stage["stack_name"], is_image=is_image)
         check_rollout(stage["stack_name"], parameters["Rollout"])
-    unused = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
-    if is_image and unused:
-        names = ", ".join(unused)
+    ignored_parameters = [name for name in NOT_OF_IMAGES if parameters[name] not in ("", "false")]
+    if is_image and ignored_parameters:
+        names = ", ".join(ignored_parameters)
         print(f"note: an image has no layers and no SnapStart: the kit's functions will not use {names}")
     for note in (*notes(account, parameters, prefix), *differences):
         print(f"note: {note}")

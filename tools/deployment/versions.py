@@ -255,16 +255,17 @@ def prune(functions: Mapping[str, Versions], count: int, resources: Mapping[str,
     """
     for name, versions in functions.items():
         releases, live = versions.all(), versions.live()
-        numbers, was_live = list(releases), [live]
-        while len(was_live) < count and (earlier := versions_before(releases, was_live[-1])):
-            was_live.append(earlier[-1])
-        needed = {*was_live, *stack_versions(resources, name)}
-        old = [version for version in numbers[:-count] if version not in needed]
+        numbers, live_history = list(releases), [live]
+        while len(live_history) < count and (earlier := versions_before(releases, live_history[-1])):
+            live_history.append(earlier[-1])
+        kept_versions = {*live_history, *stack_versions(resources, name)}
+        old_versions = [version for version in numbers[:-count] if version not in kept_versions]
         if name == DURABLE:
-            old = [version for version in old if not versions.runs_turns(version)]
-        for version in old:
+            old_versions = [version for version in old_versions if not versions.runs_turns(version)]
+        for version in old_versions:
             versions.delete(version)
-        yield f"{name}: {len(old)} deleted, {len(numbers) - len(old)} kept; version {live} is live"
+        kept_count = len(numbers) - len(old_versions)
+        yield f"{name}: {len(old_versions)} deleted, {kept_count} kept; version {live} is live"
 
 
 @reports_errors

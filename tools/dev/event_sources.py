@@ -1,8 +1,8 @@
 """Lambda's event sources, for an emulator that has none: polls the queues and the table's stream, and
 calls the handlers with Lambda's events.
 
-    queue ────── TurnHandler          table's stream ── NotificationHandler ── notices ── NotificationHandler
-    a minute ─── TurnHandler (sweep)
+    queue ────── WorkerHandler       table's stream ── NotificationHandler ── notices ── NotificationHandler
+    a minute ─── WorkerHandler (sweep)
 
 It looks at a source after this process has written to a queue or the table, and otherwise more and more
 rarely. A server that no one calls costs nearly nothing.
@@ -25,7 +25,7 @@ from werkzeug.sansio.utils import host_is_trusted
 from a2a_lambda import telemetry
 from a2a_lambda.aws import clients
 from a2a_lambda.kit import Kit
-from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from a2a_lambda.lambda_.batch import NotificationHandler, WorkerHandler
 from a2a_lambda.protocol.model import Json
 from tools.command import HOST, HOSTS
 from tools.stream_records import is_for_webhooks, to_lambda_json
@@ -160,7 +160,7 @@ def start(kit: Kit) -> "Handler":
     for operation in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
         clients.session().register(f"after-call.{operation}", bell.ring)
     worker, notifier = (
-        TurnHandler(
+        WorkerHandler(
             kit.worker,
             kit.sweep,
             lambda: kit.triggers,

@@ -38,6 +38,7 @@ from aws_durable_execution_sdk_python_testing.web.routes import BytesPayloadRout
 from aws_durable_execution_sdk_python_testing.web.server import WebServer, WebServiceConfig
 from aws_durable_execution_sdk_python_testing.worker.registry import ExecutionRegistry
 
+from a2a_lambda.settings import MAX_EXECUTION_SECONDS
 from tools.command import HOST
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class DurableExecutions:
                     function_name=function.partition(":")[0],
                     function_qualifier=function.partition(":")[2] or "$LATEST",
                     execution_name=name,
-                    execution_timeout_seconds=366 * 86_400,
+                    execution_timeout_seconds=MAX_EXECUTION_SECONDS,
                     execution_retention_period_days=1,
                     input=payload,
                 )

@@ -25,11 +25,10 @@ from uvicorn.supervisors.watchfilesreload import WatchFilesReload
 from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, read_variables
 from a2a_lambda.aws import clients
 from a2a_lambda.catalog.agents import default_of, read_cards
-from a2a_lambda.durable.engine import MAX_WAIT_SECONDS
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.card import Card
-from a2a_lambda.settings import Settings
+from a2a_lambda.settings import MAX_EXECUTION_SECONDS, Settings
 from a2a_lambda.turns.run import stop_turns
 from tools import template
 from tools.command import (
@@ -317,7 +316,7 @@ def _create_queues(settings: Settings) -> None:
     if is_loopback_url(os.environ["A2A_BASE_URL"]):
         os.environ["A2A_LOOPBACK_WEBHOOKS"] = "1"
     os.environ["A2A_DURABLE_FUNCTION"] = "durable:live"
-    os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_WAIT_SECONDS)
+    os.environ["A2A_EXECUTION_TIMEOUT"] = str(MAX_EXECUTION_SECONDS)
 
 
 def _create_bucket(settings: Settings) -> None:

@@ -10,7 +10,7 @@ import jsonschema
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from a2a_lambda.agent.card_file import WORDS, yaml_mistake
+from a2a_lambda.agent.card_file import VALUE_MISTAKES, yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 
@@ -159,7 +159,7 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
 
 
 EVALS_MISTAKES = {
-    **WORDS,
+    **VALUE_MISTAKES,
     "string_pattern_mismatch": "must be letters, digits, - and _",
     "string_type": "must be a string: put it in quotes",
     "list_type": "must be a string, or a list",

@@ -1,4 +1,4 @@
-"""Every exception of the kit, under one root.
+"""The exceptions that more than one folder of the kit knows. KitError is their root.
 
 A `ProtocolError` is an answer to a client. It has a JSON-RPC code and message of the A2A specification
 (https://a2a-protocol.org/v0.3.0/specification, section 8), and the path of the wrong field if there is

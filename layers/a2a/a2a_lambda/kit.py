@@ -200,7 +200,7 @@ class Kit:
     @cached_property
     def triggers(self) -> "Triggers":
         from a2a_lambda.operations.triggers import Triggers
-        from a2a_lambda.store.schedule_mark import ScheduleMarks
+        from a2a_lambda.store.schedule_marks import ScheduleMarks
 
         url = self.settings.base_url.rstrip("/")
         return Triggers(self.store, ScheduleMarks(self.table), self.agents, self.messages, url)

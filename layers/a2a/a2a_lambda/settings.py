@@ -23,6 +23,10 @@ def split_list(value: object) -> object:
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+MAX_EXECUTION_SECONDS = 366 * 86_400
+"""Longest durable execution that Lambda allows, in seconds.
+Source: https://docs.aws.amazon.com/lambda/latest/dg/durable-basic-concepts.html"""
+
 URL_PATTERN = r"^(https?://[^/?#\s]+[^?#\s]*)?$"
 
 ADVICE: Mapping[str, str] = {
@@ -88,7 +92,7 @@ class Settings(BaseModel):
     upload_megabytes: int = Field(default=1000, ge=1, le=5000)
     queue: str = ""
     durable_function: str = ""
-    execution_timeout: int = Field(default=0, ge=0, le=31_622_400)
+    execution_timeout: int = Field(default=0, ge=0, le=MAX_EXECUTION_SECONDS)
     dead_letters: str = ""
     notices: str = ""
     loopback_webhooks: bool = False

@@ -1,4 +1,4 @@
-"""Telemetry of an invocation: the ids on every log line, and measurements; and what keeps the log as it is.
+"""Telemetry of an invocation: the ids on every log line, and measurements.
 
 Every module may add to it. `lambda_` writes log lines, metrics and traces from it. A process on Lambda
 serves one invocation at a time, so it has one set of ids. A server that serves several requests at once

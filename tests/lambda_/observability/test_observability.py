@@ -18,7 +18,7 @@ from a2a_lambda import telemetry
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_ import json_logs
-from a2a_lambda.lambda_.batch import NotificationHandler, TurnHandler
+from a2a_lambda.lambda_.batch import NotificationHandler, WorkerHandler
 from a2a_lambda.lambda_.metrics import Metrics
 from a2a_lambda.lambda_.observability import Observed
 from a2a_lambda.lambda_.streaming import Response, Streaming
@@ -26,6 +26,7 @@ from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import timestamp
 from a2a_lambda.push.delivery import Undelivered
 from a2a_lambda.settings import Settings
+from a2a_lambda.store.documents import pack
 from tests.background.worker_bench import WorkerBench
 from tests.conftest import ROOT, new_key
 from tests.helpers.rpc import intent
@@ -240,7 +241,7 @@ def test_each_record_has_its_own_ids(
             "sk": {"S": "head"},
             "changed": {"S": f"{timestamp(time.time())}#t-{number}"},
             "version": {"N": "1"},
-            "document": {"B": base64.b64encode(b'{"push":[]}' if number == "1" else b"{").decode()},
+            "document": {"B": base64.b64encode(pack({"push": []})["B"] if number == "1" else b"{").decode()},
         }
         change = {"NewImage": image, "SequenceNumber": number, "ApproximateCreationDateTime": time.time()}
         return {"eventSource": "aws:dynamodb", "dynamodb": change, "eventID": number}
@@ -354,7 +355,7 @@ def test_the_worker_tells_of_its_turn(settings: Settings, capsys: pytest.Capture
 
     with logging_kept():
         handler = Observed(
-            TurnHandler(bench.worker, bench.sweep, pytest.fail, bench.queue, "dead", has_schedules=False),
+            WorkerHandler(bench.worker, bench.sweep, pytest.fail, bench.queue, "dead", has_schedules=False),
             settings,
         )
         capsys.readouterr()

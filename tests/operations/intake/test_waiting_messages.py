@@ -160,7 +160,7 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
     head = replace(head, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))
     running = store.update_head(resumed_head("arn", store.update_head(head), store.clock())[0])
     store.update_context(
-        once.namespace, "c", Context(), lambda context: replace(context, asking_task=head.task_id)
+        once.namespace, "c", Context(), lambda context: replace(context, asking_task_id=head.task_id)
     )
 
     async def end(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:

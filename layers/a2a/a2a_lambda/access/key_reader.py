@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PAGE_SECONDS = 0.05
 """Minimum number of seconds between two pages, so that no single second uses more than half of the quota."""
 
-KEYS_THROTTLED = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
+RETRIED_CODES = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class KeyReader:
             try:
                 has_more = self._read_page(load)
             except (ParameterRefused, KeysUnavailable) as error:
-                is_throttled = isinstance(error, ParameterRefused) and error.code in KEYS_THROTTLED
-                may_retry = is_throttled and retries and self._clock() + pause < give_up_at
+                is_retried = isinstance(error, ParameterRefused) and error.code in RETRIED_CODES
+                may_retry = is_retried and retries and self._clock() + pause < give_up_at
                 if load.part == ISSUERS_PART and not may_retry:
                     # Without the issuers, the keys still count. The caller may have older issuers.
                     load.refusal = error

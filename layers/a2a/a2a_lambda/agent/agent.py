@@ -131,7 +131,7 @@ class Agent:
             if self._route is not None:
                 skill, exchanges = await self._route_turn(turn, self._route)
                 if exchanges:
-                    yield Batch(exchanges, last=False)
+                    yield Batch(exchanges, is_last=False)
             call = _Call(skill, {})
         skill, slots = call.skill, call.slots
         values, answer = skill.read_message(turn, call.asked_name)
@@ -147,7 +147,7 @@ class Agent:
             turn.engine = None
         arguments = skill.arguments(slots, values)
         if isinstance(arguments, Ask):
-            yield Batch((arguments,), last=True)
+            yield Batch((arguments,), is_last=True)
             return
         if turn.pending is not None:
             turn.take_call()
@@ -239,7 +239,7 @@ class Agent:
 
         _ = self.profile  # `make build` refuses an agent without schemas, so its test fails, too
         message = trial.make_message(self, text, parts, files, skill=skill, slots=slots, metadata=metadata)
-        config = configuration.of_environment(configuration.variables_of_test(secrets, settings))
+        config = configuration.read_environment(configuration.variables_of_test(secrets, settings))
         return await trial.run(self, message, after, replies, config, caller=caller)
 
     async def _route_turn(

@@ -49,7 +49,7 @@ YAML_KINDS = {
 }
 """What YAML reads instead of a string, by the end of its tag."""
 
-AT_PROBLEM = {
+ADVICE_BY_PROBLEM = {
     "found character '\\t'": "YAML indents with spaces",
     "found character": "put the text of this line in quotes",
     "expected alphabetic": "put the text of this line in quotes",
@@ -61,21 +61,21 @@ AT_PROBLEM = {
 }
 """What to write instead, by the beginning of PyYAML's message about a line."""
 
-AT_CONTEXT = {
+ADVICE_BY_CONTEXT = {
     "could not find expected ':'": "write a colon and a space after the field's name",
     "found unexpected end of stream": "the quote that begins here is not closed",
     "expected ',' or ']'": "put the strings of this list in quotes, and close it with ]",
 }
 """The same of a mistake that began on an earlier line."""
 
-WORDS = {
+VALUE_MISTAKES = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "model_type": "must have fields, each on a line below it",
 }
 """What is said of a wrong value, by pydantic's name of the mistake."""
 
-OF_DEPLOYMENTS = frozenset(
+DEPLOYMENT_FIELDS = frozenset(
     ("url", "protocolVersion", "preferredTransport", "additionalInterfaces", "supportedInterfaces")
 ) | {"securitySchemes", "security", "securityRequirements", "signatures"}
 """Fields of an A2A card that depend on the deployment."""
@@ -104,7 +104,7 @@ def yaml_mistake(path: Path, error: Exception) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"{short_path(path)}: not valid YAML: {error}"
     mark, problem = error.problem_mark, str(error.problem)
-    advice = next((text for start, text in AT_PROBLEM.items() if problem.startswith(start)), "")
+    advice = next((text for start, text in ADVICE_BY_PROBLEM.items() if problem.startswith(start)), "")
     if problem.startswith("mapping values"):
         # The first colon of its line: this field is further to the right than the one above it.
         is_indented = ":" not in (mark.buffer or "")[mark.pointer - mark.column : mark.pointer]
@@ -113,7 +113,7 @@ def yaml_mistake(path: Path, error: Exception) -> str:
             if is_indented
             else "put the text of this line in quotes"
         )
-    for start, text in AT_CONTEXT.items():
+    for start, text in ADVICE_BY_CONTEXT.items():
         if problem.startswith(start) and error.context_mark is not None:
             mark, advice = error.context_mark, text
     return f"{short_path(path)}:{mark.line + 1}: not valid YAML: {problem}{f'; {advice}' if advice else ''}"
@@ -221,13 +221,13 @@ def _card_mistakes(
             case "extra_forbidden":
                 level = ".".join(step for step in loc[:-1] if isinstance(step, str))
                 siblings = [str(other[-1]) for other in missing_places if other[:-1] == loc[:-1]]
-                close = difflib.get_close_matches(str(loc[-1]), [*siblings, *fields.get(level, ())], n=1)
-                missing_places -= {(*loc[:-1], other) for other in close}
+                guesses = difflib.get_close_matches(str(loc[-1]), [*siblings, *fields.get(level, ())], n=1)
+                missing_places -= {(*loc[:-1], other) for other in guesses}
                 homes = [home for home, names in fields.items() if loc[-1] in names]
-                hint = did_you_mean(str(loc[-1]), close)
-                if homes and not close:
+                hint = did_you_mean(str(loc[-1]), guesses)
+                if homes and not guesses:
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
-                advice = ": remove it, because the kit fills it in" if name in OF_DEPLOYMENTS else hint
+                advice = ": remove it, because the kit fills it in" if name in DEPLOYMENT_FIELDS else hint
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{advice}"
             case _:
                 mistake = _mistake_of_value(detail, node, name)
@@ -266,7 +266,7 @@ def _mistake_of_value(detail: ErrorDetails, node: Any, name: str) -> str:
             return f"{name} is empty: write at least one{rest}"
         case "invalid_key":
             return f"{loc[-1]} is not the name of a field."
-    return f"{name} {WORDS.get(detail['type'], 'is wrong: ' + detail['msg'])}"
+    return f"{name} {VALUE_MISTAKES.get(detail['type'], 'is wrong: ' + detail['msg'])}"
 
 
 def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:

@@ -150,13 +150,13 @@ def variables_of_test(secrets: Mapping[str, str], settings: Mapping[str, str]) -
     }
 
 
-def of_environment(more: Mapping[str, str] = MappingProxyType({})) -> Configuration:
-    """The configuration of this process. more: what a test gives."""
+def read_environment(overrides: Mapping[str, str] = MappingProxyType({})) -> Configuration:
+    """The configuration of this process. overrides: what a test gives."""
     path = os.environ.get(PATH_VARIABLE, "")
-    return Configuration(path, os.environ, None if path else ENVIRONMENT_FILE, more)
+    return Configuration(path, os.environ, None if path else ENVIRONMENT_FILE, overrides)
 
 
 @cache
 def process_configuration() -> Configuration:
     """The one that all turns of the process use."""
-    return of_environment()
+    return read_environment()

@@ -191,7 +191,7 @@ class EventBuilder:
                     events.append(self._add_chunk("", (output,)))
             if self.closing_status is not None:
                 break
-        if batch.last and self.closing_status is None:
+        if batch.is_last and self.closing_status is None:
             self.closing_status = make_status(TaskState.COMPLETED, self._clock())
         self._is_plain = self._is_plain and not events
         if self.closing_status is not None:

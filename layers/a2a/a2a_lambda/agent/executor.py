@@ -58,8 +58,8 @@ async def execute(code: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
     """
     channel = _Channel(asyncio.get_running_loop())
     if turn.engine is not None:
-        turn.engine.observe(lambda notice: channel.post(Batch((notice,), last=False)))
-        turn.tell = lambda exchange: channel.post(Batch((exchange,), last=False))
+        turn.engine.observe(lambda notice: channel.post(Batch((notice,), is_last=False)))
+        turn.tell = lambda exchange: channel.post(Batch((exchange,), is_last=False))
     if is_async:
         future = agent_threads.get_agent_loop().submit(_await(code, turn, channel), channel.post)
     else:
@@ -76,14 +76,14 @@ async def execute(code: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
             # end, this output is the last chunk.
             item, next_item = await channel.get() if next_item is None else next_item, None
             # A replay must see the same batches, so those of a durable turn do not depend on the time.
-            if isinstance(item, Batch) and not item.last and turn.engine is None:
+            if isinstance(item, Batch) and not item.is_last and turn.engine is None:
                 if (next_item := channel.get_nowait()) is None:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LOOK_AHEAD_SECONDS):
                             next_item = await channel.get()
-                if next_item == Batch((), last=True):
-                    item = Batch(item.outputs, last=True)
-            is_over = not isinstance(item, Batch) or item.last
+                if next_item == Batch((), is_last=True):
+                    item = Batch(item.outputs, is_last=True)
+            is_over = not isinstance(item, Batch) or item.is_last
             if isinstance(item, BaseException):
                 raise item
             yield item
@@ -225,19 +225,19 @@ def _run(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future
                         outputs = output_files.store(turn, _outputs(turn, next(result)))
                         if any(isinstance(output, ENDINGS) for output in outputs):
                             result.close()  # before the turn ends: its cleanup is part of the turn
-                            channel.post(Batch(outputs, last=True))
+                            channel.post(Batch(outputs, is_last=True))
                             break
-                        channel.post_blocking(Batch(outputs, last=False), turn)
+                        channel.post_blocking(Batch(outputs, is_last=False), turn)
                     else:  # it has canceled its own turn; for another cause no one reads this
-                        channel.post(Batch((), last=True))
+                        channel.post(Batch((), is_last=True))
                 except StopIteration as stop:
                     turn.check_operations()
-                    channel.post(Batch(output_files.store(turn, _outputs(turn, stop.value)), last=True))
+                    channel.post(Batch(output_files.store(turn, _outputs(turn, stop.value)), is_last=True))
                 finally:
                     result.close()
             else:
                 turn.check_operations()
-                channel.post(Batch(output_files.store(turn, _outputs(turn, result)), last=True))
+                channel.post(Batch(output_files.store(turn, _outputs(turn, result)), is_last=True))
         except BaseException as error:
             channel.post(error)
 
@@ -266,7 +266,7 @@ async def _await(
             turn.check_operations()
             if outputs is None:
                 outputs = await output_files.store_async(turn, _outputs(turn, result))
-            channel.post(Batch(outputs, last=True))
+            channel.post(Batch(outputs, is_last=True))
         except BaseException as error:
             suspension = turn.engine.suspension if turn.engine is not None else None
             if suspension is not None and (other := error_besides_suspension(error)) is not None:
@@ -302,12 +302,12 @@ async def _iterate_waiting(
             reply = None
             questions = [output for output in outputs if isinstance(output, Ask)]
             if turn.engine is not None and questions:
-                await channel.post_waiting(Batch(outputs[: outputs.index(questions[0])], last=False))
+                await channel.post_waiting(Batch(outputs[: outputs.index(questions[0])], is_last=False))
                 reply = await turn.wait_for("ask", questions[0])
             elif any(isinstance(output, ENDINGS) for output in outputs):
                 return outputs
             else:
-                await channel.post_waiting(Batch(outputs, last=False))
+                await channel.post_waiting(Batch(outputs, is_last=False))
     return ()
 
 

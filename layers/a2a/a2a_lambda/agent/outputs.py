@@ -303,10 +303,10 @@ def _members_of(node: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Outputs that came together. last: the skill has returned."""
+    """Outputs that came together. is_last: the skill has returned."""
 
     outputs: Sequence[Any]
-    last: bool
+    is_last: bool
 
 
 def _check_text(noun: str, value: object, advice: str = "write str(…) around it") -> None:

@@ -4,7 +4,7 @@ import copy
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -123,7 +123,7 @@ class Turn(Steps):
     owner: who owns the task. agent: name of the agent. task_id: id of the task. context_id: id of the
         conversation. memory: the conversation's memory.
     id: the same in every attempt at the turn. attempt: 1, or more if a worker has died.
-    deadline: when the turn must end, as a value of `clock`, which is `time.monotonic`.
+    deadline: a `time.monotonic()` value, when the turn must end; None = never.
     accepted_output_modes: media types that the client accepts; empty = any. caller: who sent the message.
     extensions: URIs of the extensions that the client activated. request_metadata: the request's metadata.
     """
@@ -142,7 +142,6 @@ class Turn(Steps):
     extensions: tuple[str, ...] = ()
     request_metadata: dict[str, Json] = field(default_factory=dict)
     caller: Caller = LOCAL_CALLER
-    clock: Callable[[], float] = time.monotonic
     configuration: Configuration = field(default_factory=process_configuration, repr=False)
     engine: Engine | None = field(default=None, repr=False)
     file_store: "FileStore | None" = field(default=None, repr=False)
@@ -328,7 +327,7 @@ class Turn(Steps):
     @property
     def time_left(self) -> float:
         """Seconds until the turn must end; infinite if it has no deadline."""
-        return float("inf") if self.deadline is None else max(0.0, self.deadline - self.clock())
+        return float("inf") if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def cancel(self) -> None:
         self._cancelled.set()

@@ -21,6 +21,9 @@ from a2a_lambda.tasks.replay import events_of_turn
 from a2a_lambda.tasks.suspension import execution_of
 from a2a_lambda.turns.recovery import end_task, lost_status
 
+END_MARGIN_SECONDS = 5.0
+"""Seconds before the deadline of its process at which a turn that outlives its request must end."""
+
 GIVEN_UP = "This turn could not be run to its end."
 
 LoadHead = Callable[[], Awaitable[Head | None]]

@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from a2a_lambda.errors import AgentMistake
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Part, text_of
+from a2a_lambda.settings import MAX_EXECUTION_SECONDS
 
 STEP_NAME_CHARACTERS = 100
 
 Result = TypeVar("Result")
-
-MAX_WAIT_SECONDS = 366 * 86_400
-"""Maximum length of a pause or a wait. A durable execution ends after a year."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +247,10 @@ def whole_seconds(duration: timedelta | float, more: float = 0) -> int:
             " timedelta(days=3), for example"
         )
     seconds = more + (duration.total_seconds() if isinstance(duration, timedelta) else duration)
-    if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise ValueError(f"a pause or a wait must last 0 to {MAX_WAIT_SECONDS:,} seconds, not {seconds:,}")
+    if not 0 <= seconds <= MAX_EXECUTION_SECONDS:
+        raise ValueError(
+            f"a pause or a wait must last 0 to {MAX_EXECUTION_SECONDS:,} seconds, not {seconds:,}"
+        )
     return max(1, math.ceil(seconds))
 
 

@@ -166,9 +166,9 @@ class BranchOutcome:
         except StepFailed as error:
             return json.dumps({"failed": [error.name, error.kind, error.text]})
         except (Exception, asyncio.CancelledError) as error:
-            shortened = shorten_error(error)
+            short_error = shorten_error(error)
             logger.exception("branch %s failed", name)
-            return json.dumps({"failed": [name, type(error).__name__, str(shortened)]})
+            return json.dumps({"failed": [name, type(error).__name__, str(short_error)]})
 
     @staticmethod
     def read(text: str) -> bytes:

@@ -121,7 +121,7 @@ class OperationCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AuthenticatedRequest:
     """A request whose caller is known, before it is understood."""
 
     request: Request
@@ -173,7 +173,7 @@ class Accepted:
         )
 
 
-async def accept(request: Request, check: Callable[[Request], None]) -> Accepted:
+async def accept(request: Request, check: Callable[[Request], None]) -> AuthenticatedRequest:
     """Authenticate a request, check it, and read its body.
 
     check: checks what can be checked without the body.
@@ -184,7 +184,7 @@ async def accept(request: Request, check: Callable[[Request], None]) -> Accepted
     grant = await authenticate(request)
     check(request)
     body = await read_body(request, kit.settings.max_body_bytes)
-    return Accepted(request, kit, grant, body)
+    return AuthenticatedRequest(request, kit, grant, body)
 
 
 async def answer(call: OperationCall) -> Response:

@@ -15,6 +15,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from a2a_lambda import telemetry
 from a2a_lambda.aws.queue import Queue
 from a2a_lambda.background.sweep import Sweep
+from a2a_lambda.background.takeover import END_MARGIN_SECONDS
 from a2a_lambda.background.worker import Worker
 from a2a_lambda.errors import ConfigurationError, KitError, is_safe_to_log, safe_text
 from a2a_lambda.lambda_.observability import LambdaEvent
@@ -23,9 +24,6 @@ from a2a_lambda.tasks.identity import TurnReference
 
 if TYPE_CHECKING:
     from a2a_lambda.operations.triggers import Triggers
-
-TURN_END_MARGIN_SECONDS = 5.0
-"""Seconds before Lambda's deadline at which a turn must end."""
 
 EXECUTION_ENDED = "Durable Execution Status Change"
 """Type of an event of Amazon EventBridge. The template lets through only those of executions that did not
@@ -40,7 +38,7 @@ NO_START = (
 logger = logging.getLogger(__name__)
 
 
-class TurnHandler:
+class WorkerHandler:
     """Handler of background turns, of their dead letters, of executions that have ended badly, of events that
     start a turn, and of what happens each minute: the sweep, and the agents' schedules.
 
@@ -76,7 +74,7 @@ class TurnHandler:
             return self._start_all([event])[0]
         if "schedules" in event:
             return self._answer_operator(event["schedules"])
-        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - TURN_END_MARGIN_SECONDS
+        deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - END_MARGIN_SECONDS
         match event.get("detail-type"):
             case "Scheduled Event":
                 return asyncio.run(self._run_minute(deadline))

@@ -17,6 +17,7 @@ from aws_durable_execution_sdk_python import DurableContext, durable_execution
 from aws_durable_execution_sdk_python.exceptions import InvocationError
 
 from a2a_lambda.background.execution_worker import EarlierRuns, ExecutionWorker
+from a2a_lambda.background.takeover import END_MARGIN_SECONDS
 from a2a_lambda.durable.engine import Engine
 from a2a_lambda.errors import StoreError
 from a2a_lambda.lambda_.observability import LambdaEvent
@@ -25,9 +26,6 @@ from a2a_lambda.tasks.identity import TurnReference
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
-
-RUN_END_MARGIN_SECONDS = 5.0
-"""Seconds before Lambda's deadline at which a run must end."""
 
 
 class DurableHandler:
@@ -44,9 +42,8 @@ class DurableHandler:
         """One run of a turn, in the SDK's thread."""
         lambda_context = context.lambda_context
         assert lambda_context is not None
-        seconds = lambda_context.get_remaining_time_in_millis() / 1000
-        deadline = time.monotonic() + seconds - RUN_END_MARGIN_SECONDS
-        run = RunState(deadline, seconds - RUN_END_MARGIN_SECONDS - STEP_END_MARGIN_SECONDS)
+        seconds = lambda_context.get_remaining_time_in_millis() / 1000 - END_MARGIN_SECONDS
+        run = RunState(time.monotonic() + seconds, seconds - STEP_END_MARGIN_SECONDS)
         engine = OperationThread(context, run)
         arn = context.execution_context.durable_execution_arn
         turn = TurnReference.read(json.dumps(message))

@@ -39,11 +39,8 @@ ERROR_CHARACTERS = 2_000
 """Characters of an exception's text that are logged."""
 
 LOG_LINE_BYTES = 250_000
-"""Bytes up to which no field of a line is cut. A longer line may be split, and each piece is no JSON:
-CloudWatch Logs took 256 KB for an event until 2025, and Lambda documents no limit of its own.
-
-Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
-"""
+"""Bytes up to which no field of a line is cut. A longer line may be split, and then no piece is JSON. Lambda
+documents no limit for a line; 256 KB is safe."""
 
 SHORT_FIELD_CHARACTERS = 1_000
 """Characters of a field that are never cut: a line has at least its level, its time and its ids."""

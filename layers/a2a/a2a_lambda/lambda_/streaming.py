@@ -140,22 +140,22 @@ class Response:
 
 def prelude(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Prelude and delimiter of an answer. Raises ValueError if they have more than 16 KB."""
-    single: dict[str, str] = {}
-    several: dict[str, list[str]] = {}
+    single_headers: dict[str, str] = {}
+    repeated_headers: dict[str, list[str]] = {}
     cookies: list[str] = []
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         if name == "set-cookie":
             cookies.append(value)
-        elif name in several:
-            several[name].append(value)
-        elif name in single:
-            several[name] = [single.pop(name), value]
+        elif name in repeated_headers:
+            repeated_headers[name].append(value)
+        elif name in single_headers:
+            repeated_headers[name] = [single_headers.pop(name), value]
         else:
-            single[name] = value
-    document: dict[str, Any] = {"statusCode": status, "headers": single}
-    if several:
-        document["multiValueHeaders"] = several
+            single_headers[name] = value
+    document: dict[str, Any] = {"statusCode": status, "headers": single_headers}
+    if repeated_headers:
+        document["multiValueHeaders"] = repeated_headers
     if cookies:
         document["cookies"] = cookies
     data = json.dumps(document).encode() + DELIMITER

@@ -87,7 +87,7 @@ class Intake:
                 if not head.has_lost(call.identity):
                     return Repeat(head)
             context = await threads.run(self._store.get_context, call.namespace, context_id)  # it asks again
-        if (asking_id := context.asking_task) and call.answers_in_context:
+        if (asking_id := context.asking_task_id) and call.answers_in_context:
             # The message may have made a task of its own, before another task asked.
             waiting_head, answer = await asyncio.gather(
                 threads.run(self._store.get_head, call.namespace, asking_id),
@@ -288,15 +288,15 @@ class Intake:
         return Handover(new_head)
 
     async def _choose_turn(
-        self, call: MessageCall, context: Context, newest: Head | None = None, *, head: Head | None = None
+        self, call: MessageCall, context: Context, own_head: Head | None = None, *, head: Head | None = None
     ) -> tuple[str, Context]:
         """Id of the turn that a request starts, and the context as that turn sees it.
 
         If the request's last run was lost, its turn continues under the same id. What that run left in the
-        context counts once, and the turn does not see it. newest: head of the newest task that this
+        context counts once, and the turn does not see it. own_head: head of the newest task that this
         request created. head: head of the task that the request continues.
         """
-        answered_at, task_id = (newest.created, newest.task_id) if newest is not None else (0.0, "")
+        answered_at, task_id = (own_head.created, own_head.task_id) if own_head is not None else (0.0, "")
         known_request = call.identity.find(context.requests)
         if known_request is not None and call.identity.is_idempotent:
             call.identity.check_body(known_request)
@@ -305,10 +305,10 @@ class Intake:
         if known_request is not None and known_request["at"] > answered_at:
             if known_request["task"] != task_id:
                 with contextlib.suppress(TaskNotFound):
-                    newest = await load_live_head(self._store, call.namespace, known_request["task"])
+                    own_head = await load_live_head(self._store, call.namespace, known_request["task"])
             answered_at, task_id = known_request["at"], known_request["task"]
-        if newest is not None and newest.task_id == task_id and newest.has_lost(call.identity):
-            head = newest
+        if own_head is not None and own_head.task_id == task_id and own_head.has_lost(call.identity):
+            head = own_head
         if head and call.identity.has_started(head.turn_id) and call.identity.find(head.requests) is None:
             return head.turn_id, context.before(head.turn_id, head.task_id)
         if task_id:

@@ -133,15 +133,15 @@ class Messages:
         """
         await self._check(call, request)
         length = request.get("configuration", {}).get("historyLength")
-        started = await self.start(call, await self.receive(call, request) or request)
-        if isinstance(started, Claim):
-            run = self.make_run(started)
+        turn_start = await self.start(call, await self.receive(call, request) or request)
+        if isinstance(turn_start, Claim):
+            run = self.make_run(turn_start)
             run.start(unread_limit=UNREAD_EVENTS)
-            events = self._stream(call, started, run, length)
+            events = self._stream(call, turn_start, run, length)
         else:
-            events = follow(self.store, started.head, history_length=length, deadline=call.deadline)
+            events = follow(self.store, turn_start.head, history_length=length, deadline=call.deadline)
         if not call.names_tasks:
-            events = _without_earlier_turns(events, started.head)
+            events = _without_earlier_turns(events, turn_start.head)
         return self.files.links.show_events(call.namespace, events, call.accepted_modes(request))
 
     async def _stream(
@@ -173,13 +173,13 @@ class Messages:
     async def start(self, call: MessageCall, request: SendMessageRequest) -> TurnStart:
         """Start what a message asks for; returns what was started. A turn that runs elsewhere is dispatched,
         here or by the sweep. Raises what `Intake.start` raises."""
-        started = await self.intake.start(call, request)
+        turn_start = await self.intake.start(call, request)
         # After the head's write, which decides whether this request counts.
-        await store_push_config(self.store, call, request, started)
-        telemetry.bind(task_id=started.head.task_id, context_id=started.head.context_id)
-        if isinstance(started, Handover):
-            await self._dispatcher.try_dispatch(started.head)
-        return started
+        await store_push_config(self.store, call, request, turn_start)
+        telemetry.bind(task_id=turn_start.head.task_id, context_id=turn_start.head.context_id)
+        if isinstance(turn_start, Handover):
+            await self._dispatcher.try_dispatch(turn_start.head)
+        return turn_start
 
     def make_run(self, claim: Claim) -> Run:
         """The run of a turn in this process."""
@@ -253,30 +253,30 @@ class _Sending:
             try:
                 if self._received is None:
                     self._received = await self._messages.receive(self._call, self._request)
-                started = await self._messages.start(self._call, self._received or self._request)
+                turn_start = await self._messages.start(self._call, self._received or self._request)
             finally:
                 self.is_starting = False
-            if isinstance(started, Claim):
-                run = self._run = self._messages.make_run(started)
+            if isinstance(turn_start, Claim):
+                run = self._run = self._messages.make_run(turn_start)
                 if self._stop_reason:
                     run.stop(self._stop_reason)
                 run.start()
                 async with aclosing(run.audience.events()) as stream:
                     events = [event async for _, event in stream]
                 if not run.has_diverged:
-                    assert started.task is not None
-                    apply(started.task, events)
-                    return await self.encode(run.head, started.task)
-                head = await load_live_head(store, self._call.namespace, started.head.task_id)
+                    assert turn_start.task is not None
+                    apply(turn_start.task, events)
+                    return await self.encode(run.head, turn_start.task)
+                head = await load_live_head(store, self._call.namespace, turn_start.head.task_id)
             else:
-                head = started.head
+                head = turn_start.head
                 self.dispatched_head = None if head.place is Place.REQUEST else head
                 if self._stop_reason:
                     raise TooManyCalls(self._stop_reason)
                 if self._call.is_answered_at_once(self._request, head.place):
                     break
             latest_head = await wait_until_stopped(store, head, deadline)
-            identity, old_head = self._call.identity, started.head
+            identity, old_head = self._call.identity, turn_start.head
             # A run that died while it continued a task: `load_live_head` restored the question, and made the
             # task forget the request. Nothing has answered it.
             was_known = identity.find(old_head.requests) is not None

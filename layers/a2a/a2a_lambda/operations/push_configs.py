@@ -56,19 +56,19 @@ def with_push_config(call: MessageCall, head: Head, request: SendMessageRequest)
 
 
 async def store_push_config(
-    store: Store, call: MessageCall, request: SendMessageRequest, started: TurnStart
+    store: Store, call: MessageCall, request: SendMessageRequest, turn_start: TurnStart
 ) -> None:
-    """Store the push notification config in a request. started: what the request started."""
+    """Store the push notification config in a request. turn_start: what the request started."""
     config = request.get("configuration", {}).get("taskPushNotificationConfig")
     if config is None:
         return
     # If the first try died before this, a retry stores the config; it overwrites none. A retry stores no
     # cursor, because the webhook must also get what happened in between.
-    head = started.head
+    head = turn_start.head
     default_id = default_config_id(call, head, config)
     if (config.get("id") or default_id) not in head.push_config_ids:  # it was deleted since the first try
         return
-    cursor = None if isinstance(started, Repeat) else Cursor(head.sequence, 0, head.state)
+    cursor = None if isinstance(turn_start, Repeat) else Cursor(head.sequence, 0, head.state)
     full_config, _ = with_ids(head, config, default_id)
     await threads.run(store.put_push_config, head, PushRegistration(full_config, call.wire_name, cursor))
 

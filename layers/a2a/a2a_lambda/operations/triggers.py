@@ -37,13 +37,13 @@ from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import OWNER_PATTERN, Schedule, Trigger
 from a2a_lambda.protocol.model import Json, Message, Part, Role, timestamp
 from a2a_lambda.protocol.requests import SendMessageConfiguration, SendMessageRequest
-from a2a_lambda.store.schedule_mark import ScheduleMarks
+from a2a_lambda.store.schedule_marks import ScheduleMarks
 from a2a_lambda.store.store import Store
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.tasks.message_call import MessageCall
 
 FIRST_LOOK_SECONDS = 60.0
-"""Seconds before the first look in which a time counts: a new schedule does not make up for its past."""
+"""Greatest age, in seconds, of a time that a new schedule still starts. It does not make up for its past."""
 
 LATE_LOOK_SECONDS = 300.0
 """Seconds that two looks may be apart without an outage. Times between them are always started."""

@@ -146,10 +146,10 @@ class PushNotifications:
         telemetry.bind(context_id=head.context_id, version=push.wire_name)
         wire = negotiation.wire_named(push.wire_name)
         backlog = await threads.run(read_backlog, self._store, self._links, wire, head, push)
-        cursor, is_rest = await self._send(head, push, wire.media_type, backlog, started_at)
+        cursor, has_more = await self._send(head, push, wire.media_type, backlog, started_at)
         if cursor is not None:
             await threads.run(self._store.advance_push, namespace, task_id, config_id, cursor)
-            if is_rest:
+            if has_more:
                 ids = [namespace.owner, namespace.agent, task_id, config_id]
                 await threads.run(self._enqueue, ids, [head.version, *cursor])
 

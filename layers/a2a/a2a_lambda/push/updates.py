@@ -1,9 +1,9 @@
 """What a webhook is sent of a task: what its log has after the last notification.
 
-wire posts events      each event, as in a stream; consecutive chunks of an artifact are one
-wire posts tasks       the task as of each question that was answered since, then the task as it is
-nothing is known of    the task as it is
-earlier notifications
+wire posts events         each event, as in a stream; consecutive chunks of an artifact are one
+wire posts tasks          the task as of each question that was answered since, then the task as it is
+no earlier notification   the task as it is
+is known
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -19,8 +19,8 @@ def pack(document: Any) -> dict[str, bytes]:
 
 
 def unpack(attribute: Mapping[str, Any]) -> bytes:
-    """JSON text of an attribute, which an earlier version of the kit may have stored as it is. Raises
-    zlib.error, ValueError, TypeError or KeyError for another attribute."""
+    """JSON text of an attribute. Raises zlib.error, ValueError, TypeError or KeyError for one that `pack` has
+    not made."""
     value = attribute["B"]
-    body = base64.b64decode(value) if isinstance(value, str) else bytes(value)  # text in Lambda's events
-    return body if body.startswith(b"{") else zlib.decompress(body)
+    # In Lambda's events it is a text.
+    return zlib.decompress(base64.b64decode(value) if isinstance(value, str) else bytes(value))

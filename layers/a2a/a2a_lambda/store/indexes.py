@@ -75,11 +75,13 @@ class Indexes:
                 # tasks would be left out.
                 end = max(end, answer["LastEvaluatedKey"]["changed"]["S"])
         # A task whose status changes may be in the index twice for a moment.
-        newest = {
+        positions_by_id = {
             items.listed_id(position): position
             for position in sorted(item["changed"]["S"] for item in matches)
         }
-        positions = sorted((position for position in newest.values() if position >= end), reverse=True)
+        positions = sorted(
+            (position for position in positions_by_id.values() if position >= end), reverse=True
+        )
         if len(positions) > query.size:
             end = positions[query.size - 1]
         return TaskPage(

@@ -306,10 +306,10 @@ def to_push(item: Item) -> PushRegistration:
 
 def from_context(namespace: Namespace, context_id: str, context: Context, expires: int) -> dict[str, Any]:
     undo = context.undo
-    often_empty = {
+    optional_fields = {
         "failed_turns": context.failed_turns,
         "omitted_turns": context.omitted_turns,
-        "asking_task": context.asking_task,
+        "asking_task_id": context.asking_task_id,
         "earlier_asking_tasks": context.earlier_asking_tasks,
         "undo": (undo.turn_id, dict(undo.values)) if undo.turn_id else (),
     }
@@ -318,7 +318,7 @@ def from_context(namespace: Namespace, context_id: str, context: Context, expire
         "conversation": context.conversation_rows(),
         "turns": context.turns,
         "requests": context.requests,
-        **{name: value for name, value in often_empty.items() if value},
+        **{name: value for name, value in optional_fields.items() if value},
     }
     return {
         **context_key(namespace, context_id),
@@ -337,7 +337,7 @@ def to_context(item: Item) -> Context:
         turns=tuple(document["turns"]),
         failed_turns=tuple(document.get("failed_turns", ())),
         omitted_turns=tuple(document.get("omitted_turns", ())),
-        asking_task=document.get("asking_task", ""),
+        asking_task_id=document.get("asking_task_id", ""),
         earlier_asking_tasks=tuple(document.get("earlier_asking_tasks", ())),
         requests=tuple(document["requests"]),
         undo=Undo(*document.get("undo", ())),

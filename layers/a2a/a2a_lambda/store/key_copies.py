@@ -41,8 +41,8 @@ class KeyCopy:
     """Every key in Parameter Store.
 
     loaded_at: Unix time at which the first one was read. issuers_loaded_at: the same for the issuers, which
-    is earlier if they could not be read; 0 = never. is_of_card: no key was looked for, only the issuers that
-    a card names.
+    is earlier if they could not be read; 0 = never. is_of_card: the copy was loaded to show the issuers
+    in a card, and not to check a key.
     """
 
     loaded_at: float

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 REFUSED_WRITE_CODES = frozenset({"ValidationException", "RequestEntityTooLarge", "SerializationException"})
-"""Errors of a request that is wrong by itself, such as an item over 400 KB.
+"""Errors of a request that is wrong in itself, such as an item over 400 KB.
 Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
 """
 

@@ -15,8 +15,8 @@ CONVERSATION_LENGTH = 40
 """Maximum entries of the conversation that a context keeps."""
 
 CONVERSATION_BYTES = 64_000
-"""Maximum JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger by
-itself."""
+"""Maximum JSON bytes of the conversation that a context keeps. It does not keep a turn that is larger on
+its own."""
 
 MEMORY_BYTES = 256_000
 """Maximum JSON bytes of the memory that a context keeps."""
@@ -52,7 +52,7 @@ class Utterance:
 
 
 class Undo(NamedTuple):
-    """What the keys that a turn changed in the memory had before.
+    """The values that a turn's changes replaced in the memory.
 
     turn_id: the turn; "" = none, or its values are more than UNDO_BYTES. values: by key, a list of the
     value, or an empty list if there was none.
@@ -75,7 +75,7 @@ class Context:
     turns: ids of the last turns whose effects are included.
     failed_turns: ids of the last failed turns. Only their utterances are included.
     omitted_turns: ids of the last turns that are too large for the conversation.
-    asking_task: id of the task that asked the last question, or "".
+    asking_task_id: id of the task that asked the last question, or "".
     earlier_asking_tasks: ids of the tasks that asked before it, and whose turns have not ended since.
     requests: the last requests in it.
     undo: what undoes the last change of the memory.
@@ -87,7 +87,7 @@ class Context:
     turns: tuple[str, ...] = ()
     failed_turns: tuple[str, ...] = ()
     omitted_turns: tuple[str, ...] = ()
-    asking_task: str = ""
+    asking_task_id: str = ""
     earlier_asking_tasks: tuple[str, ...] = ()
     requests: tuple[KnownRequest, ...] = ()
     undo: Undo = NO_CHANGE
@@ -127,7 +127,7 @@ class Context:
         """
         by_key: dict[str, KnownRequest] = {}
         for request in sorted((*self.requests, *record.answered), key=itemgetter("at")):
-            by_key.pop(request["key"], None)  # the newest counts, if it came again
+            by_key.pop(request["key"], None)  # the new_utterances counts, if it came again
             by_key[request["key"]] = request
         requests = tuple(by_key.values())[-KEPT_REQUESTS:]
         turn_id = record.turn_id
@@ -148,14 +148,14 @@ class Context:
             failures = (*failures, turn_id)[-KEPT_TURNS:]
         if len(strictjson.dumps(memory)) > MEMORY_BYTES:
             raise MemoryFull(f"The conversation's memory is full: at most {MEMORY_BYTES:,} bytes are kept.")
-        newest = record.utterances()
+        new_utterances = record.utterances()
         # Without its questions, the turn may fit: its message and its reply are kept first.
-        while record.exchanges and _size_of(newest) > CONVERSATION_BYTES:
+        while record.exchanges and _size_of(new_utterances) > CONVERSATION_BYTES:
             record = replace(record, exchanges=record.exchanges[-KEPT_EXCHANGES:][1:])
-            newest = record.utterances()
-        conversation = _trim(self.before(turn_id, record.task_id).conversation, newest)
+            new_utterances = record.utterances()
+        conversation = _trim(self.before(turn_id, record.task_id).conversation, new_utterances)
         omissions = tuple(other for other in self.omitted_turns if other != turn_id)
-        if _size_of(newest) > CONVERSATION_BYTES:
+        if _size_of(new_utterances) > CONVERSATION_BYTES:
             omissions = (*omissions, turn_id)[-KEPT_TURNS:]
         return replace(
             self,
@@ -170,20 +170,22 @@ class Context:
 
     def with_question_of(self, task_id: str) -> "Context":
         """The context in which a task has asked the last question."""
-        if self.asking_task == task_id:
+        if self.asking_task_id == task_id:
             return self
         earlier_tasks = [
-            other for other in (*self.earlier_asking_tasks, self.asking_task) if other and other != task_id
+            other for other in (*self.earlier_asking_tasks, self.asking_task_id) if other and other != task_id
         ]
-        return replace(self, asking_task=task_id, earlier_asking_tasks=tuple(earlier_tasks[-KEPT_QUESTIONS:]))
+        return replace(
+            self, asking_task_id=task_id, earlier_asking_tasks=tuple(earlier_tasks[-KEPT_QUESTIONS:])
+        )
 
     def without_question_of(self, task_id: str) -> "Context":
         """The context in which a task waits for no answer, because its turn has ended."""
-        if task_id != self.asking_task and task_id not in self.earlier_asking_tasks:
+        if task_id != self.asking_task_id and task_id not in self.earlier_asking_tasks:
             return self
-        asking_task = "" if self.asking_task == task_id else self.asking_task
+        asking_task_id = "" if self.asking_task_id == task_id else self.asking_task_id
         earlier_tasks = tuple(other for other in self.earlier_asking_tasks if other != task_id)
-        return replace(self, asking_task=asking_task, earlier_asking_tasks=earlier_tasks)
+        return replace(self, asking_task_id=asking_task_id, earlier_asking_tasks=earlier_tasks)
 
     def turn_document(self) -> Json:
         """What a turn sees of the context."""
@@ -271,9 +273,9 @@ def _size_of(entries: Sequence[Utterance]) -> int:
     return sum(len(strictjson.dumps(entry.parts)) for entry in entries)
 
 
-def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Utterance, ...]:
-    """The newest turns that fit the limits, each with its question and its reply. A turn that is too large by
-    itself is left out; the turns before it stay."""
+def _trim(history: Sequence[Utterance], new_utterances: Sequence[Utterance]) -> tuple[Utterance, ...]:
+    """The newest turns that fit the limits, each with its question and its reply. A turn that is too large on
+    its own is left out; the turns before it stay."""
     turns: list[list[Utterance]] = []
     for entry in history:
         if (entry.role == "user" and not entry.is_reply) or not turns:
@@ -281,7 +283,7 @@ def _trim(history: Sequence[Utterance], newest: Sequence[Utterance]) -> tuple[Ut
         turns[-1].append(entry)
     conversation: list[Utterance] = []
     room = CONVERSATION_BYTES
-    for entries in reversed([*turns, list(newest)]):
+    for entries in reversed([*turns, list(new_utterances)]):
         size = _size_of(entries)
         if size > CONVERSATION_BYTES:
             continue

@@ -70,8 +70,8 @@ class Fence:
     Its entries carry an old epoch and a number after `committed`, so they never count, and the next run
     overwrites them.
 
-    epoch: the head's epoch. committed: last sequence number that was stored when the epoch began. last: where
-    the log of a stopped task ends, else None.
+    epoch: the head's epoch. committed: last sequence number that was stored when the epoch began.
+    last_sequence: where the log of a stopped task ends, else None.
     """
 
     # run A (epoch 1)    1  2  .. A freezes; its lease ends ............ 3 refused: epoch 2 is there
@@ -84,10 +84,10 @@ class Fence:
 
     epoch: int
     committed: int
-    last: int | None
+    last_sequence: int | None
 
     def admits(self, entry: Entry) -> bool:
-        if self.last is not None and entry.sequence > self.last:
+        if self.last_sequence is not None and entry.sequence > self.last_sequence:
             return False
         return entry.sequence <= self.committed or entry.epoch == self.epoch
 
@@ -114,8 +114,8 @@ def split(events: Iterable[Event], *, after: int, epoch: int) -> list[Entry]:
 def _groups(events: Iterable[Event]) -> Iterator[list[bytes]]:
     """JSON of the events that share an entry."""
     for is_chunk, run in groupby(events, lambda event: "artifactUpdate" in event):
-        # Few chunks have an entry each, so that a client can come back after any of them. Many share entries,
-        # because each entry is a write.
+        # When there are only a few chunks, each has its own entry, so that a client can resume after any of
+        # them. Many chunks share entries, because each entry is a write.
         bodies = [strictjson.dumps(event) for event in run]
         if not is_chunk or len(bodies) < GROUPED_CHUNKS:
             yield from ([body] for body in bodies)

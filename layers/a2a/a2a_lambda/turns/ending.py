@@ -29,9 +29,7 @@ from a2a_lambda.turns.recovery import note_question
 END_RETRY_SECONDS = 0.5
 """Seconds between tries to store the end of a turn."""
 
-MANY_WAITS = (
-    "The agent has too many open waits: a task holds more than a thousand. It must wait for fewer at once."
-)
+MANY_WAITS = "The agent waits for too many things at once. A task can hold about a thousand open waits."
 
 logger = logging.getLogger(__name__)
 

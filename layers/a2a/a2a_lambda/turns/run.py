@@ -169,7 +169,8 @@ class Run:
             flusher.cancel()
             # A run that has lost its task stores nothing more. Its client reads the rest from the log.
             if not self.has_diverged:
-                seconds = None if turn.deadline is None else turn.deadline - turn.clock() + CLOSING_SECONDS
+                if turn.deadline is not None:
+                    seconds = turn.deadline - time.monotonic() + CLOSING_SECONDS
                 async with asyncio.timeout(seconds):
                     await self._store_end(work_error, is_in_time)
         except TimeoutError:

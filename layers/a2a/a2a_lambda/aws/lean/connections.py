@@ -61,7 +61,7 @@ class HttpAnswer(NamedTuple):
 
 
 @cache
-def tls_context() -> ssl.SSLContext:
+def aws_tls_context() -> ssl.SSLContext:
     """TLS as in botocore. Reading the certificates takes tens of milliseconds of CPU time."""
     path = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
     if not path and importlib.util.find_spec("certifi") is not None:
@@ -89,7 +89,7 @@ class Connections:
         self._timeouts = timeouts
         self._idle: deque[_Connection] = deque()
         if self._is_secure:
-            tls_context()
+            aws_tls_context()
 
     def post(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Post to the root. Blocks. Raises botocore's HTTPClientError, ConnectionError.
@@ -133,7 +133,7 @@ class Connections:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._is_secure:
-                connection = tls_context().wrap_socket(connection, server_hostname=self._address[0])
+                connection = aws_tls_context().wrap_socket(connection, server_hostname=self._address[0])
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self.url, error=error) from error
         except ssl.SSLError as error:

@@ -76,8 +76,8 @@ class McpCall:
 
         is_long: the turn may take longer than the client waits for an answer, and can be asked for later.
         """
-        latest = deadline(self.request)
-        return min(latest, time.monotonic() + CLIENT_SECONDS) if is_long else latest
+        answer_deadline = deadline(self.request)
+        return min(answer_deadline, time.monotonic() + CLIENT_SECONDS) if is_long else answer_deadline
 
     def message_call(self, request: SendMessageRequest) -> MessageCall:
         """What surrounds a message. Raises InvalidParams."""
