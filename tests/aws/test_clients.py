@@ -9,7 +9,7 @@ from botocore.session import Session
 from a2a_lambda.aws import clients
 
 
-def test_it_knows_the_services_that_botocore_knows() -> None:
+def test_the_session_knows_the_services_that_botocore_knows() -> None:
     assert set(Session().get_available_services()) <= set(clients.session().get_available_services())
 
 

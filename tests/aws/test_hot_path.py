@@ -58,7 +58,7 @@ def regions(service: str) -> list[str]:
 
 
 @pytest.mark.parametrize("service", CLIENTS)
-def test_it_calls_where_botocore_would(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lean_client_calls_where_botocore_would(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
     actual = regions(service)
     assert len(actual) > 30
@@ -72,17 +72,17 @@ def test_it_calls_where_botocore_would(service: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("region", ["eu-central-1", "us-gov-west-1", "cn-north-1"])
-def test_it_needs_no_botocore_client(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lean_client_needs_no_botocore_client(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", region)
     assert all(isinstance(make(Settings()), JsonClient) for make in CLIENTS.values())
 
 
-def test_it_uses_the_functions_credentials() -> None:
+def test_the_lean_client_uses_the_functions_credentials() -> None:
     client: Any = hot_path.dynamodb(Settings())
     assert client._read_credentials() == Credentials("id", "secret", "token")
 
 
-def test_it_uses_the_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lean_client_uses_the_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", "http://127.0.0.1:1")
     assert place(hot_path.dynamodb(Settings())) == ("http://127.0.0.1:4566", "eu-central-1")

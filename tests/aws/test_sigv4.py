@@ -27,7 +27,7 @@ SENT = {
     body=st.binary(),
     now=st.integers(0, 4_000_000_000),
 )
-def test_it_is_botocores(credentials: Credentials, region: str, body: bytes, now: int) -> None:
+def test_the_signature_is_botocores(credentials: Credentials, region: str, body: bytes, now: int) -> None:
     ours = signed_headers(credentials, region=region, service="dynamodb", headers=SENT, body=body, now=now)
     signer = SigV4Auth(BotocoreCredentials(*credentials), "dynamodb", region)
     request = AWSRequest("POST", f"https://{SENT['host']}/", headers=SENT, data=body)

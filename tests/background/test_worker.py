@@ -31,7 +31,7 @@ def bench(settings: Settings) -> WorkerBench:
     return WorkerBench(settings)
 
 
-def test_it_answers_at_once_and_runs_later(bench: WorkerBench) -> None:
+def test_a_background_send_is_answered_at_once_and_runs_later(bench: WorkerBench) -> None:
     task = bench.send("client")
     assert task["status"]["state"] == TaskState.SUBMITTED
     assert len(task["history"]) == 1
@@ -81,7 +81,7 @@ def test_a_turn_of_an_agent_that_a_version_lacks_waits_for_another_version(bench
     assert bench.get(other["id"])["status"]["state"] == TaskState.FAILED
 
 
-def test_one_that_runs_is_left_alone(bench: WorkerBench) -> None:
+def test_a_turn_that_runs_is_left_alone(bench: WorkerBench) -> None:
     task = bench.send("echo")
     bench.died(task["id"])
     bench.clock.now -= 31  # it is not dead yet

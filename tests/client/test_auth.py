@@ -133,7 +133,7 @@ def test_an_identity_provider_that_is_away_is_named() -> None:
         asyncio.run(go())
 
 
-def test_it_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     replace_in(client_auth, time, monkeypatch, monotonic=lambda: now)
     elsewhere = Elsewhere(
@@ -151,7 +151,7 @@ def test_it_is_renewed_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(elsewhere.asked) == 2
 
 
-def test_one_that_was_withdrawn_is_replaced_at_the_next_call() -> None:
+def test_a_token_that_was_withdrawn_is_replaced_at_the_next_call() -> None:
     elsewhere = Elsewhere({"access_token": "one"}, {"access_token": "two"})
     elsewhere.accepted = ["two"]
     [first] = send(elsewhere)

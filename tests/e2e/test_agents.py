@@ -67,14 +67,14 @@ def key(stack: EmulatedStack) -> str:
 
 
 @pytest.mark.parametrize("agent", CARDS)
-def test_its_card_is_served(stack: EmulatedStack, key: str, agent: str) -> None:
+def test_the_card_of_each_agent_is_served(stack: EmulatedStack, key: str, agent: str) -> None:
     path = f"/a2a/{agent}/.well-known/agent-card.json"
     card = stack.call("GET", path, **{"X-API-Key": key, "A2A-Version": "1.0"})
     assert card.json()["name"] == CARDS[agent].name
 
 
 @pytest.mark.parametrize("agent", CARDS)
-def test_it_answers(stack: EmulatedStack, key: str, agent: str) -> None:
+def test_each_agent_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     headers = {"X-API-Key": key, "A2A-Version": "1.0"}
     examples = [text for skill in CARDS[agent].skills for text in skill.examples] or ["Hello!"]
     message = message_1_0(text=examples[0], messageId=str(uuid.uuid4()))

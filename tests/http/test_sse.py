@@ -22,11 +22,11 @@ from tests.tasks.examples import chunk, head, status_event
 
 
 def test_a_comment_is_one_line_and_no_blank_one() -> None:
-    """Behind a blank line httpx-sse gives an empty event, which a2a-sdk 0.2 and 0.3 fail on."""
+    """After a blank line, httpx-sse gives an empty event, which a2a-sdk 0.2 and 0.3 fail on."""
     assert sse.COMMENT == b": \n"
 
 
-def test_text_has_no_end_of_line_that_is_none_here() -> None:
+def test_json_with_unicode_line_ends_stays_one_line() -> None:
     text = "a\u2028b\u2029c\u0085d\r\ne"
     event = sse.encode(dumps({"text": text}), 7)
     identity, data, *rest = event.decode().splitlines()

@@ -32,7 +32,7 @@ def bench(built: Built, settings: Settings) -> Iterator[DurableBench]:
     api.close()
 
 
-def test_it_pauses_and_continues(bench: DurableBench) -> None:
+def test_the_built_durable_function_pauses_and_continues(bench: DurableBench) -> None:
     task = bench.send(skill="nap")
     result = bench.wait_for(task["id"], TaskState.COMPLETED)
     assert texts(result) == {"": "1 2 3 ", "end": "awake"}

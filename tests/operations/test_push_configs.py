@@ -117,7 +117,7 @@ def test_a_repeated_message_brings_no_deleted_config_back(rest: Rest) -> None:
     assert {config["id"] for config in configs(rest, task["id"])["configs"]} == set(ids)
 
 
-def test_it_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
+def test_a_config_comes_with_a_message(rest: Rest, rpc: Rpc) -> None:
     config = {"url": HOOK, "id": "mine"}
     task = rest.send(configuration={"taskPushNotificationConfig": config})
     assert configs(rest, task["id"])["configs"] == [{**config, "taskId": task["id"]}]
@@ -143,7 +143,7 @@ def test_the_same_config_with_each_message_is_one_config(rest: Rest) -> None:
     assert len(configs(rest, question["id"])["configs"]) == 2
 
 
-def test_it_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
+def test_a_config_comes_with_a_task_of_0_1(rpc: Rpc) -> None:
     message = {"role": "user", "parts": [{"type": "text", "text": "hi"}]}
     for url in (HOOK, f"{HOOK}/newer"):  # of each message, in place of the one before
         rpc.call("tasks/send", {"id": "with-config", "message": message, "pushNotification": {"url": url}})
@@ -161,7 +161,7 @@ def test_a_task_has_at_most_ten(rest: Rest) -> None:
     assert len(rest.call("GET", path)["configs"]) == 10
 
 
-def test_they_do_not_exist_for_others(client: TestClient, kit: Kit, rest: Rest) -> None:
+def test_configs_do_not_exist_for_others(client: TestClient, kit: Kit, rest: Rest) -> None:
     path = f"tasks/{rest.send()['id']}/pushNotificationConfigs"
     rest.call("POST", path, {"id": "a", "url": HOOK})
     other = Rest(client, new_key(kit))

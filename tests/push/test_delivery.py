@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from starlette.testclient import TestClient
@@ -91,7 +92,7 @@ def test_queues_carry_no_content(rest: Rest, webhook: Webhook, courier: Courier,
         assert len(json.loads(queue_message["Body"])) == 4
 
 
-def test_one_that_fails_is_tried_again_and_holds_up_no_one(
+def test_a_webhook_that_fails_is_tried_again_and_delays_no_other(
     rest: Rest, webhook: Webhook, courier: Courier, caplog: pytest.LogCaptureFixture
 ) -> None:
     dead = Webhook()
@@ -206,8 +207,16 @@ def test_a_config_that_is_absent_is_waited_for_a_minute(
 
 def test_a_message_that_cannot_be_postponed_comes_again_by_itself(courier: Courier) -> None:
     """An error of this would hide the error of the delivery, for which the message is postponed."""
-    settings = courier.kit.settings
-    PushNotifications(courier.sqs, settings.notices, courier.kit.store, files=Files()).postpone("none", 1)
+    handles: list[str] = []
+
+    class Refusing:
+        def change_message_visibility(self, ReceiptHandle: str, **_: Any) -> None:  # boto3's
+            handles.append(ReceiptHandle)
+            raise ClientError({"Error": {"Code": "InvalidParameterValue"}}, "ChangeMessageVisibility")
+
+    sqs: Any = Refusing()
+    PushNotifications(sqs, "https://queue", courier.kit.store, files=Files()).postpone("handle", 1)
+    assert handles == ["handle"]
 
 
 def test_what_was_delivered_before_an_error_is_not_sent_again(

@@ -37,7 +37,7 @@ def test_the_functions_that_run_agents_get_the_agents_policy(translated: Any) ->
         assert "Agent" not in str(translated[f"{short}Role"])
 
 
-def test_they_read_their_own_stacks_secrets(translated: Any) -> None:
+def test_agents_read_their_own_stacks_secrets(translated: Any) -> None:
     for short in RUN_AGENTS:
         [policy] = translated[f"{short}Role"]["Properties"]["Policies"]
         [own] = [
@@ -61,7 +61,7 @@ def test_their_variables_and_packages_are_theirs_alone(translated: Any) -> None:
     assert carries == {f"{short}Function" for short in RUN_AGENTS}
 
 
-def test_they_alone_are_in_the_vpc(translated: Any) -> None:
+def test_agents_functions_alone_are_in_the_vpc(translated: Any) -> None:
     vpc_config = {"SubnetIds": {"Ref": "SubnetIds"}, "SecurityGroupIds": {"Ref": "SecurityGroupIds"}}
     for name in FUNCTIONS:
         properties = translated[name]["Properties"]

@@ -37,7 +37,7 @@ def test_a_rule_may_call_the_worker_and_nothing_else(resources: Any) -> None:
     assert permission["SourceArn"] == {"Fn::GetAtt": ["NewFile", "Arn"]}
 
 
-def test_its_input_is_what_the_worker_reads(resources: Any) -> None:
+def test_the_input_of_a_rule_is_what_the_worker_reads(resources: Any) -> None:
     transformer = resources["NewFile"]["Properties"]["Targets"][0]["InputTransformer"]
     event = {"id": "e-1", "detail": {"bucket": {"name": "my-bucket"}, "object": {"key": 'a "file".csv'}}}
     assert transformer["InputPathsMap"] == {name: f"$.{name}" for name in event}

@@ -29,7 +29,7 @@ def stream_of(*texts: str, stop: str = "end_turn") -> str:
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
 
-def test_it_streams_and_remembers(httpserver: HTTPServer) -> None:
+def test_the_agent_streams_and_remembers(httpserver: HTTPServer) -> None:
     for texts in (("Hello, ", "Ann."), ("You are ", "Ann.")):
         httpserver.expect_ordered_request("/v1/messages").respond_with_data(
             stream_of(*texts), content_type="text/event-stream"

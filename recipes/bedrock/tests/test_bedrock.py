@@ -49,7 +49,7 @@ def load(monkeypatch: pytest.MonkeyPatch, bedrock: Bedrock) -> Agent:
     return Agent.load(Path(__file__).parents[1])
 
 
-def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
     first_answer = [*text("Let me look. "), *tool_use('{"ci', 'ty": "Paris"}'), stop("tool_use")]
     bedrock = Bedrock(
         first_answer, [*text("It ", "rains."), stop("end_turn")], [*text("12 °C."), stop("end_turn")]
@@ -87,7 +87,7 @@ def test_a_tool_that_fails_is_told_to_the_model(monkeypatch: pytest.MonkeyPatch)
     assert bedrock.sent[-1][-1]["content"][0]["toolResult"]["status"] == "error"
 
 
-def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_gives_up_a_loop_of_tool_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     bedrock = Bedrock(*[[*tool_use('{"city": "Paris"}'), stop("tool_use")]] * 9)
     with pytest.raises(SkillError):
         asyncio.run(load(monkeypatch, bedrock).run("Again?"))

@@ -29,7 +29,7 @@ def model(httpserver: HTTPServer) -> HTTPServer:
     return httpserver
 
 
-def test_it_streams_and_remembers(model: HTTPServer) -> None:
+def test_the_agent_streams_and_remembers(model: HTTPServer) -> None:
     async def talk() -> None:
         fields: dict[str, Any] = {
             "secrets": {"openai": "sk-test"},

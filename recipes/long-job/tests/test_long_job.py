@@ -6,7 +6,7 @@ from a2a_lambda import Agent
 agent = Agent.load(Path(__file__).parents[1])
 
 
-def test_it_reports_its_progress_and_its_result() -> None:
+def test_the_job_reports_its_progress_and_its_result() -> None:
     slots = {"subject": "anvils", "seconds": "0"}
     answer = asyncio.run(agent.run("Write it.", skill="report", slots=slots))
     assert answer.state == "completed"

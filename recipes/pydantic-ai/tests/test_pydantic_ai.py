@@ -29,7 +29,7 @@ def model(httpserver: HTTPServer) -> HTTPServer:
     return httpserver
 
 
-def test_it_streams_and_remembers(model: HTTPServer) -> None:
+def test_the_agent_streams_and_remembers(model: HTTPServer) -> None:
     async def talk() -> None:
         fields: dict[str, Any] = {
             "secrets": {"openai": "sk-test"},
@@ -64,7 +64,7 @@ def tool_call() -> str:
     return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
 
 
-def test_it_calls_the_tool_after_its_first_words(httpserver: HTTPServer) -> None:
+def test_the_agent_calls_the_tool_after_its_first_words(httpserver: HTTPServer) -> None:
     for body in (tool_call(), stream_of("It is ", "Sunday.")):
         httpserver.expect_ordered_request("/v1/chat/completions").respond_with_data(
             body, content_type="text/event-stream"
@@ -76,7 +76,7 @@ def test_it_calls_the_tool_after_its_first_words(httpserver: HTTPServer) -> None
     assert sent[-1]["role"] == "tool"
 
 
-def test_it_gives_up(httpserver: HTTPServer) -> None:
+def test_the_agent_gives_up_a_loop_of_tool_calls(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/v1/chat/completions").respond_with_data(
         tool_call(), content_type="text/event-stream"
     )

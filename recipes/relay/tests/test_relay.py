@@ -66,7 +66,7 @@ class Other:
         return {"settings": {"other-url": self.url}, "secrets": {"other": "key"}}
 
 
-def test_it_streams_questions_and_answers_through(httpserver: HTTPServer) -> None:
+def test_questions_and_answers_stream_through(httpserver: HTTPServer) -> None:
     other = Other(
         httpserver,
         [status("WORKING", "thinking"), status("INPUT_REQUIRED", "Which sport?")],

@@ -49,7 +49,7 @@ class Bedrock:
         return {"stream": iter(next(self._streams))}
 
 
-def test_it_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_calls_the_tool_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
     first_answer = tool_use('{"word": "strawberry", "letter": "r"}')
     bedrock = Bedrock(first_answer, text("There ", "are 3."), text("You are welcome."))
     monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)
@@ -99,7 +99,7 @@ def test_a_turn_that_is_cancelled_stops_the_model(monkeypatch: pytest.MonkeyPatc
     asyncio.run(cancel())
 
 
-def test_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_gives_up_a_loop_of_tool_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = '{"word": "a", "letter": "a"}'
     bedrock = Bedrock(*(tool_use(arguments, f"t{number}") for number in range(20)))
     monkeypatch.setattr(boto3.Session, "client", lambda *_, **__: bedrock)

@@ -11,7 +11,7 @@ BOOKED = {"hotel": "H-Oslo-3", "train": "T-Oslo", "table": "R-Oslo"}
 
 
 @pytest.mark.parametrize("answer", ["yes", "好的"])
-def test_it_asks_after_a_day_and_books(answer: str) -> None:
+def test_the_trip_is_booked_after_a_day_and_an_answer(answer: str) -> None:
     """The pause takes no time."""
 
     async def talk() -> None:

@@ -46,7 +46,7 @@ def published_keys(provider: IdentityProvider) -> list[Any]:
     return [provider.publish(key) for key in provider.keys]
 
 
-def test_it_uses_what_the_other_one_has_read(
+def test_a_container_uses_what_another_has_read(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:
     clock.events = [
@@ -66,7 +66,7 @@ def test_a_key_that_the_other_one_did_not_find_is_refused(
     assert clock.slept_seconds == pytest.approx(issuer_keys.FETCH_POLL_SECONDS)
 
 
-def test_who_asked_in_vain_waits_for_no_one(
+def test_a_container_that_asked_in_vain_waits_for_no_other(
     door: Door, provider: IdentityProvider, clock: EventfulClock
 ) -> None:
     provider.answers = False
@@ -76,7 +76,7 @@ def test_who_asked_in_vain_waits_for_no_one(
     assert door.copies.read_fetch_state(provider.issuer()) == FetchState.FAILED
 
 
-def test_it_hears_at_once_that_the_issuer_is_silent(
+def test_a_waiting_container_hears_at_once_that_the_issuer_is_silent(
     door: Door, provider: IdentityProvider, clock: EventfulClock, fetch: Fetch
 ) -> None:
     clock.events = [lambda: door.copies.end_fetch(provider.issuer(), fetch, FetchState.FAILED)]
@@ -87,7 +87,9 @@ def test_it_hears_at_once_that_the_issuer_is_silent(
 
 
 @pytest.mark.usefixtures("fetch")
-def test_it_gives_up_after_a_while(door: Door, provider: IdentityProvider, clock: EventfulClock) -> None:
+def test_a_waiting_container_gives_up_after_a_while(
+    door: Door, provider: IdentityProvider, clock: EventfulClock
+) -> None:
     with pytest.raises(KeysUnavailable, match="idp does not answer"):
         door.tokens.check(provider.token())
     assert clock.slept_seconds == pytest.approx(

@@ -76,7 +76,7 @@ def walk(value: Any) -> Iterator[dict[str, Any]]:
         yield from walk(item)
 
 
-def test_it_has_every_operation_of_the_version(settings: Settings, tmp_path: Path) -> None:
+def test_the_document_has_every_operation_of_the_version(settings: Settings, tmp_path: Path) -> None:
     capabilities = (
         "capabilities: { streaming: true, pushNotifications: true }\nextended: { description: More. }"
     )
@@ -99,7 +99,7 @@ def test_an_agent_that_takes_files_takes_uploads(settings: Settings, tmp_path: P
     assert operation["security"]
 
 
-def test_it_has_only_what_the_card_offers(settings: Settings, tmp_path: Path) -> None:
+def test_the_document_has_only_what_the_card_offers(settings: Settings, tmp_path: Path) -> None:
     fields = "capabilities: { streaming: false, pushNotifications: false }"
     document = shop(settings, tmp_path, shop=fields).get("/openapi.json").json()
     assert [*document["paths"]] == ["/message:send", "/tasks", "/tasks/{id}", "/tasks/{id}:cancel"]
@@ -176,7 +176,7 @@ def test_other_paths_are_none(client: TestClient, path: str, status: int) -> Non
     assert client.get(path).status_code == status
 
 
-def test_it_is_only_read(client: TestClient) -> None:
+def test_the_document_can_only_be_read(client: TestClient) -> None:
     answer = client.post("/openapi.json")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD")
 

@@ -247,7 +247,7 @@ def test_an_answer_has_pictures_up_to_its_limit(
     assert len(reads) == 3
 
 
-def test_its_task_is_a_task_of_a2a(client: TestClient, key: str) -> None:
+def test_the_task_of_a_call_is_a_task_of_a2a(client: TestClient, key: str) -> None:
     mcp, rest = Mcp(client, key), Rest(client, key, "/a2a/probe")
     context = mcp.call("echo", {"message": "hi"})["_meta"][CONTEXT_KEY]
     [task] = rest.call("GET", f"tasks?contextId={context}&includeArtifacts=true")["tasks"]

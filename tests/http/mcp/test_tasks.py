@@ -154,7 +154,7 @@ def test_credentials_do_not_go_through_a_form(mcp: Mcp, kit: Kit, queue: FakeQue
     assert not queue.waiting
 
 
-def test_it_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
+def test_an_mcp_task_is_a_task_of_a2a(mcp: Mcp, client: TestClient, kit: Kit, queue: FakeQueue) -> None:
     rest = Rest(client, mcp.key, "/a2a/shop")
     task_id = mcp.call("chat", {"message": "hello"})["taskId"]
     assert rest.call("GET", f"tasks/{task_id}")["id"] == task_id

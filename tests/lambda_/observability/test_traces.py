@@ -124,7 +124,7 @@ def test_an_endpoint_that_does_not_take_them_harms_no_invocation(collect: Collec
         assert lines["waited again"] < lines["waited"] / 2
 
 
-def test_its_own_share_is_recorded(collect: Collect) -> None:
+def test_the_share_of_traces_that_is_set_is_recorded(collect: Collect) -> None:
     collector = collect()
     invoke({"tracing": True, "otlp_endpoint": collector.url, "trace_share": 0}, {})
     assert not collector.posts
@@ -136,7 +136,7 @@ def test_a_caller_may_leave_its_trace_out(collect: Collect) -> None:
     assert not collector.posts
 
 
-def test_they_go_to_the_provider_that_a_layer_has_set() -> None:
+def test_spans_go_to_the_provider_that_a_layer_has_set() -> None:
     """AWS's layer sets it before the handler is imported."""
     layer = """
 from opentelemetry import trace

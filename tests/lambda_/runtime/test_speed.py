@@ -1,13 +1,11 @@
 """The bars on speed, of the built functions. `make bench` measures the rest.
 
-What a busy machine changes is printed and is no bar: the order of things is one, and the processor's time.
+A bar is what a busy machine does not change: the order of things, or a count.
 """
 
-import asyncio
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,12 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.helpers.clock import PATIENCE_SECONDS
-from tests.lambda_.runtime.clock.clock import CHUNKS, app
+from tests.lambda_.runtime.clock.clock import CHUNKS
 from tests.lambda_.runtime.runtime_api import RuntimeApi
 from tools.build.built_functions import Built
 
 pytestmark = pytest.mark.slow
 
-
-FAST_SECONDS = 0.1
 
 COLD_START_MODULES = 5
 """Modules that the streaming runtime imports beside what the same code imports under AWS's own."""
@@ -68,20 +64,6 @@ def test_a_byte_leaves_when_it_is_sent(built: Built, tmp_path: Path) -> None:
     assert len(running.chunks) == 1 + CHUNKS
 
 
-def test_how_long_a_byte_takes(built: Built) -> None:
-    with clock(built) as api:
-        # A pause of a busy machine disturbs one of them.
-        invocations = [api.invoke(event(), patience=PATIENCE_SECONDS) for _ in range(3)]
-    seconds = min(
-        statistics.median(at - int(body) / 1e9 for at, body in invocation.chunks[1:])
-        for invocation in invocations
-    )
-    later = seconds - statistics.median(asyncio.run(called_directly()))
-    print(f"\nfirst byte: {later * 1000:.2f} ms after the same application called directly (median)")
-    # Far more than it takes, and far less than a byte that waits for others would take.
-    assert seconds < FAST_SECONDS
-
-
 def test_a_cold_start_imports_little_more(built: Built, tmp_path: Path) -> None:
     """A count is the same on every machine."""
     modules = {
@@ -116,15 +98,3 @@ def test_a_function_imports_few_modules(built: Built, function: str) -> None:
     )
     print(f"\n{function}: {int(result.stdout)} modules")
     assert int(result.stdout) <= MAX_MODULES[function]
-
-
-async def called_directly() -> list[float]:
-    late: list[float] = []
-
-    async def send(message: Any) -> None:
-        if body := message.get("body"):
-            late.append((time.monotonic_ns() - int(body)) / 1e9)
-
-    receive: Callable[[], Any] = asyncio.Event().wait
-    await app({}, receive, send)
-    return late

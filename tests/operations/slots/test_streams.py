@@ -61,7 +61,9 @@ def test_as_many_as_there_are_slots(settings: Settings, owner: str) -> None:
     asyncio.run(go())
 
 
-def test_one_that_continues_is_kept(settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slot_of_a_stream_that_continues_is_kept(
+    settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock()
     store = Store(Table(clients.dynamodb(settings), settings.table, clock=clock), ttl=86_400)
     slots = CallSlots(store, 1)
@@ -139,7 +141,7 @@ def test_a_stream_that_its_client_does_not_read_is_kept(
     asyncio.run(asyncio.wait_for(go(), 60))
 
 
-def test_one_whose_client_leaves_is_free_at_once(
+def test_the_slot_of_a_client_that_leaves_is_free_at_once(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its task is cancelled then, and cancelled again while it cleans up."""
@@ -168,7 +170,7 @@ def test_one_whose_client_leaves_is_free_at_once(
     asyncio.run(asyncio.wait_for(go(), 120))
 
 
-def test_one_whose_client_leaves_while_it_is_taken_is_given_back(
+def test_a_slot_whose_client_leaves_while_it_is_taken_is_given_back(
     settings: Settings, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(Table(clients.dynamodb(settings), settings.table), ttl=86_400)

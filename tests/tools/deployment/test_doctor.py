@@ -68,7 +68,7 @@ def test_a_healthy_agent(examine: Examine, capsys: pytest.CaptureFixture[str]) -
         ),
     ],
 )
-def test_one_whose_streams_stay_open(
+def test_an_agent_whose_streams_stay_open(
     kit: Kit, key: str, monkeypatch: pytest.MonkeyPatch, state: str, texts: list[str]
 ) -> None:
     """Streams of durable agents, and of agents that ask, do so: they are left, and nothing has failed."""
@@ -100,7 +100,7 @@ def test_one_whose_streams_stay_open(
         assert text in visit.report.table()
 
 
-def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> None:
+def test_an_agent_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> None:
     task: Any = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "completed"}}
 
     class Whole(httpx2.AsyncBaseTransport):
@@ -116,7 +116,7 @@ def test_one_that_answers_a_stream_with_the_whole_task(kit: Kit, key: str) -> No
     assert visit.report.failed == 1
 
 
-def test_one_that_fails_each_call(
+def test_an_agent_that_fails_each_call(
     examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent whose model refuses its credentials answers, but is not well."""
@@ -127,7 +127,7 @@ def test_one_that_fails_each_call(
     assert "failed: The agent could not finish this request. The agent's log says more" in output
 
 
-def test_one_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_without_a_card(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     missing = httpx2.Response(404)
     assert examine(lambda request: missing if request.method == "GET" else None) == 3
     assert "status 404" in capsys.readouterr().out
@@ -141,7 +141,7 @@ def test_the_reason_why_a_card_is_not_there_is_shown(
     assert "status 503: one card.yaml must say" in capsys.readouterr().out
 
 
-def test_one_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     def open_door(request: httpx2.Request) -> httpx2.Response | None:
         keyless = not {"x-api-key", "authorization"} & request.headers.keys()
         return httpx2.Response(200, json={}) if request.method == "POST" and keyless else None
@@ -150,13 +150,15 @@ def test_one_that_lets_everybody_in(examine: Examine, capsys: pytest.CaptureFixt
     assert "FAIL  refuses a call without a key" in capsys.readouterr().out
 
 
-def test_one_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_that_answers_nonsense(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
     nonsense = httpx2.Response(200, content=b"<html>")
     assert examine(lambda request: nonsense if request.method == "POST" else None) > 3
     assert "FAIL  a plain call" in capsys.readouterr().out
 
 
-def test_one_whose_card_and_answers_are_hostile(examine: Examine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_whose_card_and_answers_are_hostile(
+    examine: Examine, capsys: pytest.CaptureFixture[str]
+) -> None:
     def change(request: httpx2.Request) -> httpx2.Response | None:
         if request.url.path.endswith((".json",)):
             card = {
@@ -173,14 +175,14 @@ def test_one_whose_card_and_answers_are_hostile(examine: Examine, capsys: pytest
     assert "FAIL  a plain call" in capsys.readouterr().out
 
 
-def test_one_that_is_not_there() -> None:
+def test_an_agent_that_is_not_there() -> None:
     with pytest.raises(
         ConfigurationError, match=r"http://127\.0\.0\.1:9 cannot be reached: .* make run PORT=9$"
     ):
         asyncio.run(doctor.examine("http://127.0.0.1:9", "", "hello"))
 
 
-def test_one_whose_host_has_no_address(examine: Examine) -> None:
+def test_an_agent_whose_host_has_no_address(examine: Examine) -> None:
     def find_no_address(request: httpx2.Request) -> None:
         raise httpx2.ConnectError("Name or service not known")
 
@@ -188,7 +190,7 @@ def test_one_whose_host_has_no_address(examine: Examine) -> None:
         examine(find_no_address)
 
 
-def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a company's network, no other way may lead to a deployment."""
     url = "http://agents.example.com"
     monkeypatch.setenv("HTTP_PROXY", httpserver.url_for(""))
@@ -199,7 +201,9 @@ def test_one_behind_a_proxy(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPa
     assert ("POST", "/") in {(request.method, request.path) for request, _ in httpserver.log}
 
 
-def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_whose_skill_has_no_tag(
+    examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
     card = TestClient(create_app(kit), base_url=BASE_URL).get("/.well-known/agent-card.json").json()
     card["skills"][0]["tags"] = []
 
@@ -210,7 +214,7 @@ def test_one_whose_skill_has_no_tag(examine: Examine, kit: Kit, capsys: pytest.C
     assert f"{card['skills'][0]['id']}.tags" in capsys.readouterr().out
 
 
-def test_one_whose_card_names_another_host(
+def test_an_agent_whose_card_names_another_host(
     examine: Examine, kit: Kit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its callers, and their keys, do not go there."""

@@ -62,7 +62,7 @@ def test_a_query_looks_only_at_its_partition(sizes: list[int]) -> None:
     assert len(query("listing = :value", "all", IndexName=index)) == 40
 
 
-def test_it_starts_without_ec2() -> None:
+def test_the_emulator_starts_without_ec2() -> None:
     """EC2 takes longer to import than all that the emulator has."""
     code = (
         "from tools.dev import emulator; emulator.leave_out_ec2(); import moto.ssm.models, sys;"

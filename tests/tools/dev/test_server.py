@@ -37,7 +37,7 @@ def server(folder: Path) -> Iterator[DevServer]:
     dev_server.interrupt()
 
 
-def test_it_prints_what_can_be_pasted(server: DevServer) -> None:
+def test_the_server_prints_what_can_be_pasted(server: DevServer) -> None:
     output = server.output.read_text()
     for card in (".well-known/agent.json", ".well-known/agent-card.json", "alibaba/.well-known/agent.json"):
         assert httpx2.get(f"{server.url}/{card}").json()["url"].startswith(server.url)
@@ -62,7 +62,7 @@ def test_an_edit_is_used_and_no_task_is_lost(server: DevServer, folder: Path) ->
     assert "Dribble" in texts(server.rpc().send("basketball", contextId=question["contextId"]))
 
 
-def test_it_runs_in_the_background_and_notifies(server: DevServer) -> None:
+def test_a_turn_runs_in_the_background_and_notifies(server: DevServer) -> None:
     """The queue and the stream are emulated, and the webhook is on this machine."""
     webhook = Webhook()
     params = {
@@ -272,8 +272,8 @@ def test_an_agent_may_be_called_tests(path: str, is_read: bool) -> None:
 
 
 def test_idle_is_idle(server: DevServer) -> None:
-    """In the processor's time of the server, its reloader and its emulator, over a quiet while: under 3 % of
-    a core here, and on a slow one far from the 40 % it takes to poll."""
+    """In CPU time of the server, its reloader and its emulator, over a quiet while: a few percent of a core,
+    where polling would take 40."""
     tree = descendants(server.process.pid)
     assert len(tree) >= 3
 

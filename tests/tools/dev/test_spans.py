@@ -84,11 +84,13 @@ def test_an_agent_that_another_calls_here_is_an_entry_of_its_own() -> None:
 
 
 def test_spans_whose_outermost_one_never_ends_are_forgotten() -> None:
-    lines = TurnSpans(Kept())
+    lines = Kept()
     provider = TracerProvider()
-    provider.add_span_processor(lines)
+    provider.add_span_processor(TurnSpans(lines))
     tracer = provider.get_tracer("tests")
-    for _ in range(MAX_TREES + 10):
-        outer = trace.set_span_in_context(tracer.start_span("outer"))
-        tracer.start_span("inner", outer).end()
-    assert len(lines._ended) == MAX_TREES
+    spans = [tracer.start_span("invoke_agent trip", attributes=TURN) for _ in range(MAX_TREES + 1)]
+    for span in spans:
+        tracer.start_span("inner", trace.set_span_in_context(span)).end()
+    for span in (spans[-1], spans[0]):
+        span.end()
+    assert ["inner" in entry["spans"] for entry in lines.entries] == [True, False]

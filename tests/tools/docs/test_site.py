@@ -81,7 +81,7 @@ def test_a_language_model_finds_every_page(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_can_be_searched(built: Path) -> None:
+def test_the_site_can_be_searched(built: Path) -> None:
     index = json.dumps(json.loads((built / "search.json").read_text("utf-8")))
     for text in ("make playground", "turn.messages", "asynchronous", "HostedZoneId", "pushNotifications"):
         assert text in index, text

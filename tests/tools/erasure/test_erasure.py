@@ -260,7 +260,7 @@ def test_what_must_be_named(environ: dict[str, str], message: str) -> None:
         erase.selection_of(environ)
 
 
-def test_it_asks_first(
+def test_erasing_asks_first(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], erasure: Erasure
 ) -> None:
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)
@@ -271,7 +271,7 @@ def test_it_asks_first(
     assert "nothing was erased" in output
 
 
-def test_it_says_that_there_was_nothing(
+def test_erasing_says_that_there_was_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], erasure: Erasure
 ) -> None:
     monkeypatch.setattr(erase, "erasure_of", lambda environ: erasure)

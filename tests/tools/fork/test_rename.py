@@ -23,7 +23,7 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_named(fork: Path) -> None:
+def test_a_fork_is_named(fork: Path) -> None:
     assert rename.main({"NAME": "acme-agents"}) == 0
     text = (fork / "samconfig.toml").read_text()
     assert "# a comment of its owner's" in text

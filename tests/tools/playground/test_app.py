@@ -161,7 +161,7 @@ def test_a_deployed_stack_needs_the_token() -> None:
     assert client.get("/playground/config?token=right").json()["key"] == "secret"
 
 
-def test_it_reads_no_file_but_the_deployments_own() -> None:
+def test_the_playground_reads_no_file_but_the_deployments_own() -> None:
     """An agent chooses urls. Only those of its deployment's bucket are read from this machine."""
     target = Target(url="http://127.0.0.1:1", title="test", agents=["one"], files="http://127.0.0.1:1/files/")
     for url, status in (

@@ -89,7 +89,7 @@ def test_a_document_is_about_its_agent() -> None:
         ),
     ],
 )
-def test_it_has_the_operations_that_the_card_offers(fields: Any, absent: set[str]) -> None:
+def test_the_document_has_the_operations_that_the_card_offers(fields: Any, absent: set[str]) -> None:
     assert PATHS.keys() - document(**fields)["paths"].keys() == absent
 
 

@@ -235,7 +235,7 @@ def test_a_bearer_token_alone_is_no_sign_of_it(client: TestClient, key: str) -> 
     assert answers[1]["kind"] == "message"
 
 
-def test_its_tasks_are_read_again_as_its_own(client: TestClient, key: str) -> None:
+def test_tasks_of_qianfan_are_read_again_as_its_own(client: TestClient, key: str) -> None:
     task = call(client, key, said("echo", "message/send"), "/a2a/probe").json()["result"]
     assert task["artifacts"][0]["name"] == "/answer"
     body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": task["id"]}}

@@ -148,7 +148,7 @@ def test_the_same_words_again_are_another_message(rpc: Rpc) -> None:
     assert [len(history) for history in histories] == [1, 2, 3]
 
 
-def test_its_one_push_config(rpc: Rpc) -> None:
+def test_a_task_of_0_1_has_one_push_config(rpc: Rpc) -> None:
     task_id = new_id()
     config = {"url": "https://example.com/callback", "token": "t", "authentication": {"schemes": ["bearer"]}}
     rpc.call("tasks/send", {"id": task_id, "message": said()})
@@ -161,7 +161,7 @@ def test_its_one_push_config(rpc: Rpc) -> None:
     assert len(rpc.call("tasks/pushNotificationConfig/list", {"id": task_id})) == 1
 
 
-def test_its_card_says_how_to_show_a_key(client: TestClient) -> None:
+def test_the_card_of_0_1_says_how_to_show_a_key(client: TestClient) -> None:
     card = client.get("/.well-known/agent.json").json()
     assert card["authentication"] == {"schemes": ["ApiKey", "Bearer"]}
     assert card["capabilities"]["stateTransitionHistory"] is False

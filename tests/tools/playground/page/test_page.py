@@ -292,7 +292,7 @@ def test_the_time_of_a_stream_is_linear(page: "Page") -> None:
     assert last < 8 * first + 5, f"{first:.1f} ms for the first thousand, {last:.1f} ms for the last"
 
 
-def test_it_speaks_chinese(page: "Page") -> None:
+def test_the_page_speaks_chinese(page: "Page") -> None:
     page.select_option("#language", "zh")
     expect(page.get_by_role("button", name="发送", exact=True)).to_be_visible()
     assert page.locator("html").get_attribute("lang") == "zh-CN"
