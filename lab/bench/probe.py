@@ -267,6 +267,8 @@ def measure_put(module: str, options: Any) -> Any:
 
 def measure_background(module: str, options: Any) -> Any:
     """A send that the worker runs, with that run; and a push: a change of a task, relayed and delivered."""
+    from a2a_lambda.store.documents import pack
+
     contestant = Contestant(module, options)
     worker, notifier = (importlib.import_module(name).handler for name in ("worker", "notifier"))
     bodies: list[str] = []
@@ -308,7 +310,7 @@ def measure_background(module: str, options: Any) -> Any:
             "changed": {"S": f"2026-11-22T00:00:00.000Z#{task}"},
             "state": {"S": "TASK_STATE_COMPLETED"},
             "version": {"N": "1"},
-            "document": {"B": base64.b64encode(b'{"push":["webhook"]}').decode()},
+            "document": {"B": base64.b64encode(pack({"push": ["webhook"]})["B"]).decode()},
         }
         old = image | {"state": {"S": "TASK_STATE_WORKING"}}
         change: Any = {"NewImage": image, "OldImage": old, "SequenceNumber": "1"}

@@ -165,9 +165,7 @@ def outcome(call: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_ends_as_botocores(
-    fault: str, serve: Callable[..., FakeService], pauses: list[float]
-) -> None:
+def test_a_fault_is_botocores(fault: str, serve: Callable[..., FakeService], pauses: list[float]) -> None:
     mine, theirs = serve(*FAULTS[fault]), serve(*FAULTS[fault])
     pauses_made: list[float] = []
     read = READ_SECONDS
