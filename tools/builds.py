@@ -10,12 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from a2a_lambda.errors import ConfigurationError
+from tools.commands import LAMBDA_PYTHON
 
 BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
 """What `make build` and `make image` make."""
-
-LAMBDA_PYTHON = "3.13"
-"""Version of Python in template.yaml."""
 
 LAMBDA_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """Versions of Lambda's runtimes that the kit runs on."""

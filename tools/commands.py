@@ -40,7 +40,13 @@ class MakeCommand(NamedTuple):
         ]
 
 
-LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": Default("3.13")}
+LAMBDA_PYTHON = "3.13"
+"""Version of Python for which functions are built by default."""
+
+DEFAULT_PORT = 8080
+"""Port of the development server by default."""
+
+LAMBDA = {"ARCH": "arm64|x86_64", "LAMBDA_PYTHON": Default(LAMBDA_PYTHON)}
 
 BUILD = {**LAMBDA, "BUILD_DIR": Default(".aws-sam/build")}
 
@@ -49,7 +55,7 @@ EVERY_DAY = {
         "serve your agents on http://127.0.0.1:8080",
         ["tools.dev.server"],
         {
-            "PORT": Default("8080"),
+            "PORT": Default(DEFAULT_PORT),
             "LOCAL_KEY": Default("local-key"),
             "LONGEST_PAUSE": "5",
             "EMULATE": "template.yaml",
@@ -62,7 +68,7 @@ EVERY_DAY = {
         {
             "AGENT": "weather",
             "VERSION": Default("1.0"),
-            "PORT": Default("8080"),
+            "PORT": Default(DEFAULT_PORT),
             "URL": "…",
             "STACK": "…",
             "KEY": "…",
@@ -224,7 +230,7 @@ OPERATE = {
     "fire": MakeCommand(
         "list the agents' schedules, or start one now",
         ["tools.client.fire"],
-        {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default("8080")},
+        {"AGENT": "reports", "SCHEDULE": "nightly", "STACK": "…", "PORT": Default(DEFAULT_PORT)},
     ),
     "erase": MakeCommand(
         "delete everything that a stack stores for an owner",

@@ -13,6 +13,7 @@ from a2a_lambda.client.keys import BearerToken, check_key
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.net.addresses import is_loopback_url
 from tools.command import HOST, read_port, read_url
+from tools.commands import DEFAULT_PORT
 
 TABLE = "a2a"
 
@@ -20,8 +21,6 @@ BUCKET = "a2a-files"
 
 KEYS_PATH = "/a2a/keys"
 """Path of the development server's keys in Parameter Store."""
-
-DEFAULT_PORT = 8080
 
 
 def state_file(port: int) -> Path:

@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from a2a_lambda.agent import steps
 from a2a_lambda.aws import clients
 from a2a_lambda.aws.lean.connections import HttpAnswer
 from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.durable.engine import Work
-from a2a_lambda.durable.outcomes import StepOutcome
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.execution_handler import DurableHandler
 from tools.dev import event_sources
@@ -47,7 +47,7 @@ class Death:
 
 def watch(death: Death, log: Path) -> None:
     """Make the process pass all places."""
-    post, of = JsonClient._post, StepOutcome.of
+    post, run_step = JsonClient._post, steps.run_step  # type: ignore[attr-defined]
 
     def post_between(self: JsonClient, operation: str, body: bytes) -> HttpAnswer:
         is_write = operation == "PutItem"
@@ -58,11 +58,11 @@ def watch(death: Death, log: Path) -> None:
             death.at("after write")
         return answer
 
-    async def of_between(name: str, call: Work, *arguments: Any, **options: Any) -> bytes:
+    async def run_step_between(name: str, call: Work, *arguments: Any, **options: Any) -> bytes:
         with log.open("a") as lines:
             lines.write(f"{name}\n")
         death.at("before step")
-        outcome = await of(name, call, *arguments, **options)
+        outcome = await run_step(name, call, *arguments, **options)
         death.at("after step")
         return outcome
 
@@ -70,7 +70,7 @@ def watch(death: Death, log: Path) -> None:
         return lambda **_: death.at(place)
 
     JsonClient._post = post_between  # type: ignore[method-assign]
-    StepOutcome.of = staticmethod(of_between)  # type: ignore[method-assign]
+    steps.run_step = run_step_between  # type: ignore[attr-defined]
     events = clients.session().get_component("event_emitter")
     events.register("before-call.lambda.CheckpointDurableExecution", checkpoint_hook("before checkpoint"))
     events.register("after-call.lambda.CheckpointDurableExecution", checkpoint_hook("after checkpoint"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.helpers.project import copy_kit
-from tools.builds import LAMBDA_PYTHON
+from tools.commands import LAMBDA_PYTHON
 
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(uuid.uuid4()))
 """Id of the test run, which its processes share."""

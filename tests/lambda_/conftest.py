@@ -14,7 +14,7 @@ from a2a_lambda.aws import clients
 from a2a_lambda.settings import Settings
 from tests.helpers.builds import build
 from tools.build.built_functions import MACHINE_ARCHITECTURE, Built, interpreter
-from tools.builds import LAMBDA_PYTHON
+from tools.commands import LAMBDA_PYTHON
 from tools.registers.keys import KeyRegister
 
 KEYS_PATH = "/built/keys"

@@ -20,7 +20,7 @@ from tests.helpers.lambda_events import STATUSES, is_completed, last_event
 from tools.build.built_functions import Built, find_rie
 from tools.build.invoke import format_answer, function_of, with_agent
 from tools.build.size import zipped_size_of
-from tools.builds import LAMBDA_PYTHON
+from tools.commands import LAMBDA_PYTHON
 
 pytestmark = pytest.mark.slow
 

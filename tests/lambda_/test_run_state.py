@@ -9,7 +9,7 @@ def test_a_notice_is_told_once_by_all_runs_of_a_turn() -> None:
     """The SDK runs a branch again in the same run, when what it waits for has come."""
     notices: list[OperationNotice] = []
     earlier = EarlierRuns(notices={("sleep", "pause", "started")})
-    run = RunState(deadline=0.0, seconds=0.0, earlier=earlier, observer=notices.append)
+    run = RunState(deadline=0.0, seconds=0.0, earlier_runs=earlier, observer=notices.append)
     end_notice, other = (
         OperationNotice("sleep", "pause", "ended"),
         OperationNotice("sleep", "pause#2", "ended"),

@@ -20,8 +20,9 @@ from types import MappingProxyType
 from typing import IO
 
 from a2a_lambda.errors import ConfigurationError
-from tools.builds import LAMBDA_PYTHON, find_python
+from tools.builds import find_python
 from tools.command import HOST
+from tools.commands import LAMBDA_PYTHON
 
 MACHINE_ARCHITECTURE = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
 """Architecture of this machine, as Lambda names it."""

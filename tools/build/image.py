@@ -17,7 +17,8 @@ from samtranslator.yaml_helper import yaml_parse
 
 from a2a_lambda.errors import ConfigurationError
 from tools.build.built_functions import LAYERS
-from tools.builds import IMAGE, LAMBDA_PYTHON, for_python
+from tools.builds import IMAGE, for_python
+from tools.commands import LAMBDA_PYTHON
 from tools.deployment.stack import DURABLE, FUNCTIONS
 
 TEMPLATE = Path("template.yaml")

@@ -52,7 +52,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     event = with_agent(event, agents, default)
     read_state(environ)  # raises for a wrong PORT, before anything is built
     folder_of_build = HOST_BUILDS / (agent_in(event) or default)
-    if status := _build(folder_of_build):
+    if status := build_agent(folder_of_build):
         return status
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -75,7 +75,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     return 0
 
 
-def _build(folder: Path) -> int:
+def build_agent(folder: Path) -> int:
     """Build the agent that a folder of HOST_BUILDS is named after, silently if it succeeds, and unless the
     last build is of the same files. Returns the exit status."""
     digest, built = _digest(), folder.with_suffix(".digest")

@@ -39,11 +39,12 @@ from tools.command import (
     read_port,
     reports_errors,
 )
+from tools.commands import DEFAULT_PORT
 from tools.deployment.stack import aws_errors
 from tools.dev import console, emulator, event_sources, own_resources
 from tools.dev.log_lines import LINES
 from tools.registers.keys import KeyRegister
-from tools.state import BUCKET, DEFAULT_PORT, KEYS_PATH, TABLE, local_key, state_file
+from tools.state import BUCKET, KEYS_PATH, TABLE, local_key, state_file
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SSM")
 

@@ -17,6 +17,10 @@ sink: Callable[[Values, Dimensions], None] | None = None
 """Takes the measurements. None = they are dropped."""
 
 
+URL_LOGGERS = ("httpx2", "httpcore2")
+"""Loggers that write URLs, which may hold secrets."""
+
+
 @dataclass(slots=True)
 class _Invocation:
     """The invocation that this process serves.

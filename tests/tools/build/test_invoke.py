@@ -35,19 +35,19 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_the_same_files_are_built_once(builds: list[int]) -> None:
     builds[:] = [0]
-    assert invoke._build(BUILD) == invoke._build(BUILD) == 0
+    assert invoke.build_agent(BUILD) == invoke.build_agent(BUILD) == 0
     Path("functions/.manifest.json").write_text("1")  # a build writes it
     Path("functions/__pycache__").mkdir()
     Path("functions/__pycache__/api.pyc").write_text("1")
-    assert invoke._build(BUILD) == 0
+    assert invoke.build_agent(BUILD) == 0
     for place in invoke.BUILD_INPUTS:
         builds[:] = [0]
         (place if place.suffix else place / "file").write_text("2")
-        assert invoke._build(BUILD) == 0
+        assert invoke.build_agent(BUILD) == 0
         assert not builds, place
         (place if place.suffix else place / "file").write_text("1")
         builds[:] = [0]
-        assert invoke._build(BUILD) == 0
+        assert invoke.build_agent(BUILD) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_an_event_names_its_other_agent_everywhere() -> None:
 
 def test_another_interpreter_needs_another_build(builds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     builds[:] = [0, 0]
-    assert invoke._build(BUILD) == 0
+    assert invoke.build_agent(BUILD) == 0
     monkeypatch.setattr(invoke, "interpreter", lambda: ("python3.12", "3.12"))
-    assert invoke._build(BUILD) == 0
+    assert invoke.build_agent(BUILD) == 0
     assert not builds
 
 
 def test_a_build_that_failed_is_made_again(builds: list[int]) -> None:
     builds[:] = [2, 0]
-    assert [invoke._build(BUILD), invoke._build(BUILD), invoke._build(BUILD)] == [2, 0, 0]
+    assert [invoke.build_agent(BUILD), invoke.build_agent(BUILD), invoke.build_agent(BUILD)] == [2, 0, 0]
     assert not builds
 
 

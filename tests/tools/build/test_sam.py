@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import ROOT
 from tools import environments
 from tools.build import sam
-from tools.builds import LAMBDA_PYTHON, for_python
+from tools.builds import for_python
+from tools.commands import LAMBDA_PYTHON
 
 
 @pytest.mark.parametrize("folder", [".", "mine", ".aws-sam", "mine/notes.txt"])

@@ -19,7 +19,7 @@ from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.annotations import signature
-from a2a_lambda.agent.skills.skill import MARK, ROUTE, Skill, is_async
+from a2a_lambda.agent.skills.skill import ROUTE, SKILL_ATTRIBUTE, Skill, is_async
 from a2a_lambda.agent.turn import Turn
 from a2a_lambda.durable.engine import Exchange, OperationNotice
 from a2a_lambda.errors import AgentMistake, ConfigurationError
@@ -56,7 +56,9 @@ class Agent:
         self._modified_at = modified_at
         # Each once, whatever names it has. A proxy or a mock seems to have every attribute, so values count.
         members = {id(member): member for member in vars(module).values()}.values()
-        marked_functions = [member for member in members if type(getattr(member, MARK, None)) is tuple]
+        marked_functions = [
+            member for member in members if type(getattr(member, SKILL_ATTRIBUTE, None)) is tuple
+        ]
         skills = [Skill(member) for member in _outermost(marked_functions)]
         routes = _outermost([member for member in members if getattr(member, ROUTE, None) is True])
         self.skills = {skill.id: skill for skill in skills}
@@ -256,7 +258,7 @@ class Agent:
                         exchanges.append(output)
                     if isinstance(output, OperationNotice | Exchange):  # of a step or a wait of the router
                         continue
-                    skill_id = getattr(output, MARK, (output,))[0]
+                    skill_id = getattr(output, SKILL_ATTRIBUTE, (output,))[0]
                     if not isinstance(skill_id, str) or skill_id not in self.skills:
                         # The text itself may be the user's, and must not reach a log.
                         hint = mistakes.did_you_mean(output, self.skills) if isinstance(output, str) else "."
@@ -325,9 +327,9 @@ def _outermost(functions: list[Callable[..., Any]]) -> list[Callable[..., Any]]:
     one with a mark of its own is another skill."""
     inner_ids: set[int] = set()
     for function in functions:
-        mark, inner = getattr(function, MARK, None), getattr(function, "__wrapped__", None)
+        mark, inner = getattr(function, SKILL_ATTRIBUTE, None), getattr(function, "__wrapped__", None)
         while inner is not None and id(inner) not in inner_ids:
-            if getattr(inner, MARK, None) == mark:
+            if getattr(inner, SKILL_ATTRIBUTE, None) == mark:
                 inner_ids.add(id(inner))
             inner = getattr(inner, "__wrapped__", None)
     return [function for function in functions if id(function) not in inner_ids]

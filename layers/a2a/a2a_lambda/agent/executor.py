@@ -61,12 +61,12 @@ async def execute(code: Callable[[], Any], turn: Turn, *, is_async: bool) -> Asy
         turn.engine.observe(lambda notice: channel.post(Batch((notice,), is_last=False)))
         turn.tell = lambda exchange: channel.post(Batch((exchange,), is_last=False))
     if is_async:
-        future = agent_threads.get_agent_loop().submit(_await(code, turn, channel), channel.post)
+        future = agent_threads.get_agent_loop().submit(_run_on_loop(code, turn, channel), channel.post)
     else:
         future = Future()
         context = contextvars.copy_context()
         agent_threads.CodeThread.run(
-            partial(context.run, _run, code, turn, channel, future), f"skill {turn.skill}"
+            partial(context.run, _run_in_thread, code, turn, channel, future), f"skill {turn.skill}"
         )
     next_item: Batch | BaseException | None = None
     is_over = False
@@ -211,13 +211,16 @@ def _resolve(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _run(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
+def _run_in_thread(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
+    """Run code that may block, in a thread of its own, and post its outputs, the last one marked as such, or
+    what it raises. Code that turns out to be asynchronous runs on the agent loop meanwhile; to cancel
+    `future` cancels it."""
     with agent_threads.count_as_running():
         try:
             result = code()
             # A plain function that returns a coroutine, as a decorator or `functools.partial` may.
             if inspect.isawaitable(result) or inspect.isasyncgen(result):
-                work = _await(lambda: result, turn, channel, future)
+                work = _run_on_loop(lambda: result, turn, channel, future)
                 agent_threads.get_agent_loop().submit(work, channel.post).result()
             elif inspect.isgenerator(result):
                 try:
@@ -242,9 +245,14 @@ def _run(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future
             channel.post(error)
 
 
-async def _await(
+async def _run_on_loop(
     code: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
 ) -> None:
+    """Run asynchronous code on the agent loop, and post its outputs, the last one marked as such, or what it
+    raises; a suspension before everything else, because the turn continues.
+
+    cancellation: a future whose end cancels the code; None = the task of this coroutine is canceled itself.
+    """
     if cancellation is not None:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()

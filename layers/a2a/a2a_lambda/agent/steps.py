@@ -34,7 +34,7 @@ from a2a_lambda.durable.engine import (
     labels_of,
     whole_seconds,
 )
-from a2a_lambda.durable.outcomes import RESULT_BYTES, StepOutcome, encode_result
+from a2a_lambda.durable.outcomes import RESULT_BYTES, encode_result, restore_step, run_step, value_of_step
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
 
@@ -130,10 +130,10 @@ class Steps:
             call = partial(_run_step, name, partial(function, *args, **kwargs), hint)
             with engine.keys.hold(name):
                 result = await engine.step(name, call, retry, at_most_once=at_most_once)
-            return StepOutcome.value_of(result)
+            return value_of_step(result)
 
         hint = return_hint(function)
-        return self._register("step", name, run, lambda value: StepOutcome.restore(value, hint))
+        return self._register("step", name, run, lambda value: restore_step(value, hint))
 
     def sleep(
         self,
@@ -308,7 +308,7 @@ async def _run_step(name: str, function: Callable[[], Any], hint: Any) -> bytes:
             return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await StepOutcome.of(name, call, hint, check_kept)
+        return await run_step(name, call, hint, check_kept)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:

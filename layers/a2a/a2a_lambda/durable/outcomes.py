@@ -79,107 +79,97 @@ def encode_result(result: Any, place: str) -> bytes:
         raise NotKept(f"the result of {place} cannot be kept as JSON: {error}") from error
 
 
-class StepOutcome:
-    """A step's value as JSON: what the engine keeps. A SkillError is an outcome, too: it is for the client,
-    and another try would not help."""
+async def run_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
+    """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
+    that is not JSON, is too large, or is not what the function's annotation says.
 
-    @staticmethod
-    async def of(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
-        """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
-        that is not JSON, is too large, or is not what the function's annotation says.
-
-        hint: return annotation of the step's function. check: raises NotKept if a replay would get something
-            else; gets the result, what a replay gets, and the name of the place.
-        """
-        try:
-            result = await call()
-        except Exception as group:
-            if not isinstance(error := only_error(group), SkillError):
-                raise
-            return strictjson.dumps({"refused": _shorten(error_text(error))})
-        body = b'{"value":%b}' % encode_result(result, f"step {name!r}")
-        if len(body) > RESULT_BYTES:
-            raise NotKept(
-                f"the result of step {name!r} has {len(body):,} bytes of JSON, and at most {RESULT_BYTES:,}"
-                " are allowed: keep it in S3 or a table, and return its key"
-            )
-        try:
-            restored_result = StepOutcome.read(body, hint)
-        except Exception as error:  # a validator is code, and may raise anything
-            field = ""
-            if isinstance(error, ValidationError):  # without its text, which has the value
-                field = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
-            raise NotKept(
-                f"the result of step {name!r}, of type {type(result).__name__}, does not fit the return"
-                f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
-                " says, or correct the annotation"
-            ) from None
-        check(result, restored_result, f"step {name!r}")
-        return body
-
-    @staticmethod
-    def is_refusal(result: bytes) -> bool:
-        """Whether the step has raised a SkillError."""
-        return result.startswith(b'{"refused":')
-
-    @staticmethod
-    def read(result: bytes, hint: Any) -> Any:
-        """The value, in the type of its function's return annotation, or as plain JSON if pydantic cannot
-        read that type. Raises SkillError, and what the type's validators raise."""
-        return StepOutcome.restore(StepOutcome.value_of(result), hint)
-
-    @staticmethod
-    def value_of(result: bytes) -> Json:
-        """The value as plain JSON. Raises SkillError."""
-        outcome = json.loads(result)
-        if "refused" in outcome:
-            raise SkillError(outcome["refused"])
-        return outcome["value"]
-
-    @staticmethod
-    def restore(value: Json, hint: Any) -> Any:
-        """The JSON value of a step in the type of its function's return annotation: see `read`."""
-        try:
-            adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
-        except Exception:  # a type is code, and may raise anything
-            adapter = None
-        if adapter is None or not adapter.pydantic_complete:
-            return value
-        return adapter.validate_python(value)
+    hint: return annotation of the step's function. check: raises NotKept if a replay would get something
+        else; gets the result, what a replay gets, and the name of the place.
+    """
+    try:
+        result = await call()
+    except Exception as group:
+        if not isinstance(error := only_error(group), SkillError):
+            raise
+        return strictjson.dumps({"refused": _shorten(error_text(error))})
+    body = b'{"value":%b}' % encode_result(result, f"step {name!r}")
+    if len(body) > RESULT_BYTES:
+        raise NotKept(
+            f"the result of step {name!r} has {len(body):,} bytes of JSON, and at most {RESULT_BYTES:,}"
+            " are allowed: keep it in S3 or a table, and return its key"
+        )
+    try:
+        restored_result = read_step(body, hint)
+    except Exception as error:  # a validator is code, and may raise anything
+        field = ""
+        if isinstance(error, ValidationError):  # without its text, which has the value
+            field = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"]))
+        raise NotKept(
+            f"the result of step {name!r}, of type {type(result).__name__}, does not fit the return"
+            f" annotation of its function{f' at {field}' if field else ''}: return what the annotation"
+            " says, or correct the annotation"
+        ) from None
+    check(result, restored_result, f"step {name!r}")
+    return body
 
 
-class BranchOutcome:
-    """What a branch of `parallel` returned or raised, as JSON: what AWS's SDK stores of it. If a branch
-    raised, the SDK would leave it out of the results, and the next one would take its place."""
+def is_refused_step(result: bytes) -> bool:
+    """Whether the step has raised a SkillError."""
+    return result.startswith(b'{"refused":')
 
-    @staticmethod
-    async def of(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
-        """The outcome as JSON. Raises Suspended, and what cancels the whole turn."""
-        try:
-            return json.dumps({"value": (await branch()).decode()})
-        except CodeChanged as error:
-            return json.dumps({"changed": error.what})
-        except SkillError as error:
-            return json.dumps({"refused": error_text(error)})
-        except TimeoutError as error:
-            return json.dumps({"late": str(error)})
-        except StepFailed as error:
-            return json.dumps({"failed": [error.name, error.kind, error.text]})
-        except (Exception, asyncio.CancelledError) as error:
-            short_error = shorten_error(error)
-            logger.exception("branch %s failed", name)
-            return json.dumps({"failed": [name, type(error).__name__, str(short_error)]})
 
-    @staticmethod
-    def read(text: str) -> bytes:
-        """The result as JSON. Raises CodeChanged, SkillError, TimeoutError, StepFailed."""
-        outcome = json.loads(text)
-        if "value" in outcome:
-            return str(outcome["value"]).encode()
-        if "changed" in outcome:
-            raise CodeChanged(outcome["changed"])
-        if "refused" in outcome:
-            raise SkillError(outcome["refused"])
-        if "late" in outcome:
-            raise TimeoutError(outcome["late"])
-        raise StepFailed(*outcome["failed"])
+def read_step(result: bytes, hint: Any) -> Any:
+    """The value, in the type of its function's return annotation, or as plain JSON if pydantic cannot
+    read that type. Raises SkillError, and what the type's validators raise."""
+    return restore_step(value_of_step(result), hint)
+
+
+def value_of_step(result: bytes) -> Json:
+    """The value as plain JSON. Raises SkillError."""
+    outcome = json.loads(result)
+    if "refused" in outcome:
+        raise SkillError(outcome["refused"])
+    return outcome["value"]
+
+
+def restore_step(value: Json, hint: Any) -> Any:
+    """The JSON value of a step in the type of its function's return annotation: see `read`."""
+    try:
+        adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
+    except Exception:  # a type is code, and may raise anything
+        adapter = None
+    if adapter is None or not adapter.pydantic_complete:
+        return value
+    return adapter.validate_python(value)
+
+
+async def run_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
+    """The outcome as JSON. Raises Suspended, and what cancels the whole turn."""
+    try:
+        return json.dumps({"value": (await branch()).decode()})
+    except CodeChanged as error:
+        return json.dumps({"changed": error.what})
+    except SkillError as error:
+        return json.dumps({"refused": error_text(error)})
+    except TimeoutError as error:
+        return json.dumps({"late": str(error)})
+    except StepFailed as error:
+        return json.dumps({"failed": [error.name, error.kind, error.text]})
+    except (Exception, asyncio.CancelledError) as error:
+        short_error = shorten_error(error)
+        logger.exception("branch %s failed", name)
+        return json.dumps({"failed": [name, type(error).__name__, str(short_error)]})
+
+
+def read_branch(text: str) -> bytes:
+    """The result as JSON. Raises CodeChanged, SkillError, TimeoutError, StepFailed."""
+    outcome = json.loads(text)
+    if "value" in outcome:
+        return str(outcome["value"]).encode()
+    if "changed" in outcome:
+        raise CodeChanged(outcome["changed"])
+    if "refused" in outcome:
+        raise SkillError(outcome["refused"])
+    if "late" in outcome:
+        raise TimeoutError(outcome["late"])
+    raise StepFailed(*outcome["failed"])

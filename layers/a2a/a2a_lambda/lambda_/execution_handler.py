@@ -48,8 +48,8 @@ class DurableHandler:
         arn = context.execution_context.durable_execution_arn
         turn = TurnReference.read(json.dumps(message))
 
-        def complete_engine(earlier: EarlierRuns, url_of: Callable[[str], str]) -> Engine:
-            run.earlier, run.url_of = earlier, url_of
+        def complete_engine(earlier_runs: EarlierRuns, url_of: Callable[[str], str]) -> Engine:
+            run.earlier_runs, run.url_of = earlier_runs, url_of
             return engine
 
         async def work() -> None:

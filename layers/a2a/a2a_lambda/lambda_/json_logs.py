@@ -22,7 +22,7 @@ from a2a_lambda.errors import is_safe_to_log
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
-CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx2", "httpcore2", "mangum", "opentelemetry")
+CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "mangum", "opentelemetry", *telemetry.URL_LOGGERS)
 """Loggers that write whole requests, with secrets and messages, or their paths, which may be secret, at a low
 level."""
 

@@ -47,6 +47,7 @@ from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.serdes import PassThroughSerDes
 
 from a2a_lambda.background.execution_worker import EarlierRuns
+from a2a_lambda.durable import outcomes
 from a2a_lambda.durable.engine import (
     Engine,
     OpenWait,
@@ -58,7 +59,6 @@ from a2a_lambda.durable.engine import (
     Wait,
     error_after_cancellation,
 )
-from a2a_lambda.durable.outcomes import MISTAKES, BranchOutcome, StepOutcome, shorten_error, timeout_of
 from a2a_lambda.errors import CodeChanged, SkillError, StepFailed, StoreError
 from a2a_lambda.tasks.replay import NoticeKey
 
@@ -88,15 +88,14 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
-    earlier, url_of: what earlier runs left, and URL of a wait by its key; set once the worker knows them.
-    waits, times: what suspended operations wait for, by key. observer: takes notices of operations.
-    sent_notices: notices that it took. work: steps and branches that are running. steps: the steps in `work`.
-    moves: how often each step began too late. is_canceled: the turn has ended, or was canceled.
+    earlier_runs: what they left. url_of: URL of a wait by its key. Both are set once the worker knows them.
+    waits, times: what suspended operations wait for, by key. sent_notices: what `observer` has been told.
+    work: steps and branches that are running. steps: the steps in `work`. moves: how often each began late.
     """
 
     deadline: float
     seconds: float
-    earlier: EarlierRuns = field(default_factory=EarlierRuns)
+    earlier_runs: EarlierRuns = field(default_factory=EarlierRuns)
     url_of: Callable[[str], str] = str
     observer: Callable[[OperationNotice], None] = lambda _: None
     waits: dict[str, OpenWait] = field(default_factory=dict)
@@ -130,7 +129,7 @@ class RunState:
     def announce(self, notice: OperationNotice) -> None:
         """Tell what a pause or a wait does, unless this run or an earlier one has told it."""
         key = (notice.kind, notice.name, notice.state)
-        if key not in self.sent_notices and key not in self.earlier.notices:
+        if key not in self.sent_notices and key not in self.earlier_runs.notices:
             self.sent_notices.add(key)
             self.observer(notice)
 
@@ -225,8 +224,8 @@ class OperationThread:
         except Exception as error:
             logger.exception("step %s failed", name)
             self._run.observer(OperationNotice("step", name, "failed"))
-            raise shorten_error(error) from None
-        state = "failed" if StepOutcome.is_refusal(result) else "ended"
+            raise outcomes.shorten_error(error) from None
+        state = "failed" if outcomes.is_refused_step(result) else "ended"
         self._run.observer(OperationNotice("step", name, state))
         return result
 
@@ -256,21 +255,22 @@ class OperationThread:
 
         def operation() -> Reply:
             callback = self._context.create_callback(name=wait.key, config=config)
-            if (reply := self._run.earlier.replies.get(wait.key)) is not None:
+            if (reply := self._run.earlier_runs.replies.get(wait.key)) is not None:
                 return reply
             self._run.waits[wait.key] = OpenWait(wait, callback.callback_id, until)
             try:
                 callback.result()
             except CallbackTimeoutError:
                 del self._run.waits[wait.key]
-                raise timeout_of(wait) from None
+                raise outcomes.timeout_of(wait) from None
             except CallbackError as error:
                 raise StoreError(f"the wait {wait.key!r} failed") from error
             # The process that took the reply died before it had stored all of it.
             raise SkillError("A reply to this task was lost. Send the request again.")
 
         # A replay comes here again, later.
-        until = self._run.earlier.timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
+        timeouts = self._run.earlier_runs.timeouts
+        until = timeouts.get(wait.key, time.time() + wait.seconds) if wait.seconds else 0.0
         notice = OperationNotice("wait", wait.key, "started", until)
         return await self._run_in_branch(f"wait {wait.key}", operation, notice)
 
@@ -283,7 +283,7 @@ class OperationThread:
 
         def branch(index: int, inner: DurableContext) -> str:
             engine = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
-            work = partial(BranchOutcome.of, f"{name}/{index}", partial(branches[index], engine))
+            work = partial(outcomes.run_branch, f"{name}/{index}", partial(branches[index], engine))
             return engine.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:
@@ -295,7 +295,7 @@ class OperationThread:
             config = ParallelConfig(completion_config=CompletionConfig(), nesting_type=NestingType.FLAT)
             return self._context.parallel(functions, name=f"{name}-{digest}", config=config).get_results()
 
-        return [BranchOutcome.read(text) for text in await self._run_in_branch(f"branches {name}", operation)]
+        return list(map(outcomes.read_branch, await self._run_in_branch(f"branches {name}", operation)))
 
     def callback_url(self, key: str) -> str:
         return self._run.url_of(key)
@@ -364,7 +364,7 @@ def decide_retry(retry: Retry, at_most_once: bool, error: Exception, attempt: in
         if attempt < retry.attempts + MAX_MOVES:
             return RetryDecision.retry(Duration(seconds=1))
         logger.error("a durable turn cannot continue: %s", error)
-    pause = None if at_most_once or isinstance(error, MISTAKES) else retry.pause_after(attempt)
+    pause = None if at_most_once or isinstance(error, outcomes.MISTAKES) else retry.pause_after(attempt)
     if pause is None:
         return RetryDecision.no_retry()
     return RetryDecision.retry(Duration(seconds=max(1, int(pause))))

@@ -12,13 +12,11 @@ from functools import cache
 
 import httpx2
 
+from a2a_lambda import telemetry
 from a2a_lambda.net.addresses import Refused, check_port, is_loopback, resolve
 
 CONNECT_SECONDS = 3.0
 """Seconds to connect to one of several addresses."""
-
-URL_LOGGERS = ("httpx2", "httpcore2")
-"""Loggers that write URLs, which may hold secrets. On Lambda, `json_logs.CHATTY` quiets them, too."""
 
 
 @cache
@@ -34,7 +32,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, *, allow_loopback: bool = False, private: bool = False) -> None:
-        for name in URL_LOGGERS:  # on any server, unless its operator has chosen a level
+        for name in telemetry.URL_LOGGERS:  # on any server, unless its operator has chosen a level
             if (logger := logging.getLogger(name)).level == logging.NOTSET:
                 logger.setLevel(logging.WARNING)
         self._allow_loopback = allow_loopback

@@ -5,7 +5,6 @@ task.
 Source: https://github.com/agno-agi/agno, libs/agno/agno/client/a2a/client.py
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from a2a_lambda.protocol.model import (
@@ -14,7 +13,6 @@ from a2a_lambda.protocol.model import (
     Json,
     Message,
     Role,
-    Task,
     is_final,
     parts_of_artifacts,
 )
@@ -36,26 +34,20 @@ def encode_outcome(outcome: SendMessageResponse) -> Json:
 
 def encode_event(event: Event, recipient: Recipient) -> list[Json]:
     if "task" in event:
-        return [*_artifacts(event["task"])]
+        task = event["task"]
+        # Before a task has stopped, its artifacts come as chunks.
+        artifacts = task.get("artifacts", []) if task["status"]["state"] in STOPPED else []
+        return [
+            json_0x.encode_whole_artifact(task["id"], task["contextId"], artifact, append=False)
+            for artifact in artifacts
+        ]
     events = v0_3.encode_event(event, recipient)
-    if "statusUpdate" in event and is_final(event):
-        return [*_texts(event["statusUpdate"]["status"].get("message")), *events]
-    return events
-
-
-def _artifacts(task: Task) -> Iterator[Json]:
-    """The artifacts of a task that has stopped, because no chunks follow it."""
-    if task["status"]["state"] in STOPPED:
-        for artifact in task.get("artifacts", []):
-            yield json_0x.encode_whole_artifact(task["id"], task["contextId"], artifact, append=False)
-
-
-def _texts(message: Message | None) -> Iterator[Json]:
-    """The texts of a status, which the client would not show otherwise, as a message each."""
-    if message is not None:
-        for part in message["parts"]:
-            if "text" in part:
-                yield json_0x.encode_message({**message, "parts": [part]})
+    message = event["statusUpdate"]["status"].get("message") if "statusUpdate" in event else None
+    if message is None or not is_final(event):
+        return events
+    # The client shows the text of a message, and not that of a status.
+    texts = [part for part in message["parts"] if "text" in part]
+    return [*(json_0x.encode_message({**message, "parts": [part]}) for part in texts), *events]
 
 
 WIRE = replace(

@@ -50,7 +50,7 @@ def decode_message(source: Object, path: str, *, is_answer: bool = False) -> Mes
         message["parts"] = [message.pop("content")]
     if message.get("messageId") is None:
         message["messageId"] = str(uuid.uuid4())
-    return json_0x.decode_message(message, path, mark="type", is_answer=is_answer)
+    return json_0x.decode_message(message, path, kind_field="type", is_answer=is_answer)
 
 
 def encode_message(message: Message) -> Object:
@@ -112,7 +112,7 @@ def decode_artifact(source: Object, path: str) -> Artifact:
     index = fields.count(source, "index", path) or 0
     if artifact.get("artifactId") is None:
         artifact["artifactId"] = artifact_id(index)
-    return json_0x.decode_artifact(artifact, path, mark="type")
+    return json_0x.decode_artifact(artifact, path, kind_field="type")
 
 
 def encode_artifact(artifact: Artifact, index: int) -> Object:

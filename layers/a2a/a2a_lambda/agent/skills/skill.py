@@ -43,7 +43,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Choice = Callable[..., Any] | str | None
 Router = TypeVar("Router", bound=Callable[[Turn], Choice | Awaitable[Choice]])
 
-MARK = "__a2a_skill__"
+SKILL_ATTRIBUTE = "__a2a_skill__"
 ROUTE = "__a2a_route__"
 
 
@@ -63,7 +63,7 @@ def skill(target: Any = None, /, *, default: bool = False, **others: Any) -> Any
             name = getattr(function, "__name__", repr(function))
             kind = "a class" if inspect.isclass(function) else "not a function"
             raise ConfigurationError(f"@skill is for functions, but {name} is {kind}: add it to a `def`")
-        setattr(function, MARK, (id or function.__name__.replace("_", "-"), default))
+        setattr(function, SKILL_ATTRIBUTE, (id or function.__name__.replace("_", "-"), default))
         return function
 
     for name in others:
@@ -98,7 +98,7 @@ class Skill:
         self.function = function
         self.id: str
         self.default: bool
-        self.id, self.default = getattr(function, MARK)
+        self.id, self.default = getattr(function, SKILL_ATTRIBUTE)
         self.is_async = is_async(function)
         self.turn_name: str | None = None
         self.parameters: list[Parameter] = []

@@ -41,7 +41,7 @@ def question_text(task: Task) -> str:
 
 
 def question_key(task: Task) -> str:
-    """Names a question, once in a task."""
+    """Identifies the question within its task."""
     message = task["status"].get("message")
     return message["messageId"] if message is not None else ""
 

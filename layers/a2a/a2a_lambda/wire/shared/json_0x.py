@@ -58,7 +58,9 @@ WRAPPED = "data_part_compat"
 """Mark of a2a-sdk on a data part that is not an object. In 0.x it must be one."""
 
 
-def decode_message(source: Object, path: str, *, mark: str = "kind", is_answer: bool = False) -> Message:
+def decode_message(
+    source: Object, path: str, *, kind_field: str = "kind", is_answer: bool = False
+) -> Message:
     if source.get("kind") not in (None, "message"):
         raise InvalidParams(f'{path}.kind must be "message"', path=f"{path}.kind")
     parts = fields.parts(source, path, is_answer=is_answer)
@@ -71,21 +73,21 @@ def decode_message(source: Object, path: str, *, mark: str = "kind", is_answer: 
     )
     result["messageId"] = fields.identifier(source, "messageId", path)
     result["role"] = ROLES_BY_NAME[fields.choice(source, "role", path, ROLES_BY_NAME)]
-    result["parts"] = decode_parts(parts, path, mark)
+    result["parts"] = decode_parts(parts, path, kind_field)
     return cast(Message, result)
 
 
-def decode_parts(parts: list[Json], path: str, mark: str = "kind") -> list[Part]:
-    return [decode_part(part, f"{path}.parts[{index}]", mark) for index, part in enumerate(parts)]
+def decode_parts(parts: list[Json], path: str, kind_field: str = "kind") -> list[Part]:
+    return [decode_part(part, f"{path}.parts[{index}]", kind_field) for index, part in enumerate(parts)]
 
 
-def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
+def decode_part(value: Json, path: str, kind_field: str = "kind") -> Part:
     source = fields.mapping(value, path)
-    kind = source.get(mark, source.get("type" if mark == "kind" else "kind"))
+    kind = source.get(kind_field, source.get("type" if kind_field == "kind" else "kind"))
     if kind is None:
         kind = next((name for name in ("text", "file", "data") if name in source), None)
     rest = fields.optional(
-        fields.without(source, (mark, "metadata", *PART_CONTENT)), path, texts=("filename", "mediaType")
+        fields.without(source, (kind_field, "metadata", *PART_CONTENT)), path, texts=("filename", "mediaType")
     )
     match kind:
         case "text":
@@ -96,7 +98,9 @@ def decode_part(value: Json, path: str, mark: str = "kind") -> Part:
         case "data":
             part = Part(data=fields.mapping(source.get("data"), f"{path}.data"))
         case _:
-            raise InvalidParams(f"{path}.{mark} must be text, file or data", path=f"{path}.{mark}")
+            raise InvalidParams(
+                f"{path}.{kind_field} must be text, file or data", path=f"{path}.{kind_field}"
+            )
     if (metadata := fields.optional_mapping(source, "metadata", path)) is not None:
         part["metadata"] = metadata
     part.update(rest)  # type: ignore[typeddict-item]  # unknown fields are kept
@@ -139,12 +143,12 @@ def _decode_file(source: Object, path: str) -> Part:
     return part
 
 
-def decode_artifact(source: Object, path: str, *, mark: str = "kind") -> Artifact:
+def decode_artifact(source: Object, path: str, *, kind_field: str = "kind") -> Artifact:
     result = fields.optional(
         source, path, texts=("name", "description"), objects=("metadata",), lists=("extensions",)
     )
     result["artifactId"] = fields.identifier(source, "artifactId", path)
-    result["parts"] = decode_parts(fields.parts(source, path, is_answer=True), path, mark)
+    result["parts"] = decode_parts(fields.parts(source, path, is_answer=True), path, kind_field)
     return cast(Artifact, result)
 
 
@@ -230,20 +234,20 @@ def is_current_status(event: Event) -> bool:
     return is_status and OPERATION not in event["statusUpdate"].get("metadata", {})
 
 
-def encode_part(part: Part, mark: str = "kind") -> Object:
+def encode_part(part: Part, kind_field: str = "kind") -> Object:
     part = wrap(part)
-    rest = fields.without(dict(part), (*PART_CONTENT, mark))
+    rest = fields.without(dict(part), (*PART_CONTENT, kind_field))
     if "text" in part:
-        return {mark: "text", "text": part["text"], **rest}
+        return {kind_field: "text", "text": part["text"], **rest}
     if "data" in part:
-        return {mark: "data", "data": part["data"], **rest}
+        return {kind_field: "data", "data": part["data"], **rest}
     file = {"bytes": part["raw"]} if "raw" in part else {"uri": part["url"]}
     if "filename" in part:
         file["name"] = rest.pop("filename")
     if "mediaType" in part:
         file["mimeType"] = rest.pop("mediaType")
     others = rest.pop("file", None)  # what a client of 1.0 writes there may be anything
-    return {mark: "file", "file": {**(others if isinstance(others, dict) else {}), **file}, **rest}
+    return {kind_field: "file", "file": {**(others if isinstance(others, dict) else {}), **file}, **rest}
 
 
 def encode_message(message: Message) -> Object:
