@@ -9,6 +9,7 @@ import asyncio
 import base64
 import importlib
 import json
+import os
 import re
 import statistics
 import sys
@@ -79,11 +80,11 @@ class Contestant:
     def __init__(self, module: str, options: Any) -> None:
         if options.get("memory"):
             self._replace_aws()
-        self._handler = importlib.import_module(module).handler
         if options.get("streams"):
-            from a2a_lambda.lambda_.streaming import Streaming
+            from a2a_lambda.lambda_.streaming import CAN_STREAM
 
-            Streaming.enabled = True
+            os.environ[CAN_STREAM] = "1"
+        self._handler = importlib.import_module(module).handler
         if options.get("has_tls"):  # AWS is called over TLS, the services of this measurement are not
             from a2a_lambda.aws.lean.connections import aws_tls_context
 

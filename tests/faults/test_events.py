@@ -153,7 +153,7 @@ class Doors:
     def __init__(self, kit: Kit) -> None:
         app = create_app(kit)
         self._buffered = Buffered(app)
-        self._streaming = Streaming(app, settle=self._settle, release=lambda: None)
+        self._streaming = Streaming(app, settle=self._settle, release=lambda: None, can_stream=True)
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)  # Lambda's runtime has one, and Mangum uses it
 
@@ -173,8 +173,7 @@ class Doors:
 
 
 @pytest.fixture
-def doors(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Doors:
-    monkeypatch.setattr(Streaming, "enabled", True)
+def doors(kit: Kit) -> Doors:
     return Doors(kit)
 
 

@@ -1,5 +1,6 @@
 """A bare Starlette that streams server-sent events, through the kit's adapter for streams."""
 
+import os
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
@@ -7,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from a2a_lambda.lambda_.streaming import Streaming
+from a2a_lambda.lambda_.streaming import CAN_STREAM, Streaming
 
 
 async def events(count: int) -> AsyncIterator[str]:
@@ -26,4 +27,4 @@ async def settle() -> None: ...
 
 app = Starlette(routes=[Route("/", stream, methods=["POST"])])
 
-handler = Streaming(app, settle=settle, release=lambda: None)
+handler = Streaming(app, settle=settle, release=lambda: None, can_stream=CAN_STREAM in os.environ)

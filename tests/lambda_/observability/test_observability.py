@@ -331,9 +331,10 @@ def test_a_stream_is_reported_when_it_is_over(kit: Kit, capsys: pytest.CaptureFi
 
     released: list[bool] = []
     with logging_kept():
-        streaming = Streaming(create_app(kit), settle=settle, release=lambda: released.append(True))
+        streaming = Streaming(
+            create_app(kit), settle=settle, release=lambda: released.append(True), can_stream=True
+        )
         handler = Observed(streaming, kit.settings)
-        streaming.enabled = True
         answer = handler(json.loads((ROOT / "events" / "send.json").read_text()), Context())
         assert isinstance(answer, Response)
         telemetry.measure({"DynamoDBCalls": 4})

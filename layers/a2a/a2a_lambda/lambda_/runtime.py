@@ -26,7 +26,7 @@ from awslambdaric.lambda_config import LambdaConfigProvider
 from awslambdaric.lambda_runtime_client import LambdaRuntimeClient
 from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
 
-from a2a_lambda.lambda_.streaming import CONTENT_TYPE, Response, Streaming
+from a2a_lambda.lambda_.streaming import CAN_STREAM, CONTENT_TYPE, Response
 
 GONE_STATUS = 410
 """Status of a response whose invocation is over: it timed out, or its caller left."""
@@ -166,7 +166,7 @@ def main() -> None:
             {"errorMessage": ONE_AT_A_TIME, "errorType": "Runtime.Unsupported", "stackTrace": []}
         )
         sys.exit(ONE_AT_A_TIME)
-    Streaming.enabled = True
+    os.environ[CAN_STREAM] = "1"
     bootstrap.run(config.handler, client)
 
 

@@ -26,6 +26,9 @@ DELIMITER = bytes(8)
 PRELUDE_BYTES = 16_384
 """Maximum size of the prelude with its delimiter, in bytes."""
 
+CAN_STREAM = "A2A_CAN_STREAM"
+"""Environment variable that this package's runtime sets before it imports the handler."""
+
 Write = Callable[[bytes], Awaitable[None]]
 """Sends bytes. Raises OSError if no one reads them any more."""
 
@@ -35,13 +38,11 @@ logger = logging.getLogger(__name__)
 class Streaming:
     """Handler of a Lambda function.
 
-    enabled: set by this package's runtime. Without it, in an emulator or a runtime that cannot stream, the
-        handler answers like Mangum.
+    can_stream: whether the runtime takes a `Response`. One that does not, as that of an emulator, gets what
+        Mangum would answer.
     settle: awaited before an answer is complete, so that Lambda does not freeze unfinished work.
     release: called when the answer is out. It may end the process.
     """
-
-    enabled = False
 
     def __init__(
         self,
@@ -49,14 +50,16 @@ class Streaming:
         *,
         settle: Callable[[], Awaitable[None]],
         release: Callable[[], None],
+        can_stream: bool,
     ) -> None:
         self._app = app
         self._settle = settle
         self._release = release
+        self._can_stream = can_stream
         self._buffered = Buffered(app)
 
     def __call__(self, event: dict[str, Any], context: Any) -> "Response | dict[str, Any]":
-        if not self.enabled:
+        if not self._can_stream:
             return self._buffered(event, context)
         try:
             _, scope, body = self._buffered.read(event, context)

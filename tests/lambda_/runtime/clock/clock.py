@@ -2,11 +2,12 @@
 one before it has arrived."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import Any
 
-from a2a_lambda.lambda_.streaming import Streaming
+from a2a_lambda.lambda_.streaming import CAN_STREAM, Streaming
 
 CHUNKS = 50
 
@@ -26,4 +27,4 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 async def settle() -> None: ...
 
 
-handler = Streaming(app, settle=settle, release=lambda: None)
+handler = Streaming(app, settle=settle, release=lambda: None, can_stream=CAN_STREAM in os.environ)
