@@ -187,14 +187,19 @@ def test_large_letters_leave_room_for_the_messages(page: "Page", size: tuple[int
 
 
 def test_an_answer_that_a_reload_has_lost_is_called_so(page: "Page") -> None:
-    def hold(route: "Route") -> None:
-        """It is never answered."""
+    held_routes: list[Route] = []
 
-    page.route("**/playground/call", hold)
+    def hold_first(route: "Route") -> None:
+        """It is never answered, not even while the page is reloaded."""
+        if held_routes:
+            route.continue_()
+        else:
+            held_routes.append(route)
+
+    page.route("**/playground/call", hold_first)
     page.select_option("#mode", "wait")
     page.fill("#text", "hello")
     page.keyboard.press("Enter")
     expect(page.locator("#state")).to_have_text("Running…")
-    page.unroute("**/playground/call")
     page.reload()
     expect(page.locator("#state")).to_contain_text("its task is in the history")
