@@ -16,8 +16,9 @@ from lab.bench.contestants import FOLDER, PEERS, WORK, Contestant, Uvicorn
 from lab.bench.report import FIRST
 from tools import environments
 from tools.build.size import MB, size_of, zipped_size_of
-from tools.builds import LAMBDA_PYTHON, find_python
+from tools.builds import find_python
 from tools.command import reports_errors
+from tools.commands import LAMBDA_PYTHON
 
 ROUNDS = 5
 

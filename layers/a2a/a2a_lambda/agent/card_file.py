@@ -208,21 +208,21 @@ def _card_mistakes(
     """
     root = yaml.compose(text, yaml.SafeLoader)
     errors = error.errors(include_url=False)
-    missing_places = {detail["loc"] for detail in errors if detail["type"] == "missing"}
+    missing_fields = {detail["loc"] for detail in errors if detail["type"] == "missing"}
     mistakes: list[tuple[int, str]] = []
     for detail in sorted(errors, key=lambda detail: detail["type"] == "missing"):
         loc, name = detail["loc"], ".".join(map(str, detail["loc"])) or "the file"
-        line, node = _place(root, loc)
+        line, node = _locate(root, loc)
         match detail["type"]:
             case "missing":
-                if loc not in missing_places:  # a misspelling of it is already in the list
+                if loc not in missing_fields:  # a misspelling of it is already in the list
                     continue
                 mistake = f"{name} is missing"
             case "extra_forbidden":
                 level = ".".join(step for step in loc[:-1] if isinstance(step, str))
-                siblings = [str(other[-1]) for other in missing_places if other[:-1] == loc[:-1]]
+                siblings = [str(other[-1]) for other in missing_fields if other[:-1] == loc[:-1]]
                 guesses = difflib.get_close_matches(str(loc[-1]), [*siblings, *fields.get(level, ())], n=1)
-                missing_places -= {(*loc[:-1], other) for other in guesses}
+                missing_fields -= {(*loc[:-1], other) for other in guesses}
                 homes = [home for home, names in fields.items() if loc[-1] in names]
                 hint = did_you_mean(str(loc[-1]), guesses)
                 if homes and not guesses:
@@ -269,7 +269,7 @@ def _mistake_of_value(detail: ErrorDetails, node: Any, name: str) -> str:
     return f"{name} {VALUE_MISTAKES.get(detail['type'], 'is wrong: ' + detail['msg'])}"
 
 
-def _place(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:
+def _locate(root: Any, loc: Sequence[int | str]) -> tuple[int, Any]:
     """Line of a location, or of what surrounds it, and its YAML node or None."""
     node, line = root, root.start_mark.line + 1
     for step in loc:

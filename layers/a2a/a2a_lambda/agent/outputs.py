@@ -208,11 +208,11 @@ def class_name(output: Any) -> str:
     return {"NamedArtifact": "Artifact", "FinalMessage": "Message"}.get(name, name)
 
 
-def check_kept(result: Any, restored: Any, place: str) -> None:
+def check_kept(result: Any, restored: Any, source: str) -> None:
     """Raises NotKept for a result with an output of the kit of which only the JSON is kept.
 
     restored: the result as a replay gets it. What the step's return annotation names, such as Ask, is as it
-        was. place: what returned it, such as "step 'chart'".
+        was. source: what returned it, such as "step 'chart'".
     """
     types = [type(value) for value in (restored, *_members(restored))]
     for value in (result, *_members(result)):
@@ -221,7 +221,7 @@ def check_kept(result: Any, restored: Any, place: str) -> None:
             can_be_restored = isinstance(value, Ask | Reject | Progress)
             advice = f"annotate the step's function with `-> {name}`, or " if can_be_restored else ""
             raise NotKept(
-                f"{place} returned {name}(…), of which only JSON would be kept: {advice}return what it is"
+                f"{source} returned {name}(…), of which only JSON would be kept: {advice}return what it is"
                 f" made from, and yield {name}(…) outside of the step or branch"
             )
 

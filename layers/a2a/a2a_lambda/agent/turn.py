@@ -91,9 +91,9 @@ class Memory:
     def _change(self, change: MemoryChange) -> None:
         step = running_step.get()
         if step or running_branch.get() is not None:
-            place = f"step {step!r}" if step else "a branch of turn.parallel"
+            source = f"step {step!r}" if step else "a branch of turn.parallel"
             raise ConfigurationError(
-                f"{place} changes turn.memory, and a replay would not: return the value from it, and change"
+                f"{source} changes turn.memory, and a replay would not: return the value from it, and change"
                 " the memory outside of steps and branches"
             )
         if not isinstance(change.key, str):

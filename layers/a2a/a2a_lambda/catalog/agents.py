@@ -322,12 +322,12 @@ def _default_candidates(cards: Mapping[str, Card], names: Sequence[str]) -> list
 def load_profiles(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
     = all. Raises ConfigurationError for the first one that is wrong."""
-    places = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
+    folders = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
     misnamed_cards = _misnamed_cards(folder)
-    served_names = _select_names(names, [*(place.name for place in places), *misnamed_cards], folder)
+    served_names = _select_names(names, [*(path.name for path in folders), *misnamed_cards], folder)
     if reasons := [reason for name, reason in misnamed_cards.items() if name in served_names]:
         raise ConfigurationError("\n".join(reasons))
-    profiles = [Agent.load(place).profile for place in places if place.name in served_names]
+    profiles = [Agent.load(path).profile for path in folders if path.name in served_names]
     return _default_first(profiles, folder, names)
 
 

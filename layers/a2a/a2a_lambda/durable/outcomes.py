@@ -66,17 +66,17 @@ def _shorten(text: str) -> str:
     return f"{content[:ERROR_BYTES].decode(errors='ignore')}…"
 
 
-def encode_result(result: Any, place: str) -> bytes:
-    """A result as JSON. place: what returned it, such as "a branch". Raises NotKept."""
+def encode_result(result: Any, source: str) -> bytes:
+    """A result as JSON. source: what returned it, such as "a branch". Raises NotKept."""
     try:
         return strictjson.dumps_verified(to_jsonable_python(result))
     except UnicodeDecodeError:
         raise NotKept(
-            f"the result of {place} has bytes that are not UTF-8, and cannot be kept as JSON: return base64,"
+            f"the result of {source} has bytes that are not UTF-8, and cannot be kept as JSON: return base64,"
             " or keep the bytes in S3 and return their key"
         ) from None
     except (TypeError, ValueError) as error:
-        raise NotKept(f"the result of {place} cannot be kept as JSON: {error}") from error
+        raise NotKept(f"the result of {source} cannot be kept as JSON: {error}") from error
 
 
 async def run_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
@@ -84,7 +84,7 @@ async def run_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, 
     that is not JSON, is too large, or is not what the function's annotation says.
 
     hint: return annotation of the step's function. check: raises NotKept if a replay would get something
-        else; gets the result, what a replay gets, and the name of the place.
+        else; gets the result, what a replay gets, and what returned it.
     """
     try:
         result = await call()

@@ -31,7 +31,7 @@ from a2a_lambda.protocol.model import (
 from a2a_lambda.wire.shared import fields
 from a2a_lambda.wire.shared.fields import Object
 
-Choice = TypeVar("Choice", bound=str)
+EnumName = TypeVar("EnumName", bound=str)
 
 
 ROLES_IN_ORDER = (Role.USER, Role.AGENT)
@@ -81,7 +81,7 @@ CONFIG_SPELLINGS = spellings([*TaskPushNotificationConfig.__annotations__, "tena
 AUTHENTICATION_SPELLINGS = spellings(AuthenticationInfo.__annotations__)
 
 
-def enum_value(source: Object, key: str, path: str, values: tuple[Choice, ...]) -> Choice:
+def enum_value(source: Object, key: str, path: str, values: tuple[EnumName, ...]) -> EnumName:
     """Value of an enum, by its name or its number."""
     value: Any = source.get(key)
     # ProtoJSON readers accept an enum's number, too. A boolean is an int in Python.
