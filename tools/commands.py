@@ -52,7 +52,7 @@ BUILD = {**LAMBDA, "BUILD_DIR": Default(".aws-sam/build")}
 
 EVERY_DAY = {
     "run": MakeCommand(
-        "serve your agents on http://127.0.0.1:8080",
+        f"serve your agents on http://127.0.0.1:{DEFAULT_PORT}",
         ["tools.dev.server"],
         {
             "PORT": Default(DEFAULT_PORT),
@@ -283,7 +283,7 @@ KITS_OWN = {
     ),
     "validate": MakeCommand(
         "check the templates, samconfig.toml and your agents for what AWS would refuse",
-        ["tools.build.check", "tools.build.lint"],
+        ["tools.build.lint"],
     ),
     "costs": MakeCommand("compute the price of a million messages", ["tools.checks.main costs"]),
     "bench": MakeCommand(

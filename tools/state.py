@@ -110,8 +110,12 @@ def key_for(url: str, environ: Mapping[str, str]) -> str:
         return key
     if not is_loopback_url(read_url(url)):
         return ""
-    path = state_file(urlsplit(url).port or DEFAULT_PORT)
-    return (_read(path)["key"] if path.exists() else "") or local_key()
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    path = state_file(port)
+    # A server that was killed has left its file, and another may have its port.
+    is_served = path.exists() and is_listening(port) and not os.environ.get("LOCAL_KEY")
+    return (_read(path)["key"] if is_served else "") or local_key()
 
 
 def read_token(environ: Mapping[str, str]) -> BearerToken:

@@ -49,7 +49,11 @@ def parameters(template: Path) -> dict[str, dict[str, Any]]:
 
 def defaults(template: Path) -> dict[str, str]:
     """Parameters and their defaults, as CloudFormation takes them. Raises ConfigurationError."""
-    return {name: str(declaration["Default"]) for name, declaration in parameters(template).items()}
+    declarations = parameters(template)
+    for name, declaration in declarations.items():
+        if "Default" not in declaration:
+            raise ConfigurationError(f"{template}: the parameter {name} has no Default: add one")
+    return {name: str(declaration["Default"]) for name, declaration in declarations.items()}
 
 
 def properties(template: Path) -> dict[str, Any]:

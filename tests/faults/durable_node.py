@@ -47,7 +47,7 @@ class Death:
 
 def watch(death: Death, log: Path) -> None:
     """Make the process pass all places."""
-    post, run_step = JsonClient._post, steps.run_step  # type: ignore[attr-defined]
+    post, run_step = JsonClient._post, steps.outcome_of_step  # type: ignore[attr-defined]
 
     def post_between(self: JsonClient, operation: str, body: bytes) -> HttpAnswer:
         is_write = operation == "PutItem"
@@ -70,7 +70,7 @@ def watch(death: Death, log: Path) -> None:
         return lambda **_: death.at(place)
 
     JsonClient._post = post_between  # type: ignore[method-assign]
-    steps.run_step = run_step_between  # type: ignore[attr-defined]
+    steps.outcome_of_step = run_step_between  # type: ignore[attr-defined]
     events = clients.session().get_component("event_emitter")
     events.register("before-call.lambda.CheckpointDurableExecution", checkpoint_hook("before checkpoint"))
     events.register("after-call.lambda.CheckpointDurableExecution", checkpoint_hook("after checkpoint"))

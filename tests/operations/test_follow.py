@@ -106,7 +106,7 @@ def test_a_call_follows_a_suspended_turn_that_continues_in_time(
         is_suspended=True,
         until=now + case.timer,
         waits=(wait,) if case.is_waiting else (),
-        wake_ids=("callback",) if case.is_woken else (),
+        wakes=("callback",) if case.is_woken else (),
     )
     head = store.new_head(namespace, str(uuid.uuid4()), "c", make_status(TaskState.WORKING, now))
     head = replace(head, place=Place.EXECUTION, execution=execution)

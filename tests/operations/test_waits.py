@@ -56,7 +56,7 @@ def http(durable_kit: Kit) -> Iterator[TestClient]:
 @pytest.fixture
 def head(store: Store, namespace: Namespace) -> Head:
     """Of a turn that waits for a payment."""
-    wait = StoredWait(key="payment", callback_id="callback-1")
+    wait = StoredWait(key="payment", callback="callback-1")
     execution = replace(new_execution(BASE_URL), arn="arn", is_suspended=True, waits=(wait,))
     working = make_status(TaskState.WORKING, store.clock())
     new_head = store.new_head(namespace, "task-of-a-callback", "context", working)
@@ -179,7 +179,7 @@ def test_what_lambda_does_not_take_now_the_sweep_delivers(
     stored_head = durable_kit.store.get_head(head.namespace, head.task_id)
     assert stored_head is not None
     assert stored_head.execution is not None
-    assert stored_head.execution.wake_ids == ("callback-1",)
+    assert stored_head.execution.wakes == ("callback-1",)
 
 
 def test_a_task_that_is_canceled_stops_its_execution(durable_kit: Kit, head: Head) -> None:

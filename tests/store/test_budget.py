@@ -127,6 +127,12 @@ def test_a_document_comes_back(value: Json) -> None:
     assert unpack({"B": base64.b64encode(attribute["B"]).decode()}) == strictjson.dumps(value), "in an event"
 
 
+def test_a_document_that_was_not_compressed_is_read() -> None:
+    """Earlier commits have stored it so, and forks that follow the kit have such items."""
+    document = strictjson.dumps({"status": {"state": "TASK_STATE_WORKING"}, "inline": [[1, {"text": "ä"}]]})
+    assert unpack({"B": document}) == document
+
+
 def test_a_context_takes_a_fraction_of_its_text() -> None:
     """It is written whole with each turn."""
     text = (ROOT / "docs" / "long-running.md").read_text()[:20_000]

@@ -195,7 +195,7 @@ def test_a_reply_wakes_the_execution_and_ends_its_wait() -> None:
     new_head = answered_head(head, head.execution.waits[1], NOW + 9)
     assert new_head.execution is not None
     assert new_head.execution.waits == (StoredWait("c", "cb-1"),)
-    assert new_head.execution.wake_ids == ("cb-2",)
+    assert new_head.execution.wakes == ("cb-2",)
     assert new_head.status == make_status(TaskState.WORKING, NOW + 9)
     assert new_head.due == sweep_minute(NOW + 9 + LATE_SECONDS)
 

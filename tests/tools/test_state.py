@@ -38,11 +38,18 @@ def test_who_finds_no_server_hears_how_to_start_it_or_to_name_its_port() -> None
 def test_the_key_of_the_server_on_that_port_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LOCAL_KEY", raising=False)
-    state_file(8090).write_text(json.dumps({"port": 8090, "emulator": "", "key": "another"}))
-    assert key_for("http://127.0.0.1:8090/a2a/hello", {}) == "another"
-    assert key_for("http://127.0.0.1:8090", {"KEY": "mine"}) == "mine"
-    assert key_for("http://127.0.0.1:8080", {}) == "local-key"
-    assert key_for("https://agents.example.com:8090", {}) == ""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        url = f"http://127.0.0.1:{port}/a2a/hello"
+        assert key_for(url, {}) == "local-key"
+        state_file(port).write_text(json.dumps({"port": port, "emulator": "", "key": "another"}))
+        assert key_for(url, {}) == "another"
+        assert key_for(url, {"KEY": "mine"}) == "mine"
+        assert key_for(f"https://agents.example.com:{port}", {}) == ""
+        monkeypatch.setenv("LOCAL_KEY", "chosen")
+        assert key_for(url, {}) == "chosen"
+        monkeypatch.delenv("LOCAL_KEY")
+    assert key_for(url, {}) == "local-key", "a server that was killed has left its file"
 
 
 def test_a_local_key_that_no_client_can_send_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

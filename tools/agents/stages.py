@@ -46,7 +46,7 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
                 raise ConfigurationError(
                     f"{SAMCONFIG}: the stages {other} and {name} deploy the same stack,"
                     f" {parameters['stack_name']}, so each would replace the other's agents: give one of them"
-                    " another stack_name, or each of them its own region"
+                    " another stack_name, or each of them its own region or profile"
                 )
         stages[name] = parameters
     return stages

@@ -27,8 +27,10 @@ from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.agent.configuration import kind_of
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
+from tools.build import check
+from tools.command import reports_errors
 from tools.deployment.account import REGIONS
-from tools.deployment.deploy import check_stages
+from tools.deployment.deploy import faults_of_stages
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,6 +61,9 @@ FUNCTION_NAME = re.compile("Ref|Fn::[A-Za-z]+")
 TEXT_TAG, MERGE_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 """What YAML 1.1 calls a text, and the key `<<`."""
 
+JSON_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float"))
+"""What it calls values that may be written without quotes, if JSON spells them in the same way."""
+
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
 ONLY_WITH_IT = "GetAtt to resource 'RolloutRole'"
@@ -84,11 +89,10 @@ def translate(
     """
     try:
         template = yaml_parse(source)
+        json.dumps(template, sort_keys=True)  # as SAM does
     except yaml.YAMLError as error:
         raise ConfigurationError(yaml_mistake(TEMPLATE, error)) from None
-    try:
-        json.dumps(template, sort_keys=True)  # as SAM does
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: of a date that does not exist
         raise ConfigurationError(
             f"{TEMPLATE.name} has a name or a value that YAML does not read as text, such as the date"
             f" 2012-10-17: put it in quotes ({error})"
@@ -149,9 +153,19 @@ def faults_of_environment(source: str) -> Iterator[str]:
     if not isinstance(node, yaml.MappingNode | None):
         yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT_PATH)} must have lines of NAME: value, or be {{}}"
         return
-    for name, value in node.value if node is not None else []:
-        if name.tag != MERGE_TAG and (problem := _problem_of_name(name) or _problem_of_value(value)):
+    for name, value in _pairs_in(node):
+        if problem := _problem_of_name(name) or _problem_of_value(value):
             yield f"{TEMPLATE.name}: environment variable {name.value}: {problem}"
+
+
+def _pairs_in(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Names and values of a mapping, with those that `<<` merges into it."""
+    for name, value in node.value if isinstance(node, yaml.MappingNode) else []:
+        if name.tag != MERGE_TAG:
+            yield name, value
+            continue
+        for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            yield from _pairs_in(merged)
 
 
 def _problem_of_name(name: yaml.Node) -> str:
@@ -172,7 +186,8 @@ def _problem_of_value(value: yaml.Node) -> str:
         return ""
     if isinstance(value, yaml.ScalarNode):
         # AWS gets the JSON of what YAML has read, such as 750 for 12:30.
-        is_changed = json.dumps(yaml.safe_load(value.value), default=repr) != value.value
+        has_json = value.tag in JSON_TAGS
+        is_changed = not has_json or json.dumps(yaml.safe_load(value.value)) != value.value
         advice = f"put {value.value} in quotes" if value.value else 'write "" if it is to be empty'
         return f"YAML does not read its value as text: {advice}" if is_changed else ""
     names = [key.value for key, _ in value.value] if isinstance(value, yaml.MappingNode) else []
@@ -198,12 +213,15 @@ def faults_of(path: Path) -> Iterator[str]:
     return faults(path.read_text("utf-8"), regions)
 
 
+@reports_errors
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
+    status = check.main(["check"])  # prints what is wrong with an agent
     lines = list[str]()
     try:
-        check_stages()
+        # A stage would repeat the fault of an agent.
+        lines += faults_of_stages() if not status else ()
     except ConfigurationError as error:
         lines.append(str(error))
     lines += _faults_of_source(TEMPLATE.read_text("utf-8"))
@@ -211,9 +229,9 @@ def main() -> int:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):
         print(fault, file=sys.stderr)
-    if not lines:
+    if not lines and not status:
         print("template.yaml, templates/, samconfig.toml, agents: valid")
-    return 1 if lines else 0
+    return 1 if lines or status else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import ipaddress
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from tools.client.view import View
 
 STEM_BYTES, SUFFIX_BYTES = 190, 40
 """Longest name of a saved file, before its suffix and from the suffix's dot on, in bytes of UTF-8. File
-systems take 255, and a number and `.part` may be added."""
+systems take 255, and a number may be added."""
 
 
 async def parts_of(http: httpx2.AsyncClient, caller: AnyCaller, paths: Sequence[Path]) -> list[Part]:
@@ -112,12 +113,18 @@ def _cut(text: str, size: int) -> str:
 
 @contextmanager
 def _open_partial(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes the one at `path` once it is whole."""
-    partial = path.with_name(f"{path.name}.part")
-    try:
-        with partial.open("wb") as file:
+    """A file to write that becomes the one at `path` once it is whole. A terminal, or another device, is
+    written to directly."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
             yield file
-        partial.replace(path)
+        return
+    partial = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with partial.open("xb") as file:
+            yield file
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -28,7 +28,7 @@ from tools.callers.names import make_caller
 from tools.callers.records import make_http
 from tools.client.attachments import path_of
 from tools.client.conversation import Chat
-from tools.command import HOST, reports_errors, split_words
+from tools.command import HOST, named_agent, reports_errors, split_words
 from tools.deployment.stack import url_of
 from tools.state import key_for, server_port, start_advice
 
@@ -61,12 +61,18 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             "SAVE= saves the files of the answer to one message: add TEXT=…. In a conversation, write /save 1"
             " PATH"
         )
+    command, *words = text.split(maxsplit=1) if text.startswith("/") else [""]
+    if command and (command != "/skill" or not words):
+        raise ConfigurationError(
+            f"{command}: the only command that TEXT= takes is /skill ID name=value. Begin a message with a"
+            " space if its first character is /"
+        )
     url = url_of(environ) or f"http://{HOST}:{server_port(environ)}"
     is_local, key = is_loopback_url(url), key_for(url, environ)
     with asyncio.Runner() as runner:
         http = make_http(url)
         try:
-            caller = make_caller(http, url, version, key=key, name=environ.get("AGENT", ""))
+            caller = make_caller(http, url, version, key=key, name=named_agent(environ))
             chat = Chat(http, caller, console, is_conversation=not text)
             if not runner.run(chat.open()):
                 if is_local and chat.is_unanswered:
@@ -83,12 +89,6 @@ def run(environ: Mapping[str, str], console: Console) -> int:
             if task_id and not runner.run(chat.resume(task_id, is_followed=not text)):
                 return 1
             if text:
-                command, *words = text.split(maxsplit=1) if text.startswith("/") else [""]
-                if command and (command != "/skill" or not words):
-                    raise ConfigurationError(
-                        f"{command}: the only command that TEXT= takes is /skill ID name=value. Begin a"
-                        " message with a space if its first character is /"
-                    )
                 state = runner.run(chat.call_skill(words[0]) if command else chat.send(text))
                 if folder and not runner.run(chat.save_all(path_of(folder))):
                     return 1

@@ -153,11 +153,15 @@ def check_agents(parameters: Mapping[str, str]) -> None:
             )
 
 
-def check_stages() -> None:
-    """Raises ConfigurationError for what `make deploy` would refuse of a stage without asking AWS."""
+def faults_of_stages() -> Iterator[str]:
+    """What `make deploy` would refuse of each stage without asking AWS. Raises ConfigurationError if no stage
+    can be read."""
     for stage in stages.read_stages():
-        parameters, _ = named_parameters({"STAGE": stage})
-        check_agents({**template.defaults(TEMPLATE), **parameters})
+        try:
+            parameters, _ = named_parameters({"STAGE": stage})
+            check_agents({**template.defaults(TEMPLATE), **parameters})
+        except ConfigurationError as error:
+            yield f"stage {stage}: {error}"
 
 
 def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 
@@ -328,16 +329,19 @@ def inspect(stack: str) -> tuple[str, Report]:
 @reports_errors
 def main() -> int:
     url, stack = os.environ.get("URL", ""), os.environ.get("STACK", "")
+    agent = named_agent(os.environ)
     if url:
         read_url(url)
+        if agent and ("/a2a/" in url or "?" in url):
+            raise ConfigurationError(f"URL={url} names an agent, or has a query: leave out AGENT")
     elif not stack:
         url = f"http://{HOST}:{server_port(os.environ)}"
     report = Report()
     if stack:
         own_url, report = inspect(stack)
         url = url or own_url
-    if agent := named_agent(os.environ):
-        url = f"{url.rstrip('/')}/a2a/{agent}"
+    if agent:
+        url = f"{url.rstrip('/')}/a2a/{quote(agent, safe='')}"
     key = key_for(url, os.environ)
     if key:
         check_key(key)  # before each check fails for it

@@ -51,6 +51,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     _check_stages(stages(SAMCONFIG.read_text("utf-8"), name), name)
     changes = ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project), (UV_LOCK, lock))
     for path, change in changes:
+        if path == UV_LOCK and not path.exists():
+            continue
         text = path.read_text("utf-8")
         new_text = change(text, name)
         path.write_text(new_text, "utf-8")

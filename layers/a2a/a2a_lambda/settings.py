@@ -33,7 +33,7 @@ ADVICE: Mapping[str, str] = {
     "keys_path": "write a path such as /a2a/keys",
     "base_url": "write a URL such as https://agents.example.com",
     "otlp_endpoint": "write a URL such as https://traces.example.com",
-    "origin_digests": "write the SHA-256 of each secret, which has 64 hexadecimal digits",
+    "origin_digests": "write the SHA-256 of each secret, which has 64 hexadecimal digits in lower case",
     "signing_key": "write the ARN of a KMS key, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd",
 }
 """What to write in the variables whose pattern would say little, by the names of the fields."""

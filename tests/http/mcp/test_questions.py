@@ -242,7 +242,29 @@ def test_a_call_that_is_late_answers_no_later_question(
     [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert "How many?" in task["status"]["message"]["parts"][0]["text"]
-    assert ("error" in late) is (action == "accept"), late
+    problem = late.get("error", {}).get("message", "")
+    assert (request_state.REFUSED in problem) is (action == "accept"), late
+
+
+def test_a_late_call_that_names_the_task_answers_no_later_question(
+    client: TestClient, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a client without forms answers."""
+    mcp = Mcp(client, new_key(kit), "/mcp")
+    [task_id] = re.findall("task='([^']+)'", text_of(mcp.call("order", {"message": "please"})))
+    get, is_late = kit.service.get, threading.Lock()
+
+    async def get_and_be_late(*args: Any) -> Any:
+        record = await get(*args)
+        if is_late.acquire(blocking=False):
+            await asyncio.to_thread(mcp.call, "order", {"task": task_id, "size": "L"})
+        return record
+
+    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    late = mcp.call("order", {"task": task_id, "message": "L"})
+    assert (late["isError"], "the question is closed" in text_of(late)) == (True, True)
+    [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
+    assert "How many?" in task["status"]["message"]["parts"][0]["text"]
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

@@ -98,7 +98,7 @@ def test_a_message_waits_for_a_suspended_turn_whose_reply_has_come(
 ) -> None:
     """The turn asks or ends soon."""
     store, head = once.messages.store, once.create_head_elsewhere()
-    execution = replace(new_execution("u"), is_suspended=True, wake_ids=("callback",))
+    execution = replace(new_execution("u"), is_suspended=True, wakes=("callback",))
     working = make_status(TaskState.WORKING, store.clock())
     store.update_head(replace(head, place=Place.EXECUTION, execution=execution, status=working))
 
@@ -146,7 +146,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
         asyncio.run(once.messages.intake.start(call, request))
     answered_execution = once.head(head.task_id).execution
     assert answered_execution is not None
-    assert answered_execution.wake_ids == (() if is_answered else ("callback-city",))
+    assert answered_execution.wakes == (() if is_answered else ("callback-city",))
 
 
 def test_a_new_task_sees_what_was_said_while_its_message_waited(

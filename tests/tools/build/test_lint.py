@@ -7,7 +7,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 
 from tests.conftest import ROOT
-from tools.build import lint
+from tools.build import check, lint
 from tools.deployment.account import REGIONS
 
 pytestmark = pytest.mark.slow(seconds=40)
@@ -82,6 +82,11 @@ Resources:
         ("CODE: 0123", "put 0123 in quotes"),
         ("VERSION: 1.10", "put 1.10 in quotes"),
         ("FLAG: yes", "put yes in quotes"),
+        ("DAY: 2024-13-45", "put 2024-13-45 in quotes"),
+        ("SEP: =", "put = in quotes"),
+        ("NAME: null", "put null in quotes"),
+        ("<<: { A2A_TABLE: mine }", "A2A_TABLE: names that begin with A2A_ are the kit's"),
+        ("<<: [{ NAME: x }, { L: x }]", "L: a name begins with a letter"),
         ("NAME:", 'NAME: YAML does not read its value as text: write "" if it is to be empty'),
         ("NAMES: [a, b]", "NAMES: its value must be a text or one function, such as !Ref"),
         ("NAME: { a: b }", "NAME: its value must be a text or one function"),
@@ -114,6 +119,7 @@ def test_an_environment_variable_may_be_a_value_or_a_function(template: str) -> 
         ("Environment: { DAY: 2026-01-01 }", "environment variable DAY: YAML does not read its value"),
         ("Environment: [NAME]", "AgentPolicy.Metadata.Environment must have lines of NAME: value, or be {}"),
         ("Environment:", "AgentPolicy.Metadata.Environment must have lines of NAME: value, or be {}"),
+        ("Day: 2026-13-01", "template.yaml has a name or a value that YAML does not read as text"),
         ("Day: 2026-01-01", "template.yaml has a name or a value that YAML does not read as text"),
         ("Day: a: b", "template.yaml:6: not valid YAML"),
     ],
@@ -132,6 +138,8 @@ def test_a_mistake_in_a_forks_lines_is_a_sentence(
     )
     monkeypatch.setattr(lint, "TEMPLATE", template)
     monkeypatch.setattr(lint, "PLAIN_TEMPLATES", ())
+    monkeypatch.setattr(lint, "faults_of_stages", list)
+    monkeypatch.setattr(check, "main", lambda _: 0)
     assert lint.main() == 1
     [line] = capsys.readouterr().err.splitlines()
     assert fault in line
@@ -142,8 +150,13 @@ def test_a_fault_of_one_state_of_the_template_is_enough(
 ) -> None:
     texts = iter([["without a rollout"], [], *([] for _ in lint.PLAIN_TEMPLATES)])
     monkeypatch.setattr(lint, "faults", lambda *_: next(texts))
+    monkeypatch.setattr(lint, "faults_of_stages", lambda: iter(["stage dev: no agent helo"]))
+    monkeypatch.setattr(check, "main", lambda _: 0)
     assert lint.main() == 1
-    assert capsys.readouterr().err == "template.yaml, translated: without a rollout\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "stage dev: no agent helo",
+        "template.yaml, translated: without a rollout",
+    ]
 
 
 def test_an_action_that_iam_does_not_have_is_named_with_one_that_is_meant() -> None:

@@ -1,6 +1,7 @@
 """make deploy: what sam is called with."""
 
 import re
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from botocore.session import Session
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tests.agent.folders import write
+from tests.conftest import ROOT
 from tests.tools.deployment.deployments import CALL, SAMCONFIG, USUAL_ACCOUNT
 from tools import environments
 from tools.agents import stages
@@ -30,6 +32,32 @@ def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch:
     deploy.check_agents({"AgentNames": "", **none})
     with pytest.raises(ConfigurationError, match=r"no agent 'reprot'; did you mean report\? Agents: report"):
         deploy.check_agents({"AgentNames": "report, reprot", **none})
+
+
+def test_a_wrong_agent_is_found_before_the_account_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deploy, "account_of", lambda *_: pytest.fail("no credentials are needed"))
+    variables = {"PARAMETERS": "AgentNames=nobody"}
+    assert deploy.main(["deploy", "check"], CALL | variables) == 1
+    assert "AgentNames: there is no agent 'nobody'" in capsys.readouterr().err
+
+
+def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """make validate: the parameters and the agents of all stages, without an account."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    shutil.copy(ROOT / "template.yaml", tmp_path)
+    overrides = {"good": "AgentNames=report", "names": "AgentNames=reprot", "days": "LogDays=6"}
+    (tmp_path / "samconfig.toml").write_text(
+        "".join(
+            f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\nparameter_overrides = "{words}"\n'
+            for stage, words in overrides.items()
+        )
+    )
+    names, days = deploy.faults_of_stages()
+    assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
+    assert days.startswith("stage days: parameter LogDays=6: use one of")
 
 
 def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

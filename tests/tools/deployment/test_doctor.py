@@ -246,10 +246,33 @@ def test_the_one_of_make_run_by_default(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(doctor, "examine", examine)
     monkeypatch.chdir(tmp_path)
-    for name in ("URL", "STACK", "PORT", "KEY", "TOKEN", "TOKEN_COMMAND", "LOCAL_KEY"):
+    for name in ("URL", "AGENT", "STACK", "PORT", "KEY", "TOKEN", "TOKEN_COMMAND", "LOCAL_KEY"):
         monkeypatch.delenv(name, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         state_file(port).write_text(json.dumps({"port": port, "emulator": ""}))
         assert doctor.main() == 0
-    assert calls == [(f"http://127.0.0.1:{port}", "local-key")]
+        monkeypatch.setenv("AGENT", "hello")
+        assert doctor.main() == 0
+    url = f"http://127.0.0.1:{port}"
+    assert calls == [(url, "local-key"), (f"{url}/a2a/hello", "local-key")]
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"AGENT": ""}, "AGENT is empty"),
+        ({"AGENT": "hello", "URL": "https://agents.example.com/a2a/hello"}, "leave out AGENT"),
+        ({"AGENT": "hello", "URL": "https://agents.example.com?a=b"}, "leave out AGENT"),
+    ],
+)
+def test_an_agent_is_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+    problem: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert doctor.main() == 1
+    assert problem in capsys.readouterr().err

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,7 @@ def test_variables_that_no_one_reads_are_named(folder: Path) -> None:
     (folder / ".env").write_text("SECRET_A=1\nOTHER=2\n")
     server = DevServer(folder, A2A_AGENT_NAME="noisy")
     server.until(server.serves)
+    assert stat.S_IMODE((folder / state_file(server.port)).stat().st_mode) == 0o600, "it has the key"
     (folder / ".env").unlink()
     server.interrupt()
     assert (

@@ -48,6 +48,12 @@ def test_the_chinese_readme_is_still_compared_with_the_kits_part(fork: Path) -> 
     assert translations.digest_of(path) != digest
 
 
+def test_a_fork_without_a_lock_is_named(fork: Path) -> None:
+    (fork / "uv.lock").unlink()
+    assert rename.main({"NAME": "acme-agents"}) == 0
+    assert not (fork / "uv.lock").exists()
+
+
 def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     rename.main({"NAME": "acme-agents"})
     path = fork / "README.md"

@@ -329,7 +329,7 @@ def part_of(value: Any) -> Part:
         case File(name, content, url, media_type):
             if (content is None) == (url is None):
                 hint = ": write its media type as media_type=…" if url and "://" not in url else ""
-                hint = f", but not both{hint}" if url else ': write File("sum.csv", Path("/tmp/sum.csv"))'
+                hint = f", but not both{hint}" if url is not None else ': write File("a.csv", Path("a.csv"))'
                 raise AgentMistake(f"the File {name!r} needs content or url{hint}")
             part = Part(filename=name) if name else Part()
             if content is not None:

@@ -213,7 +213,7 @@ def _resolve(waiter: "asyncio.Future[None]") -> None:
 
 def _run_in_thread(code: Callable[[], Any], turn: Turn, channel: _Channel, future: "Future[None]") -> None:
     """Run code that may block, in a thread of its own, and post its outputs, the last one marked as such, or
-    what it raises. Code that turns out to be asynchronous runs on the agent loop meanwhile; to cancel
+    what it raises. Code that turns out to be asynchronous runs on the agent loop meanwhile, and canceling
     `future` cancels it."""
     with agent_threads.count_as_running():
         try:
@@ -249,7 +249,7 @@ async def _run_on_loop(
     code: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
 ) -> None:
     """Run asynchronous code on the agent loop, and post its outputs, the last one marked as such, or what it
-    raises; a suspension before everything else, because the turn continues.
+    raises. If the turn was suspended, only the suspension is posted.
 
     cancellation: a future whose end cancels the code; None = the task of this coroutine is canceled itself.
     """

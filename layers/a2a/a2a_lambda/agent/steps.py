@@ -34,7 +34,13 @@ from a2a_lambda.durable.engine import (
     labels_of,
     whole_seconds,
 )
-from a2a_lambda.durable.outcomes import RESULT_BYTES, encode_result, restore_step, run_step, value_of_step
+from a2a_lambda.durable.outcomes import (
+    RESULT_BYTES,
+    encode_result,
+    outcome_of_step,
+    restore_step,
+    value_of_step,
+)
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.protocol.model import Json
 
@@ -308,7 +314,7 @@ async def _run_step(name: str, function: Callable[[], Any], hint: Any) -> bytes:
             return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await run_step(name, call, hint, check_kept)
+        return await outcome_of_step(name, call, hint, check_kept)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:

@@ -40,7 +40,7 @@ class Dispatcher:
             # A second start under the same name starts nothing, so a dispatch that died half-way can be
             # repeated.
             arn = execution.arn or await threads.run(self._executions.start, head.turn_reference)
-            for callback_id in execution.wake_ids:
+            for callback_id in execution.wakes:
                 await threads.run(self._executions.wake, callback_id)
             return arn
         return ""

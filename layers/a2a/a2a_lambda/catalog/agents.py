@@ -338,7 +338,7 @@ def _default_first(profiles: list[Profile], folder: Path, names: Sequence[str] =
     cards = {profile.name: profile.card for profile in profiles}
     candidates = _default_candidates(cards, names)
     if len(candidates) > 1:
-        rule = "only one card.yaml may" if cards[candidates[0]].default else "one card.yaml must"
+        rule = "only one of these may" if cards[candidates[0]].default else "one of these must"
         raise ConfigurationError(
             f"{folder}: {rule} say `default: true`: {', '.join(f'{name}/card.yaml' for name in candidates)}"
         )

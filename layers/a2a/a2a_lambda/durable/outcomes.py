@@ -79,9 +79,10 @@ def encode_result(result: Any, source: str) -> bytes:
         raise NotKept(f"the result of {source} cannot be kept as JSON: {error}") from error
 
 
-async def run_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
-    """The outcome as JSON. Raises what the step raises, except a SkillError, and NotKept for a result
-    that is not JSON, is too large, or is not what the function's annotation says.
+async def outcome_of_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
+    """Run a step, and return its outcome as JSON, which the engine keeps. A SkillError is an outcome, too: it
+    is for the client, and another try would not help. Raises what else the step raises, and NotKept for a
+    result that is not JSON, is too large, or is not what the function's annotation says.
 
     hint: return annotation of the step's function. check: raises NotKept if a replay would get something
         else; gets the result, what a replay gets, and what returned it.
@@ -133,7 +134,7 @@ def value_of_step(result: bytes) -> Json:
 
 
 def restore_step(value: Json, hint: Any) -> Any:
-    """The JSON value of a step in the type of its function's return annotation: see `read`."""
+    """The JSON value of a step in the type of its function's return annotation: see `read_step`."""
     try:
         adapter: TypeAdapter[Any] | None = None if hint is Any else TypeAdapter(hint)
     except Exception:  # a type is code, and may raise anything
@@ -143,8 +144,10 @@ def restore_step(value: Json, hint: Any) -> Any:
     return adapter.validate_python(value)
 
 
-async def run_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
-    """The outcome as JSON. Raises Suspended, and what cancels the whole turn."""
+async def outcome_of_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
+    """Run a branch of `parallel`, and return as JSON what it has returned or raised. If it raised, AWS's SDK
+    would leave it out of the results, and the next one would take its place. Raises Suspended, and what
+    cancels the whole turn."""
     try:
         return json.dumps({"value": (await branch()).decode()})
     except CodeChanged as error:

@@ -32,7 +32,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.execution import StoredWait
 from a2a_lambda.tasks.head import LEASE_SECONDS, Head, Place, sweep_minute
 from a2a_lambda.tasks.identity import context_of_task
-from a2a_lambda.tasks.message_call import MessageCall
+from a2a_lambda.tasks.message_call import MessageCall, QuestionClosed
 from a2a_lambda.tasks.suspension import new_execution
 from a2a_lambda.turns.claim import Claim, Handover, Repeat, TurnStart
 from a2a_lambda.turns.recovery import load_live_head, wait_for_claim
@@ -217,7 +217,7 @@ class Intake:
                 )
             # What was an answer to one question must not become the answer to the next one.
             if question and head.open_question != question:
-                raise UnsupportedOperation(
+                raise QuestionClosed(
                     "the question is closed: it was answered, or its time is up. Get the task to see what it"
                     " asks now"
                 )

@@ -19,8 +19,8 @@ def pack(document: Any) -> dict[str, bytes]:
 
 
 def unpack(attribute: Mapping[str, Any]) -> bytes:
-    """JSON text of an attribute. Raises zlib.error, ValueError, TypeError or KeyError for one that `pack` has
-    not made."""
+    """JSON text of an attribute, which an earlier commit of the kit may have stored uncompressed. Raises
+    zlib.error, ValueError, TypeError or KeyError for another attribute."""
     value = attribute["B"]
-    # In Lambda's events it is a text.
-    return zlib.decompress(base64.b64decode(value) if isinstance(value, str) else bytes(value))
+    body = base64.b64decode(value) if isinstance(value, str) else bytes(value)  # text in Lambda's events
+    return body if body.startswith(b"{") else zlib.decompress(body)

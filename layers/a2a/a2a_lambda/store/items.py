@@ -309,7 +309,7 @@ def from_context(namespace: Namespace, context_id: str, context: Context, expire
     optional_fields = {
         "failed_turns": context.failed_turns,
         "omitted_turns": context.omitted_turns,
-        "asking_task_id": context.asking_task_id,
+        "asking_task": context.asking_task_id,
         "earlier_asking_tasks": context.earlier_asking_tasks,
         "undo": (undo.turn_id, dict(undo.values)) if undo.turn_id else (),
     }
@@ -337,7 +337,7 @@ def to_context(item: Item) -> Context:
         turns=tuple(document["turns"]),
         failed_turns=tuple(document.get("failed_turns", ())),
         omitted_turns=tuple(document.get("omitted_turns", ())),
-        asking_task_id=document.get("asking_task_id", ""),
+        asking_task_id=document.get("asking_task", ""),
         earlier_asking_tasks=tuple(document.get("earlier_asking_tasks", ())),
         requests=tuple(document["requests"]),
         undo=Undo(*document.get("undo", ())),

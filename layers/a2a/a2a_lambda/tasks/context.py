@@ -127,7 +127,7 @@ class Context:
         """
         by_key: dict[str, KnownRequest] = {}
         for request in sorted((*self.requests, *record.answered), key=itemgetter("at")):
-            by_key.pop(request["key"], None)  # the new_utterances counts, if it came again
+            by_key.pop(request["key"], None)  # its newest occurrence counts
             by_key[request["key"]] = request
         requests = tuple(by_key.values())[-KEPT_REQUESTS:]
         turn_id = record.turn_id

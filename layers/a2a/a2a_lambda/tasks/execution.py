@@ -11,13 +11,13 @@ CALLBACK_PATH = "callbacks"
 class StoredWait:
     """An open wait of a suspended turn, as its head has it.
 
-    key: its name, unique in the turn. callback_id: AWS's id of the wait, with which the execution is woken.
+    key: its name, unique in the turn. callback: AWS's id of the wait, with which the execution is woken.
     is_question: the client was asked. takes_messages: a message of the client ends the wait, too, not only a
     call of its URL. until: Unix time of its timeout, or 0.
     """
 
     key: str
-    callback_id: str
+    callback: str
     is_question: bool = False
     takes_messages: bool = False
     until: float = 0.0
@@ -33,7 +33,7 @@ class Execution:
     is_suspended: no process has the turn. until: Unix time at which a suspended turn continues by itself, or
     0.
     waits: open waits of a suspended turn; of one that a timer has woken, the question that the client was
-    asked. wake_ids: callback ids of waits that have their reply, so that the execution must be woken.
+    asked. wakes: callback ids of waits that have their reply, so that the execution must be woken.
     """
 
     url: str
@@ -42,14 +42,13 @@ class Execution:
     is_suspended: bool = False
     until: float = 0.0
     waits: tuple[StoredWait, ...] = ()
-    wake_ids: tuple[str, ...] = ()
+    wakes: tuple[str, ...] = ()
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "Execution":
         """The execution that `document` returned as JSON."""
         waits = tuple(StoredWait(**wait) for wait in document["waits"])
-        wake_ids = tuple(document["wake_ids"])
-        return cls(**{**document, "waits": waits, "wake_ids": wake_ids})
+        return cls(**{**document, "waits": waits, "wakes": tuple(document["wakes"])})
 
     def document(self) -> dict[str, Any]:
         """What is stored as JSON."""

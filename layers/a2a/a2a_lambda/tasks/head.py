@@ -189,7 +189,7 @@ class Head:
     @property
     def is_woken(self) -> bool:
         """Whether a suspended turn has a reply, so that it runs again soon."""
-        return self.is_suspended and self.execution is not None and bool(self.execution.wake_ids)
+        return self.is_suspended and self.execution is not None and bool(self.execution.wakes)
 
     @property
     def is_asleep(self) -> bool:

@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+from a2a_lambda.errors import UnsupportedOperation
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Event, RequestOptions
 from a2a_lambda.protocol.requests import SendMessageRequest
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import Namespace, RequestIdentity
+
+
+class QuestionClosed(UnsupportedOperation):
+    """The question that a message answers was answered before, or its time is up."""
 
 
 @dataclass(frozen=True, slots=True)

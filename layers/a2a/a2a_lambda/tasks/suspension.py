@@ -69,7 +69,7 @@ def suspended_head(
     waits = tuple(
         StoredWait(
             key=open_wait.wait.key,
-            callback_id=open_wait.callback_id,
+            callback=open_wait.callback_id,
             is_question=open_wait.wait is question,
             takes_messages=open_wait.wait.takes_messages,
             until=open_wait.until,
@@ -116,7 +116,7 @@ def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
     execution = execution_of(head)
     # Another timer than the question's own may have woken the turn, while the client's reply is on its way.
     questions = tuple(wait for wait in execution.waits if wait.is_question and not 0 < wait.until <= now)
-    execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wake_ids=())
+    execution = replace(execution, arn=arn, is_suspended=False, until=0.0, waits=questions, wakes=())
     events: list[Event] = []
     if head.is_stopped:  # it asked, and no one replied in time
         head, events = head.with_new_epoch().with_events([head.closing_event()])
@@ -144,5 +144,5 @@ def answered_head(head: Head, wait: StoredWait, now: float) -> Head:
         due=sweep_minute(now + LATE_SECONDS),
         holder="",
         lease=0.0,
-        execution=replace(execution, waits=waits, wake_ids=(*execution.wake_ids, wait.callback_id)),
+        execution=replace(execution, waits=waits, wakes=(*execution.wakes, wait.callback)),
     )

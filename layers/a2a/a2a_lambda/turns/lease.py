@@ -81,7 +81,7 @@ class Lease:
                     self.head = await threads.run(self._store.update_head, new_head)
                     return
                 except Conflict as conflict:
-                    self.head = self._head_of_holder(conflict)
+                    self.head = _head_of_holder(conflict, self.head)
 
     async def update_after(self, store_first: Callable[[], None], change: Callable[[Head], Head]) -> None:
         """Call `store_first`, which blocks, and then store a changed head, both in one thread. Raises what
@@ -95,19 +95,11 @@ class Lease:
         try:
             new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:
-            self._head_of_holder(conflict)
+            self.head = _head_of_holder(conflict, self.head)
             await self.update(change)
             return
         async with self._lock:  # a look at the head that began earlier must not replace it
             self.head = new_head
-
-    def _head_of_holder(self, conflict: Conflict) -> Head:
-        """The head that is there instead, if the run still holds the task. Raises the conflict if the head
-        has another holder or epoch. Everything else that changes a head, such as a push config, leaves the
-        run its task."""
-        if conflict.head is None or not conflict.head.is_held_by(self.head):
-            raise conflict
-        return conflict.head
 
     async def check_held(self) -> None:
         """Raises Conflict if the run no longer held the task at the last look, LEASE_LOOK_SECONDS ago at
@@ -121,3 +113,12 @@ class Lease:
             if head is None or not head.is_held_by(self.head):
                 raise Conflict(head)
             self.head = head
+
+
+def _head_of_holder(conflict: Conflict, head: Head) -> Head:
+    """The head that is there instead, if the run with `head` still holds the task. Raises the conflict if its
+    holder or its epoch is another. Everything else that changes a head, such as a push config, leaves the run
+    its task."""
+    if conflict.head is None or not conflict.head.is_held_by(head):
+        raise conflict
+    return conflict.head

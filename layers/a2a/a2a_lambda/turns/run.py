@@ -169,9 +169,10 @@ class Run:
             flusher.cancel()
             # A run that has lost its task stores nothing more. Its client reads the rest from the log.
             if not self.has_diverged:
+                end_seconds = None
                 if turn.deadline is not None:
-                    seconds = turn.deadline - time.monotonic() + CLOSING_SECONDS
-                async with asyncio.timeout(seconds):
+                    end_seconds = turn.deadline - time.monotonic() + CLOSING_SECONDS
+                async with asyncio.timeout(end_seconds):
                     await self._store_end(work_error, is_in_time)
         except TimeoutError:
             error = StoreError("the end of the turn was not stored in time")

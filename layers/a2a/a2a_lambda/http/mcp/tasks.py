@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 
-from a2a_lambda.errors import TaskNotCancelable, UnsupportedOperation
+from a2a_lambda.errors import TaskNotCancelable
 from a2a_lambda.http.mcp.mcp_call import McpCall
 from a2a_lambda.operations.service import TaskRecord
 from a2a_lambda.protocol.alibaba_metadata import intents
 from a2a_lambda.protocol.model import STOPPED, Json, Part, Task, TaskState, timestamp
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.message_call import QuestionClosed
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.questions import (
     ANSWER_FIELD,
@@ -49,7 +50,7 @@ async def update(call: McpCall) -> dict[str, Json]:
         request = await reply_to(call, record, responses[key], f"params.inputResponses.{key}")
         if request is not None:
             request["configuration"] = {"returnImmediately": True}
-            with suppress(UnsupportedOperation):  # the question was closed in the meantime
+            with suppress(QuestionClosed):  # in the meantime
                 await call.kit.messages.send(call.message_call(request), request)
     return {}
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from a2a_lambda import strictjson, threads
-from a2a_lambda.errors import InvalidParams, KitError, TaskNotFound, UnsupportedOperation
+from a2a_lambda.errors import InvalidParams, KitError, ProtocolError, TaskNotFound, UnsupportedOperation
 from a2a_lambda.http import sse
 from a2a_lambda.http.error_responses import JSON, is_fault_on_lambda, report_error
 from a2a_lambda.http.mcp import request_state, tasks
@@ -21,6 +21,7 @@ from a2a_lambda.http.operation_call import SlotStream, respond
 from a2a_lambda.http.request import accepted_types
 from a2a_lambda.protocol.model import STOPPED, Artifact, Event, Json, Task, TaskState, text_of
 from a2a_lambda.protocol.requests import SendMessageRequest
+from a2a_lambda.tasks.message_call import QuestionClosed
 from a2a_lambda.wire.mcp import results
 from a2a_lambda.wire.mcp.questions import elicitation, is_asked_by_form, is_empty, is_refusal, question_key
 from a2a_lambda.wire.mcp.revisions import CONTEXT_KEY, TASKS
@@ -49,7 +50,7 @@ async def answer(call: McpCall) -> Response:
         return await _answer(call, tool, arguments)
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
-            raise
+            raise _error_of(call, error) from error
         return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
 
 
@@ -59,13 +60,21 @@ def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause
 
     Source: https://modelcontextprotocol.io/seps/1303-input-validation-errors-as-tool-execution-errors
     """
-    error = report_error(cause)
+    error = _error_of(call, report_error(cause))
     if _is_of_arguments(error, call, tool, arguments):
         text = str(error)
         if isinstance(error, TaskNotFound):  # a model that must fill every argument makes a task up
             text += f". To begin a new task, leave {tool.task_argument} empty"
         return call.encode(results.encode_mistake(text))
     return call.encode_error(error)
+
+
+def _error_of(call: McpCall, error: ProtocolError) -> ProtocolError:
+    """What a client gets for an error. The state of a question that was closed meanwhile is refused like that
+    of one that was closed before."""
+    if isinstance(error, QuestionClosed) and call.message.request_state is not None:
+        return InvalidParams(request_state.REFUSED, path="params.requestState")
+    return error
 
 
 def _is_of_arguments(error: Exception, call: McpCall, tool: Tool, arguments: dict[str, Json]) -> bool:
@@ -87,8 +96,8 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
             # The task once it has stopped, or as it is when the answer must be out.
             task = await tasks.wait(call, plan.task_id)
         else:
-            context = replace(call.message_call(request), deadline=call.deadline(is_long=is_long))
-            task = (await call.kit.messages.send(context, request))["task"]
+            message_call = replace(call.message_call(request), deadline=call.deadline(is_long=is_long))
+            task = (await call.kit.messages.send(message_call, request))["task"]
         task = results.without_earlier_artifacts(task, earlier_artifacts)
         return call.encode(await _outcome(call, tool, arguments, task))
 
@@ -101,8 +110,8 @@ async def _answer(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> Resp
                 await stack.enter_async_context(call.kit.call_slots.hold(call.namespace.owner))
                 # Files are in the result alone, and not in what the events tell of the work.
                 deadline = call.deadline(is_long=is_long)
-                context = replace(call.message_call(request), modes=(), deadline=deadline)
-                events = await call.kit.messages.stream(context, request)
+                message_call = replace(call.message_call(request), modes=(), deadline=deadline)
+                events = await call.kit.messages.stream(message_call, request)
                 body = _encode_stream(call, tool, arguments, events, earlier_artifacts)
                 await anext(body)
                 return SlotStream(body, stack)
@@ -142,6 +151,8 @@ async def _make_plan(call: McpCall, tool: Tool, arguments: dict[str, Json]) -> P
             )
         if only_asks(tool, arguments, record.task):
             return Plan(None, task_id)
+        if plan.request is not None and record.open_question:
+            plan.request["question"] = record.open_question
         # A repeated call gets the whole task, because the first answer may be lost.
         if not call.identity().repeats(record.requests, since=math.inf):
             plan = plan._replace(earlier_artifacts=record.task.get("artifacts", ()))
