@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
@@ -202,6 +202,49 @@ def test_a_refusal_says_why_and_no_secret(answer: Any) -> None:
     assert isinstance(outcome, SignInFailed)
     assert f"{TOKEN_URL}: status {answer['status']}, {answer.get('error', 'no token')}" == str(outcome)
     assert elsewhere.called == []
+
+
+class Endless(httpx2.AsyncByteStream):
+    """sent_bytes: how much has been read."""
+
+    sent_bytes = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.sent_bytes < 100_000_000:
+            self.sent_bytes += 10_000
+            yield b" " * 10_000
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
+def test_an_endless_answer_is_not_read_to_its_end(headers: dict[str, str]) -> None:
+    stream = Endless()
+
+    class Provider(Elsewhere):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if str(request.url) == TOKEN_URL:
+                assert request.headers["accept-encoding"] == "identity"
+                return httpx2.Response(200, headers=headers, stream=stream)
+            return await super().handle_async_request(request)
+
+    [outcome] = send(Provider([]))
+    assert isinstance(outcome, SignInFailed)
+    assert stream.sent_bytes < 200_000
+
+
+def test_the_url_of_a_token_is_named_without_its_secrets() -> None:
+    def make() -> ClientCredentials:
+        return ClientCredentials(f"{TOKEN_URL}?code=hidden".replace("//", "//app:hidden@"), "me", "s")
+
+    class Provider(Elsewhere):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if "code=" in str(request.url):
+                return httpx2.Response(503, json={})
+            return await super().handle_async_request(request)
+
+    [outcome] = send(Provider([]), make=make)
+    assert isinstance(outcome, SignInFailed)
+    assert "status 503" in str(outcome)
+    assert "hidden" not in str(outcome)
 
 
 def test_another_host_gets_no_token() -> None:

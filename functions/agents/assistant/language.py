@@ -13,7 +13,7 @@ NOT_A_SUM = re.compile(
     re.IGNORECASE,
 )
 ABBREVIATION = re.compile(r"\b(?:[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|e\.g|i\.e)\.(?=\s+\S)", re.IGNORECASE)
-SENTENCE_END = re.compile(r"[。！？；…\n]+|[.!?;]+(?=\s|$|[\"'”’)]|[\u3000-\u9fff\uff00-\uffef])")
+SENTENCE_END = re.compile(r"[。！？；…\n]+|(?<![.!?;])[.!?;]+(?=\s|$|[\"'”’)]|[\u3000-\u9fff\uff00-\uffef])")
 SPORTS: dict[Sport, re.Pattern[str]] = {
     "basketball": re.compile(r"basketball|篮球", re.IGNORECASE),
     "football": re.compile(r"football|soccer|足球", re.IGNORECASE),

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -95,3 +97,42 @@ def test_a_refusal_says_how_many_digits_a_decimal_may_have(tmp_path: Path, value
     assert asyncio.run(agent.run(parts=[{"data": {"x": 19.99}}])).text == "19.99"
     refusal = asyncio.run(agent.run(parts=[{"data": {"x": value}}])).text
     assert refusal == f"“{value}” cannot be used ({words}). Please tell me: x. It must be a number."
+
+
+VALIDATED = """
+import argparse, threading
+from typing import Annotated
+from pydantic import BeforeValidator
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", type=int)
+def options(text):
+    parser.parse_args(text.split())
+    return threading.current_thread().name
+@skill
+def hello(line: Annotated[str, BeforeValidator(options)]) -> str:
+    return line
+"""
+
+
+def test_a_validator_does_not_run_on_the_servers_loop(tmp_path: Path) -> None:
+    """It is the agent's code: it may block, or end as a program does that cannot read its options."""
+    agent = Agent.load(write(tmp_path, VALIDATED))
+    assert asyncio.run(agent.run(parts=[{"data": {"line": "--size 3"}}])).text == "skill hello"
+    with pytest.raises(RuntimeError, match="skill hello ended with SystemExit"):
+        asyncio.run(agent.run(parts=[{"data": {"line": "--size x"}}]))
+
+
+@pytest.mark.parametrize("hint", [set[int], frozenset[UUID], dict[int, str], list[set[Decimal]]])
+def test_values_whose_hashes_can_collide_are_few(hint: Any) -> None:
+    """A client can choose numbers of one hash, and the time would grow with the square of their count."""
+    text = json.dumps([(2**61 - 1) * number for number in range(20_000)])
+    with pytest.raises(LimitExceeded, match="at most 5,000 elements"):
+        Parameter("x", hint, "").read([text], None)
+
+
+@pytest.mark.parametrize("hint", [list[int], set[str], dict[str, int], Any])
+def test_other_values_may_be_many(hint: Any) -> None:
+    numbers = list(range(20_000))
+    value: Any = {str(number): number for number in numbers} if hint == dict[str, int] else numbers
+    value = list(map(str, numbers)) if hint == set[str] else value
+    assert len(Parameter("x", hint, "").read([json.dumps(value)], value)) == 20_000

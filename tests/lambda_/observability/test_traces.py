@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from a2a_lambda.lambda_.traces import parse_headers
 from tests.conftest import ROOT
 from tests.helpers.clock import PATIENCE_SECONDS
 from tests.lambda_.observability.collector import Collector
@@ -54,6 +55,26 @@ sys.stdout.write(json.dumps(said) + "\\n")  # at once: another thread may log
 sys.stdout.flush()
 os._exit(0)
 """
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "warnings"),
+    [
+        ("", {}, 0),
+        ("Authorization=Bearer%20sk-1", {"authorization": "Bearer sk-1"}, 0),
+        (" x-team = my%20team ,x-key=a=b", {"x-team": "my team", "x-key": "a=b"}, 0),
+        ("Authorization: Bearer sk-secret", {}, 1),
+        ("sk-secret", {}, 1),
+        ("x-key=sk-secret\nx-other=1", {}, 1),
+        ("x-key=abc,sk-secret", {"x-key": "abc"}, 1),
+    ],
+)
+def test_a_header_of_another_form_is_not_quoted_in_the_log(
+    caplog: pytest.LogCaptureFixture, text: str, headers: dict[str, str], warnings: int
+) -> None:
+    assert parse_headers(text) == headers
+    assert len(caplog.records) == warnings
+    assert "sk-secret" not in caplog.text
 
 
 Collect = Callable[..., Collector]

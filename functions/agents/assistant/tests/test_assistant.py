@@ -164,3 +164,8 @@ def test_asks_which_sport(assistant: Agent) -> None:
     for named in ("football", "Basketball", "篮球"):
         assert say(assistant, "coach", skill="ai-coach", slots={"sport": named}).state == "completed"
     assert say(assistant, "coach", skill="ai-coach", slots={"sport": "chess"}).state == "input-required"
+
+
+def test_many_dots_are_counted_at_once(assistant: Agent) -> None:
+    """A search that began again at each of them would take minutes."""
+    assert say(assistant, "Count the sentences: one. two" + "." * 200_000 + "x").text

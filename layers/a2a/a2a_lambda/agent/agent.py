@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from a2a_lambda import mistakes, strictjson
+from a2a_lambda import agent_threads, mistakes, strictjson
 from a2a_lambda.agent import configuration, executor
 from a2a_lambda.agent.outputs import Ask, AskArgument, Batch, File
 from a2a_lambda.agent.skills.annotations import signature
@@ -45,6 +45,21 @@ class _Call(NamedTuple):
     slots: dict[str, list[str]]
     asked_name: str | None = None
     pending_values: Mapping[str, Json] = MappingProxyType({})
+
+    def read(self, turn: Turn) -> dict[str, Any] | AskArgument:
+        """Arguments of the call, or the question for the first that is missing or does not fit. The turn gets
+        the texts and the values that it is called with."""
+        skill, slots = self.skill, self.slots
+        values, answer = skill.read_message(turn, self.asked_name)
+        if self.asked_name is not None and answer:
+            slots[self.asked_name] = [answer]
+        # Arguments in the message's parts win over the intent's, over those that are pending, and over the
+        # text as an answer.
+        values = {name: value for name, value in self.pending_values.items() if name not in slots} | values
+        slots |= {name: [slot_text(value)] for name, value in values.items()}
+        # A copy, because the skill may change its message.
+        turn.skill, turn.slots, turn.json_arguments = skill.id, slots, strictjson.copy_of(values)
+        return skill.arguments(slots, values)
 
 
 class Agent:
@@ -135,19 +150,14 @@ class Agent:
                 if exchanges:
                     yield Batch(exchanges, is_last=False)
             call = _Call(skill, {})
-        skill, slots = call.skill, call.slots
-        values, answer = skill.read_message(turn, call.asked_name)
-        if call.asked_name is not None and answer:
-            slots[call.asked_name] = [answer]
-        # Arguments in the message's parts win over the intent's, over those that are pending, and over the
-        # text as an answer.
-        values = {name: value for name, value in call.pending_values.items() if name not in slots} | values
-        slots |= {name: [slot_text(value)] for name, value in values.items()}
-        # A copy, because the skill may change its message.
-        turn.skill, turn.slots, turn.json_arguments = skill.id, slots, strictjson.copy_of(values)
+        skill = call.skill
+        read = partial(call.read, turn)
+        # The types of parameters are the agent's code, which may block, or end with SystemExit.
+        arguments = (
+            await agent_threads.call_in_thread(read, f"skill {skill.id}") if skill.parameters else read()
+        )
         if skill.id not in self.card.durable_skills:
             turn.engine = None
-        arguments = skill.arguments(slots, values)
         if isinstance(arguments, Ask):
             yield Batch((arguments,), is_last=True)
             return

@@ -6,7 +6,7 @@ Both are `httpx2.Auth`, so what they need to ask goes through the client's own g
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
@@ -16,7 +16,9 @@ import httpx2
 
 from a2a_lambda import strictjson
 from a2a_lambda.client.keys import KEY
+from a2a_lambda.client.sse import TooLarge
 from a2a_lambda.errors import KitError, ParseError, excerpt
+from a2a_lambda.net.addresses import place_of
 
 RENEW_EARLY_SECONDS = 60.0
 """Seconds before its expiry at which a token is renewed. One that is valid for less than twice as long is
@@ -30,6 +32,24 @@ MAX_CACHED_TOKENS = 1_000
 
 TOKEN_ANSWER_BYTES = 64_000
 """Maximum size of an answer with a token, in bytes."""
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The bytes of a stream. Raises TooLarge after `limit` of them."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream = stream
+        self._room = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._room -= len(chunk)
+            if self._room < 0:
+                raise TooLarge
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class SignInFailed(KitError):
@@ -102,26 +122,41 @@ class ClientCredentials(httpx2.Auth):
         if time.monotonic() >= token.until:
             async with token.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
-                    headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+                    headers = {
+                        "Accept": "application/json",
+                        "Accept-Encoding": "identity",  # a few bytes may unpack to very many
+                        "User-Agent": USER_AGENT,
+                    }
                     token_request = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
                     answer = yield next(self._basic.auth_flow(token_request))
-                    self._keep(await answer.aread(), answer.status_code)
+                    self._keep(await self._read(answer), answer.status_code)
         value = token.value
         request.headers["Authorization"] = f"Bearer {value}"
         answer = yield request
         if answer.status_code == 401 and token.value == value:  # withdrawn: the next call asks for another
             token.until = float("-inf")
 
+    async def _read(self, answer: httpx2.Response) -> bytes:
+        """The body of an answer. Raises SignInFailed for one that is too large, or compressed."""
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise SignInFailed(f"{place_of(self._token_url)}: its answer is compressed")
+        answer.stream = _Limited(answer.stream, TOKEN_ANSWER_BYTES)
+        try:
+            return await answer.aread()
+        except TooLarge:
+            problem = f"its answer has more than {TOKEN_ANSWER_BYTES:,} bytes"
+            raise SignInFailed(f"{place_of(self._token_url)}: {problem}") from None
+
     def _keep(self, body: bytes, status: int) -> None:
         try:
-            content = strictjson.loads(body) if len(body) <= TOKEN_ANSWER_BYTES else None
+            content = strictjson.loads(body)
         except ParseError:
             content = None
         fields = content if isinstance(content, dict) else {}
         value, life = fields.get("access_token"), fields.get("expires_in", DEFAULT_LIFE_SECONDS)
         if status != 200 or not isinstance(value, str) or not KEY.fullmatch(value):
             reason = excerpt(str(fields.get("error", "no token")))
-            raise SignInFailed(f"{self._token_url}: status {status}, {reason}")
+            raise SignInFailed(f"{place_of(self._token_url)}: status {status}, {reason}")
         seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS
         self._token.value = value
         self._token.until = time.monotonic() + max(seconds - RENEW_EARLY_SECONDS, seconds / 2)

@@ -177,16 +177,17 @@ class Client:
         if "status" not in answer:
             return text_of(answer["parts"])
         # Some servers keep each piece of a streamed text as a part, or even an artifact, of its own.
-        texts_by_id: defaultdict[str, str] = defaultdict(str)
+        pieces_by_id: defaultdict[str, list[str]] = defaultdict(list)
         for artifact in answer.get("artifacts", []):
-            texts_by_id[artifact["artifactId"]] += "".join(part.get("text", "") for part in artifact["parts"])
+            pieces_by_id[artifact["artifactId"]] += [part.get("text", "") for part in artifact["parts"]]
+        texts = ["".join(pieces) for pieces in pieces_by_id.values()]
         words = text_of(answer["status"].get("message", {}).get("parts", []))
         state = answer["status"]["state"]
         if state != TaskState.COMPLETED:
             # Dialects without status messages send a question as the last artifact.
-            words = words or next(reversed(texts_by_id.values()), "")
+            words = words or next(reversed(texts), "")
             raise AgentError(f"the agent's task is {state_word(state)}{words and f': {words}'}", task=answer)
-        return "\n".join(filter(None, texts_by_id.values())) or words
+        return "\n".join(filter(None, texts)) or words
 
     async def stream(
         self, message: Outgoing, *, configuration: SendMessageConfiguration | None = None, **fields: Any

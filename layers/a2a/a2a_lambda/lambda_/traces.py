@@ -8,11 +8,14 @@ is imported only if tracing is on.
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 """
 
+import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from opentelemetry import trace
 
@@ -22,6 +25,10 @@ from a2a_lambda.settings import Settings
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
+
+OTLP_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+OTLP_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 HEADERS_PARAMETER = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
@@ -33,6 +40,8 @@ FLUSH_COOLDOWN_SECONDS = 30.0
 """Seconds after a flush that took longer, or failed, in which no invocation waits for one."""
 
 ATTRIBUTE_CHARACTERS = 256
+
+logger = logging.getLogger(__name__)
 
 
 class Flush:
@@ -100,7 +109,6 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
     """Sends spans to the settings' endpoint. on_failure: called after spans were not taken."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-    from opentelemetry.util.re import parse_env_headers
 
     from a2a_lambda.aws.parameters import get_parameter  # it imports boto3
 
@@ -123,7 +131,7 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
         def _send(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
             stack, _, _ = settings.keys_path.rpartition("/")
             text = get_parameter(f"{stack}/{HEADERS_PARAMETER}") or ""
-            headers = dict(parse_env_headers(text, liberal=True))
+            headers = parse_headers(text)
             if headers != self._headers:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
                 self._exporter = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
@@ -131,3 +139,19 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
             return self._exporter.export(spans)
 
     return Exporter()
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """Headers as OTEL_EXPORTER_OTLP_HEADERS has them: `name=value`, percent-encoded, separated by commas.
+    What has another form is left out. The log says so, but does not quote it, because it may be a key.
+
+    Source: https://opentelemetry.io/docs/specs/otel/protocol/exporter/#specifying-headers-via-environment-variables
+    """
+    headers: dict[str, str] = {}
+    for pair in filter(str.strip, text.split(",")):
+        name, _, value = (unquote(word).strip() for word in pair.partition("="))
+        if OTLP_HEADER_NAME.fullmatch(name) and OTLP_HEADER_VALUE.fullmatch(value):
+            headers[name.lower()] = value
+        else:
+            logger.warning("%s has a header that is not name=value", HEADERS_PARAMETER)
+    return headers

@@ -50,6 +50,10 @@ JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 MAX_CONTAINERS = 1_000_000
 """Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
 
+MAX_HASHED_ELEMENTS = 5_000
+"""Maximum number of elements in a set, or of keys, whose hashes a client can choose. If all are equal, the
+time grows with the square of their number."""
+
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 """A string in JSON, or the rest of a text that does not close it. If the closing quote were required, each
 quote in such a text would begin a search to its end."""
@@ -128,12 +132,27 @@ class Parameter:
     def is_required(self) -> bool:
         return self.default is inspect.Parameter.empty
 
+    @property
+    def has_fixed_default(self) -> bool:
+        """Whether the default cannot change. A frozen object with a list in it can, and then has no hash."""
+        try:
+            hash(self.default)
+        except TypeError:
+            return False
+        return True
+
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         try:
             return TypeAdapter(self.hint, config=ConfigDict(allow_inf_nan=False))
         except PydanticUserError:  # a class has its own configuration
             return TypeAdapter(self.hint)
+
+    @cached_property
+    def _is_hashed(self) -> bool:
+        """Whether the type has a set or keys of values whose hashes a client can choose, which those of texts
+        are not."""
+        return _has_chosen_hashes(self._adapter.core_schema)
 
     @cached_property
     def _members(self) -> dict[str, Any]:
@@ -180,6 +199,10 @@ class Parameter:
 
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
+        if self._is_hashed and text.count(",") >= MAX_HASHED_ELEMENTS:
+            raise LimitExceeded(
+                f"An argument with a set of numbers, say, may have at most {MAX_HASHED_ELEMENTS:,} elements."
+            )
         if text.count("[") + text.count("{") > MAX_CONTAINERS:
             bare_text = JSON_STRING.sub("", text)
             if bare_text.count("[") + bare_text.count("{") > MAX_CONTAINERS:
@@ -318,3 +341,19 @@ class OutputSchema(GenerateJsonSchema):
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
         return {key: value for key, value in super().str_schema(schema).items() if key != "pattern"}
+
+
+def _has_chosen_hashes(schema: Any) -> bool:
+    """Whether a schema of pydantic has a set of other values than texts, or an object with other keys."""
+    if isinstance(schema, list | tuple):
+        return any(map(_has_chosen_hashes, schema))
+    if not isinstance(schema, dict):
+        return False
+    match schema.get("type"):
+        case "set" | "frozenset":
+            is_chosen = schema.get("items_schema", {}).get("type") != "str"
+        case "dict":
+            is_chosen = schema.get("keys_schema", {}).get("type", "any") not in ("str", "any")
+        case _:
+            is_chosen = False
+    return is_chosen or any(map(_has_chosen_hashes, schema.values()))

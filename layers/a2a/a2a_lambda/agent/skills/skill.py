@@ -219,7 +219,7 @@ class Skill:
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
-            elif parameter.default.__hash__ is None:  # it can change, and the next call has another caller
+            elif not parameter.has_fixed_default:  # it can change, and the next call has another caller
                 result[parameter.name] = copy.deepcopy(parameter.default)
         return result
 

@@ -1,0 +1,35 @@
+"""Defaults of parameters, which every call without an argument gets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from a2a_lambda import Turn, skill
+from a2a_lambda.agent.skills.skill import Skill
+
+
+@dataclass(frozen=True)
+class Filter:
+    words: list[str]
+
+
+class Model(BaseModel, frozen=True):
+    words: list[str] = []
+
+
+@pytest.mark.parametrize("default", [[], Filter([]), Model(), (["a"],)])
+def test_a_default_that_one_caller_changes_is_new_for_the_next(default: Any) -> None:
+    """Also one that is frozen, and holds a list."""
+
+    def hello(turn: Turn, found=default) -> str:  # type: ignore[no-untyped-def]
+        return ""
+
+    hello.__annotations__["found"] = type(default)
+    results = [Skill(skill(hello)).arguments({}) for _ in range(2)]
+    assert all(isinstance(arguments, dict) for arguments in results)
+    first, second = (arguments["found"] for arguments in results)  # type: ignore[index]
+    assert first == second == default
+    assert first is not default
+    assert first is not second
