@@ -129,34 +129,30 @@ class ClientCredentials(httpx2.Auth):
                     }
                     token_request = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
                     answer = yield next(self._basic.auth_flow(token_request))
-                    self._keep(await self._read(answer), answer.status_code)
+                    await self._keep(answer)
         value = token.value
         request.headers["Authorization"] = f"Bearer {value}"
         answer = yield request
         if answer.status_code == 401 and token.value == value:  # withdrawn: the next call asks for another
             token.until = float("-inf")
 
-    async def _read(self, answer: httpx2.Response) -> bytes:
-        """The body of an answer. Raises SignInFailed for one that is too large, or compressed."""
+    async def _keep(self, answer: httpx2.Response) -> None:
+        """Keep the token in an answer. Raises SignInFailed."""
+        place, status = place_of(self._token_url), answer.status_code
         if answer.headers.get("content-encoding", "identity") != "identity":
-            raise SignInFailed(f"{place_of(self._token_url)}: its answer is compressed")
+            raise SignInFailed(f"{place}: its answer is compressed")
         answer.stream = _Limited(answer.stream, TOKEN_ANSWER_BYTES)
         try:
-            return await answer.aread()
+            content = strictjson.loads(await answer.aread())
         except TooLarge:
-            problem = f"its answer has more than {TOKEN_ANSWER_BYTES:,} bytes"
-            raise SignInFailed(f"{place_of(self._token_url)}: {problem}") from None
-
-    def _keep(self, body: bytes, status: int) -> None:
-        try:
-            content = strictjson.loads(body)
+            raise SignInFailed(f"{place}: its answer has more than {TOKEN_ANSWER_BYTES:,} bytes") from None
         except ParseError:
             content = None
         fields = content if isinstance(content, dict) else {}
         value, life = fields.get("access_token"), fields.get("expires_in", DEFAULT_LIFE_SECONDS)
         if status != 200 or not isinstance(value, str) or not KEY.fullmatch(value):
             reason = excerpt(str(fields.get("error", "no token")))
-            raise SignInFailed(f"{place_of(self._token_url)}: status {status}, {reason}")
+            raise SignInFailed(f"{place}: status {status}, {reason}")
         seconds = float(life) if isinstance(life, int | float) else DEFAULT_LIFE_SECONDS
         self._token.value = value
         self._token.until = time.monotonic() + max(seconds - RENEW_EARLY_SECONDS, seconds / 2)

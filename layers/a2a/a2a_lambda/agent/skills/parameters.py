@@ -149,12 +149,6 @@ class Parameter:
             return TypeAdapter(self.hint)
 
     @cached_property
-    def _is_hashed(self) -> bool:
-        """Whether the type has a set or keys of values whose hashes a client can choose, which those of texts
-        are not."""
-        return _has_chosen_hashes(self._adapter.core_schema)
-
-    @cached_property
     def _members(self) -> dict[str, Any]:
         """Members of an Enum or a Literal, also in a union, by the texts with which a question offers
         them."""
@@ -199,7 +193,8 @@ class Parameter:
 
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
-        if self._is_hashed and text.count(",") >= MAX_HASHED_ELEMENTS:
+        is_large = text.count(",") >= MAX_HASHED_ELEMENTS
+        if is_large and _has_chosen_hashes(self._adapter.core_schema):
             raise LimitExceeded(
                 f"An argument with a set of numbers, say, may have at most {MAX_HASHED_ELEMENTS:,} elements."
             )
@@ -344,7 +339,8 @@ class OutputSchema(GenerateJsonSchema):
 
 
 def _has_chosen_hashes(schema: Any) -> bool:
-    """Whether a schema of pydantic has a set of other values than texts, or an object with other keys."""
+    """Whether a schema of pydantic has a set of other values than texts, or an object with other keys. Of
+    texts, a client cannot choose the hashes."""
     if isinstance(schema, list | tuple):
         return any(map(_has_chosen_hashes, schema))
     if not isinstance(schema, dict):
