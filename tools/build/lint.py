@@ -61,6 +61,9 @@ FUNCTION_NAME = re.compile("Ref|Fn::[A-Za-z]+")
 TEXT_TAG, MERGE_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 """What YAML 1.1 calls a text, and the key `<<`."""
 
+MAX_MERGES = 10
+"""Merges within merges that are followed: a mapping may be merged into itself."""
+
 JSON_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float"))
 """What it calls values that may be written without quotes, if JSON spells them in the same way."""
 
@@ -153,19 +156,22 @@ def faults_of_environment(source: str) -> Iterator[str]:
     if not isinstance(node, yaml.MappingNode | None):
         yield f"{TEMPLATE.name}: {'.'.join(ENVIRONMENT_PATH)} must have lines of NAME: value, or be {{}}"
         return
-    for name, value in _pairs_in(node):
+    pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    _collect_pairs(node, pairs)
+    for name, value in pairs.values():
         if problem := _problem_of_name(name) or _problem_of_value(value):
             yield f"{TEMPLATE.name}: environment variable {name.value}: {problem}"
 
 
-def _pairs_in(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Names and values of a mapping, with those that `<<` merges into it."""
-    for name, value in node.value if isinstance(node, yaml.MappingNode) else []:
-        if name.tag != MERGE_TAG:
-            yield name, value
-            continue
+def _collect_pairs(
+    node: yaml.Node | None, pairs: dict[str, tuple[yaml.Node, yaml.Node]], depth: int = 0
+) -> None:
+    """Add the names and values of a mapping, with those that `<<` merges into it, which count less."""
+    entries = node.value if isinstance(node, yaml.MappingNode) and depth < MAX_MERGES else []
+    pairs.update({str(name.value): (name, value) for name, value in entries if name.tag != MERGE_TAG} | pairs)
+    for _, value in (entry for entry in entries if entry[0].tag == MERGE_TAG):
         for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            yield from _pairs_in(merged)
+            _collect_pairs(merged, pairs, depth + 1)
 
 
 def _problem_of_name(name: yaml.Node) -> str:

@@ -115,11 +115,11 @@ def _cut(text: str, size: int) -> str:
 def _open_partial(path: Path) -> Iterator[BinaryIO]:
     """A file to write that becomes the one at `path` once it is whole. A terminal, or another device, is
     written to directly."""
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
             yield file
         return
+    target = path.resolve()
     partial = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with partial.open("xb") as file:

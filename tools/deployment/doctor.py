@@ -7,6 +7,7 @@ client. The key goes only to the card's origin.
 
 import asyncio
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -332,7 +333,7 @@ def main() -> int:
     agent = named_agent(os.environ)
     if url:
         read_url(url)
-        if agent and ("/a2a/" in url or "?" in url):
+        if agent and re.search(r"/a2a/[^/]|\?", url):
             raise ConfigurationError(f"URL={url} names an agent, or has a query: leave out AGENT")
     elif not stack:
         url = f"http://{HOST}:{server_port(os.environ)}"

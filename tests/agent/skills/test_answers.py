@@ -4,10 +4,12 @@ import asyncio
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
+from pydantic import AfterValidator, BaseModel
+from typing_extensions import TypeAliasType
 
 from a2a_lambda import Agent
 from a2a_lambda.agent.skills import parameters
@@ -130,9 +132,54 @@ def test_values_whose_hashes_can_collide_are_few(hint: Any) -> None:
         Parameter("x", hint, "").read([text], None)
 
 
-@pytest.mark.parametrize("hint", [list[int], set[str], dict[str, int], Any])
+@pytest.mark.parametrize("hint", [list[int], set[str], set[str | None], dict[str, int], Any])
 def test_other_values_may_be_many(hint: Any) -> None:
     numbers = list(range(20_000))
     value: Any = {str(number): number for number in numbers} if hint == dict[str, int] else numbers
-    value = list(map(str, numbers)) if hint == set[str] else value
+    value = list(map(str, numbers)) if hint in (set[str], set[str | None]) else value
     assert len(Parameter("x", hint, "").read([json.dumps(value)], value)) == 20_000
+
+
+class Notes(BaseModel):
+    text: str = ""
+    ids: set[int] = set()
+
+
+def test_a_text_beside_a_set_may_be_long() -> None:
+    """Its commas are no elements."""
+    value = {"text": "a, " * 20_000, "ids": [1]}
+    assert Parameter("x", Notes, "").read([json.dumps(value)], value).ids == {1}
+    assert Parameter("x", str | set[int], "").read(["a, " * 20_000], None) == "a, " * 20_000
+
+
+Tag = TypeAliasType("Tag", str)
+
+
+class Tags(BaseModel):
+    a: set[Tag]
+    b: dict[Tag, list[float]]
+
+
+class Deferred(BaseModel, defer_build=True):
+    ids: set[int]
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_chosen"),
+    [
+        (Tags, False),
+        (set[Literal["a", "b"]], False),
+        (dict[Literal["a", "b"], list[float]], False),
+        (set[bool], False),
+        (set[tuple[str, str]], False),
+        (dict[Annotated[str, AfterValidator(str.lower)], int], False),
+        (set[float], True),
+        (set[tuple[str, int]], True),
+        (set[str | int], True),
+        (set[Any], True),
+        (list[Notes], True),
+        (Deferred, True),
+    ],
+)
+def test_which_values_have_hashes_that_a_client_can_choose(hint: Any, *, is_chosen: bool) -> None:
+    assert Parameter("x", hint, "").has_chosen_hashes is is_chosen

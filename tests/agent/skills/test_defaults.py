@@ -1,12 +1,14 @@
 """Defaults of parameters, which every call without an argument gets."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from a2a_lambda import Turn, skill
+from a2a_lambda.agent.skills.parameters import Parameter
 from a2a_lambda.agent.skills.skill import Skill
 
 
@@ -33,3 +35,35 @@ def test_a_default_that_one_caller_changes_is_new_for_the_next(default: Any) -> 
     assert first == second == default
     assert first is not default
     assert first is not second
+
+
+class Unhashable:
+    def __hash__(self) -> int:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fixed:
+    words: MappingProxyType[str, str]
+
+
+@dataclass(eq=False)
+class Hashable:
+    words: list[str]
+
+
+ALL = object()
+
+
+@pytest.mark.parametrize(
+    "default", [ALL, Unhashable(), Fixed(MappingProxyType({})), MappingProxyType({"a": "b"}), None, "x"]
+)
+def test_a_default_that_cannot_change_or_be_copied_stays(default: Any) -> None:
+    assert Parameter("x", Any, default).default_of_call() is default
+
+
+def test_a_default_that_can_change_is_copied_even_if_it_has_a_hash() -> None:
+    default = Hashable(["a"])
+    copy = Parameter("x", Any, default).default_of_call()
+    assert copy.words == ["a"]
+    assert copy.words is not default.words

@@ -98,6 +98,26 @@ def test_a_late_update_answers_no_later_question(
     assert "How many?" in question["params"]["message"]
 
 
+def test_a_late_update_of_a_task_that_has_ended_is_ignored(
+    mcp: Mcp, kit: Kit, queue: FakeQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"taskId": mcp.call("order", {"message": "please"})["taskId"]}
+    work(kit, queue)
+    [(key, _)] = mcp.ask("tasks/get", task)["inputRequests"].items()
+    get, is_late = kit.service.get, threading.Lock()
+
+    async def get_and_be_late(*args: Any) -> Any:
+        record = await get(*args)
+        if is_late.acquire(blocking=False):
+            await asyncio.to_thread(mcp.ask, "tasks/cancel", task)
+        return record
+
+    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    response = {"action": "accept", "content": {"size": "L"}}
+    assert not mcp.ask("tasks/update", {**task, "inputResponses": {key: response}}).get("status")
+    assert mcp.ask("tasks/get", task)["status"] == "cancelled"
+
+
 def test_a_client_that_shows_no_forms_answers_by_another_call(mcp: Mcp, kit: Kit, queue: FakeQueue) -> None:
     formless = Mcp(mcp.client, mcp.key, "/mcp", **WITH_TASKS)
     task = {"taskId": formless.call("chat", {"message": "hello"})["taskId"]}

@@ -63,6 +63,7 @@ os._exit(0)
         ("", {}, 0),
         ("Authorization=Bearer%20sk-1", {"authorization": "Bearer sk-1"}, 0),
         (" x-team = my%20team ,x-key=a=b", {"x-team": "my team", "x-key": "a=b"}, 0),
+        ("x-empty=,x-name=caf%C3%A9", {"x-empty": "", "x-name": "caf\xe9"}, 0),
         ("Authorization: Bearer sk-secret", {}, 1),
         ("sk-secret", {}, 1),
         ("x-key=sk-secret\nx-other=1", {}, 1),

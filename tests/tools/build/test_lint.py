@@ -106,6 +106,8 @@ def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, p
         POLICY,
         POLICY.replace("NAME: x", "AA: !Ref B, BB: !Sub b, CC: 1, DD: true, EE: 1.5, FF: '', GG: { Ref: A }"),
         POLICY.replace("NAME: x", "<<: { NAME: x }"),
+        POLICY.replace("NAME: x", "<<: { TIME: 12:30 }, TIME: '12:30'"),
+        POLICY.replace("NAME: x", "<<: &own { <<: *own, AA: b }"),
     ],
 )
 def test_an_environment_variable_may_be_a_value_or_a_function(template: str) -> None:

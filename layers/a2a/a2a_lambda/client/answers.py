@@ -21,6 +21,17 @@ ANSWER_DEPTH = strictjson.MAX_DEPTH + 16
 """Levels of an answer. It has what was sent some levels deeper than the request had it."""
 
 
+COMPRESSIONS = frozenset({"gzip", "deflate", "br", "zstd"})
+"""Content-Encodings that httpx2 unpacks. Some servers send others, such as none, with a plain stream."""
+
+
+def compressions_of(answer: httpx2.Response) -> set[str]:
+    """How an answer is compressed. Unpacked, a few bytes may be very many, and what follows them is never
+    counted."""
+    encodings = answer.headers.get_list("content-encoding", split_commas=True)
+    return {encoding.lower() for encoding in encodings} & COMPRESSIONS
+
+
 class AgentError(KitError):
     """The other agent refused the call, or its answer is not valid.
 

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import httpx2
 
 from a2a_lambda import strictjson
+from a2a_lambda.client.answers import compressions_of
 from a2a_lambda.client.keys import KEY
 from a2a_lambda.client.sse import TooLarge
 from a2a_lambda.errors import KitError, ParseError, excerpt
@@ -124,7 +125,7 @@ class ClientCredentials(httpx2.Auth):
                 if time.monotonic() >= token.until:  # another call may have renewed it meanwhile
                     headers = {
                         "Accept": "application/json",
-                        "Accept-Encoding": "identity",  # a few bytes may unpack to very many
+                        "Accept-Encoding": "identity",
                         "User-Agent": USER_AGENT,
                     }
                     token_request = httpx2.Request("POST", self._token_url, data=self._form, headers=headers)
@@ -139,13 +140,14 @@ class ClientCredentials(httpx2.Auth):
     async def _keep(self, answer: httpx2.Response) -> None:
         """Keep the token in an answer. Raises SignInFailed."""
         place, status = place_of(self._token_url), answer.status_code
-        if answer.headers.get("content-encoding", "identity") != "identity":
-            raise SignInFailed(f"{place}: its answer is compressed")
+        if compressions_of(answer):
+            raise SignInFailed(f"{place}: status {status}, a compressed answer, which was not asked for")
         answer.stream = _Limited(answer.stream, TOKEN_ANSWER_BYTES)
         try:
             content = strictjson.loads(await answer.aread())
         except TooLarge:
-            raise SignInFailed(f"{place}: its answer has more than {TOKEN_ANSWER_BYTES:,} bytes") from None
+            problem = f"an answer of more than {TOKEN_ANSWER_BYTES:,} bytes"
+            raise SignInFailed(f"{place}: status {status}, {problem}") from None
         except ParseError:
             content = None
         fields = content if isinstance(content, dict) else {}

@@ -17,7 +17,14 @@ import httpx2
 
 from a2a_lambda import mistakes, strictjson, tracing
 from a2a_lambda.client import discovery, signatures, sse
-from a2a_lambda.client.answers import CLIENT_ANSWER_BYTES, AgentError, read_whole, reason_in, result_of
+from a2a_lambda.client.answers import (
+    CLIENT_ANSWER_BYTES,
+    AgentError,
+    compressions_of,
+    read_whole,
+    reason_in,
+    result_of,
+)
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ParseError, ProtocolError
 from a2a_lambda.net.addresses import NotPublic, Refused, Unresolved, place_of
@@ -44,9 +51,6 @@ TASK_POLL_SECONDS = 1.0
 """Seconds between looks at a task that has not stopped."""
 
 EVENT_STREAM = "text/event-stream"
-
-COMPRESSIONS = frozenset({"gzip", "deflate", "br", "zstd"})
-"""Content-Encodings that httpx2 unpacks. Some servers send others, such as none, with a plain stream."""
 
 Outgoing = str | Sequence[Part] | Message
 """A message to send: its text, its parts, or all of it."""
@@ -291,9 +295,7 @@ class Client:
             is_home = discovery.is_same_origin(httpx2.URL(url), httpx2.URL(self._url))
             auth = self._auth if is_home else None
             async with self._http.stream(verb, url, content=body, headers=headers, auth=auth) as answer:
-                # Unpacked, a few bytes may be very many, and what follows them is never counted.
-                encodings = answer.headers.get_list("content-encoding", split_commas=True)
-                if compressions := COMPRESSIONS.intersection(map(str.lower, encodings)):
+                if compressions := compressions_of(answer):
                     names = ", ".join(compressions)
                     place = place_of(url)
                     text = f"{place}: the answer is compressed ({names}), which the request does not allow"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OTLP_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
-OTLP_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+OTLP_HEADER_VALUE = re.compile(r"[ -~\xa0-\xff]*")
 
 HEADERS_PARAMETER = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
@@ -149,8 +149,8 @@ def parse_headers(text: str) -> dict[str, str]:
     """
     headers: dict[str, str] = {}
     for pair in filter(str.strip, text.split(",")):
-        name, _, value = (unquote(word).strip() for word in pair.partition("="))
-        if OTLP_HEADER_NAME.fullmatch(name) and OTLP_HEADER_VALUE.fullmatch(value):
+        name, separator, value = (unquote(word).strip() for word in pair.partition("="))
+        if separator and OTLP_HEADER_NAME.fullmatch(name) and OTLP_HEADER_VALUE.fullmatch(value):
             headers[name.lower()] = value
         else:
             logger.warning("%s has a header that is not name=value", HEADERS_PARAMETER)

@@ -212,7 +212,7 @@ class Intake:
             # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
-                raise UnsupportedOperation(
+                raise (QuestionClosed if question else UnsupportedOperation)(
                     "the task has ended and accepts no messages: start another one, without this task's id"
                 )
             # What was an answer to one question must not become the answer to the next one.

@@ -1,13 +1,15 @@
 """The page for those who use a keyboard, a screen reader, or large letters."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.helpers.clock import PATIENCE_SECONDS
 from tests.tools.playground.page.clicks import choose, expect, open_agent, send, state
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Locator, Page, Route
 
 
 def focus_of(page: "Page") -> str:
@@ -161,6 +163,19 @@ def test_what_was_written_into_a_form_stays(page: "Page") -> None:
     expect(page.locator("#parameters [name=b]")).to_have_value("2")
 
 
+def scroll_to(locator: "Locator") -> None:
+    """Scroll until an element is in view. What the page shows late may scroll it away again."""
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        locator.scroll_into_view_if_needed()
+        try:
+            expect(locator).to_be_in_viewport(timeout=1_000)
+            return
+        except AssertionError:
+            if time.monotonic() > give_up_at:
+                raise
+
+
 @pytest.mark.parametrize("size", [(320, 256), (960, 470)])
 def test_large_letters_leave_room_for_the_messages(page: "Page", size: tuple[int, int]) -> None:
     """A window of 1280 by 1024 at 400 %, and one of 1920 by 940 at 200 % with an open form."""
@@ -180,10 +195,8 @@ def test_large_letters_leave_room_for_the_messages(page: "Page", size: tuple[int
     )
     assert sizes["messages"] >= 120
     assert sizes["sideways"] <= 0
-    page.locator("#files").scroll_into_view_if_needed()
-    expect(page.locator("#files")).to_be_in_viewport()
-    page.locator("#messages").scroll_into_view_if_needed()
-    expect(page.locator("#messages")).to_be_in_viewport()
+    scroll_to(page.locator("#files"))
+    scroll_to(page.locator("#messages"))
 
 
 def test_an_answer_that_a_reload_has_lost_is_called_so(page: "Page") -> None:

@@ -1,23 +1,25 @@
 """Parameters of skills: how texts become arguments, and what JSON Schema says about them."""
 
+import copy
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.skills.annotations import members_of, without_alias
+from a2a_lambda.agent.skills.hashes import has_chosen_hashes
 from a2a_lambda.errors import ConfigurationError, LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
@@ -132,14 +134,16 @@ class Parameter:
     def is_required(self) -> bool:
         return self.default is inspect.Parameter.empty
 
-    @property
-    def has_fixed_default(self) -> bool:
-        """Whether the default cannot change. A frozen object with a list in it can, and then has no hash."""
+    def default_of_call(self) -> Any:
+        """The default, or a copy of one that can hold what changes, because the next call has another caller.
+        What cannot be copied, such as a MappingProxyType, stays."""
+        is_container = isinstance(self.default, tuple | frozenset | BaseModel) or is_dataclass(self.default)
+        if type(self.default).__hash__ is not None and not is_container:
+            return self.default
         try:
-            hash(self.default)
-        except TypeError:
-            return False
-        return True
+            return copy.deepcopy(self.default)
+        except Exception:  # a class is code, and may raise anything
+            return self.default
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
@@ -147,6 +151,11 @@ class Parameter:
             return TypeAdapter(self.hint, config=ConfigDict(allow_inf_nan=False))
         except PydanticUserError:  # a class has its own configuration
             return TypeAdapter(self.hint)
+
+    @cached_property
+    def has_chosen_hashes(self) -> bool:
+        """See `hashes`."""
+        return has_chosen_hashes(self._adapter.core_schema)
 
     @cached_property
     def _members(self) -> dict[str, Any]:
@@ -193,8 +202,8 @@ class Parameter:
 
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
-        is_large = text.count(",") >= MAX_HASHED_ELEMENTS
-        if is_large and _has_chosen_hashes(self._adapter.core_schema):
+        is_long = text.count(",") >= MAX_HASHED_ELEMENTS and self.has_chosen_hashes
+        if is_long and JSON_STRING.sub("", text).count(",") >= MAX_HASHED_ELEMENTS:
             raise LimitExceeded(
                 f"An argument with a set of numbers, say, may have at most {MAX_HASHED_ELEMENTS:,} elements."
             )
@@ -336,20 +345,3 @@ class OutputSchema(GenerateJsonSchema):
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
         return {key: value for key, value in super().str_schema(schema).items() if key != "pattern"}
-
-
-def _has_chosen_hashes(schema: Any) -> bool:
-    """Whether a schema of pydantic has a set of other values than texts, or an object with other keys. Of
-    texts, a client cannot choose the hashes."""
-    if isinstance(schema, list | tuple):
-        return any(map(_has_chosen_hashes, schema))
-    if not isinstance(schema, dict):
-        return False
-    match schema.get("type"):
-        case "set" | "frozenset":
-            is_chosen = schema.get("items_schema", {}).get("type") != "str"
-        case "dict":
-            is_chosen = schema.get("keys_schema", {}).get("type", "any") not in ("str", "any")
-        case _:
-            is_chosen = False
-    return is_chosen or any(map(_has_chosen_hashes, schema.values()))

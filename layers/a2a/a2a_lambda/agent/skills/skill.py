@@ -1,6 +1,5 @@
 """A skill: a function, and how a message becomes its arguments."""
 
-import copy
 import inspect
 import re
 import warnings
@@ -219,8 +218,8 @@ class Skill:
                     return self._ask(parameter, f"“{excerpt(texts[0])}” cannot be used{reason}. ")
             elif parameter.is_required:
                 return self._ask(parameter)
-            elif not parameter.has_fixed_default:  # it can change, and the next call has another caller
-                result[parameter.name] = copy.deepcopy(parameter.default)
+            elif (default := parameter.default_of_call()) is not parameter.default:
+                result[parameter.name] = default
         return result
 
     def problem_of(self, texts: Mapping[str, str], *, is_complete: bool) -> str:
