@@ -19,7 +19,6 @@ from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.skills.annotations import members_of, without_alias
-from a2a_lambda.agent.skills.hashes import has_chosen_hashes
 from a2a_lambda.errors import ConfigurationError, LimitExceeded, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
@@ -155,6 +154,8 @@ class Parameter:
     @cached_property
     def has_chosen_hashes(self) -> bool:
         """See `hashes`."""
+        from a2a_lambda.agent.skills.hashes import has_chosen_hashes  # few arguments are so long
+
         return has_chosen_hashes(self._adapter.core_schema)
 
     @cached_property
