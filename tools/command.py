@@ -123,8 +123,8 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
 
 
 def named_agent(environ: Mapping[str, str]) -> str:
-    """The agent that AGENT names; "" = it is not set. Raises ConfigurationError if it is empty, as with
-    AGENT=$NAME where NAME is not set: that does not mean all agents, nor the default one."""
+    """The agent that AGENT names; "" = it is not set. Raises ConfigurationError if it is empty, because
+    AGENT=$NAME without a NAME means neither all agents nor the default one."""
     if environ.get("AGENT") == "":
         raise ConfigurationError("AGENT is empty: name an agent, or leave AGENT out")
     return environ.get("AGENT", "")

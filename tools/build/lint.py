@@ -168,10 +168,13 @@ def _collect_pairs(
 ) -> None:
     """Add the names and values of a mapping, with those that `<<` merges into it, which count less."""
     entries = node.value if isinstance(node, yaml.MappingNode) and depth < MAX_MERGES else []
-    pairs.update({str(name.value): (name, value) for name, value in entries if name.tag != MERGE_TAG} | pairs)
-    for _, value in (entry for entry in entries if entry[0].tag == MERGE_TAG):
-        for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            _collect_pairs(merged, pairs, depth + 1)
+    for name, value in entries:
+        if name.tag != MERGE_TAG:
+            pairs.setdefault(str(name.value), (name, value))
+    for name, value in entries:
+        if name.tag == MERGE_TAG:
+            for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                _collect_pairs(merged, pairs, depth + 1)
 
 
 def _problem_of_name(name: yaml.Node) -> str:

@@ -133,6 +133,6 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0])
-            # Not its value: whoever mistakes a secret for its digest must not find it in a log.
+            # Without the value, which may be a secret that was written instead of its digest.
             problem = ADVICE.get(name, first["msg"])
             raise ConfigurationError(f"environment variable A2A_{name.upper()}: {problem}") from None

@@ -1,7 +1,13 @@
-"""An agent that asks its user."""
+"""An agent that asks its user, and calls that overtake each other."""
 
+import asyncio
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
@@ -66,3 +72,16 @@ def kit_in(folder: Path, settings: Settings, *, background: bool) -> Kit:
     (agent / "agent.py").write_text(CODE)
     (agent / "card.yaml").write_text(CARD.format(background=json.dumps(background)))
     return Kit(settings.model_copy(update={"agents": folder / "agents"}))
+
+
+def delay_next_read(kit: Kit, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Call `meanwhile` once the next call of the service has read its task, before the caller gets it."""
+    get, is_late = kit.service.get, threading.Lock()
+
+    async def get_and_be_late(*args: Any) -> Any:
+        record = await get(*args)
+        if is_late.acquire(blocking=False):
+            await asyncio.to_thread(meanwhile)
+        return record
+
+    monkeypatch.setattr(kit.service, "get", get_and_be_late)

@@ -1,9 +1,8 @@
 """Questions of an agent: a form for the client's user, or words for its model."""
 
-import asyncio
 import re
-import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.agent.folders import write
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, Mcp, error_of, text_of
-from tests.http.mcp.shop import kit_in
+from tests.http.mcp.shop import delay_next_read, kit_in
 
 
 @pytest.fixture
@@ -227,17 +226,10 @@ def test_a_call_that_is_late_answers_no_later_question(
     mcp: Mcp, kit: Kit, client: TestClient, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     """An equal call, such as a retry, is faster, after both have read the task."""
-    get, is_late = kit.service.get, threading.Lock()
     first = mcp.call("order", {"message": "please"})
     params = {"name": "order", "arguments": {"message": "please"}, **answer(first, "L", action)}
 
-    async def get_and_be_late(*args: Any) -> Any:
-        record = await get(*args)
-        if is_late.acquire(blocking=False):
-            await asyncio.to_thread(mcp.call, "order", {"message": "please"}, **answer(first, "L"))
-        return record
-
-    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    delay_next_read(kit, monkeypatch, partial(mcp.call, "order", {"message": "please"}, **answer(first, "L")))
     late = mcp.post(mcp.body("tools/call", params)).json()
     [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]
     assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -252,15 +244,8 @@ def test_a_late_call_that_names_the_task_answers_no_later_question(
     """As a client without forms answers."""
     mcp = Mcp(client, new_key(kit), "/mcp")
     [task_id] = re.findall("task='([^']+)'", text_of(mcp.call("order", {"message": "please"})))
-    get, is_late = kit.service.get, threading.Lock()
 
-    async def get_and_be_late(*args: Any) -> Any:
-        record = await get(*args)
-        if is_late.acquire(blocking=False):
-            await asyncio.to_thread(mcp.call, "order", {"task": task_id, "size": "L"})
-        return record
-
-    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    delay_next_read(kit, monkeypatch, partial(mcp.call, "order", {"task": task_id, "size": "L"}))
     late = mcp.call("order", {"task": task_id, "message": "L"})
     assert (late["isError"], "the question is closed" in text_of(late)) == (True, True)
     [task] = Rest(client, mcp.key, "/a2a/shop").call("GET", "tasks")["tasks"]

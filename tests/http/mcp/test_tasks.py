@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.background.fake_queue import FakeQueue
 from tests.conftest import BASE_URL, new_key
 from tests.helpers.rest import Rest, message_1_0
 from tests.http.mcp.client import ELICITS, WITH_TASKS, Mcp, messages_of, text_of
-from tests.http.mcp.shop import kit_in
+from tests.http.mcp.shop import delay_next_read, kit_in
 
 
 @pytest.fixture
@@ -79,19 +80,12 @@ def test_a_late_update_answers_no_later_question(
     work(kit, queue)
     [(key, _)] = mcp.ask("tasks/get", task)["inputRequests"].items()
     update = {**task, "inputResponses": {key: {"action": "accept", "content": {"size": "L"}}}}
-    get, is_late = kit.service.get, threading.Lock()
 
     def update_and_work() -> None:
         mcp.ask("tasks/update", update)
         work(kit, queue)
 
-    async def get_and_be_late(*args: Any) -> Any:
-        record = await get(*args)
-        if is_late.acquire(blocking=False):
-            await asyncio.to_thread(update_and_work)
-        return record
-
-    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    delay_next_read(kit, monkeypatch, update_and_work)
     mcp.ask("tasks/update", update)
     assert not queue.waiting
     [question] = mcp.ask("tasks/get", task)["inputRequests"].values()
@@ -104,15 +98,8 @@ def test_a_late_update_of_a_task_that_has_ended_is_ignored(
     task = {"taskId": mcp.call("order", {"message": "please"})["taskId"]}
     work(kit, queue)
     [(key, _)] = mcp.ask("tasks/get", task)["inputRequests"].items()
-    get, is_late = kit.service.get, threading.Lock()
 
-    async def get_and_be_late(*args: Any) -> Any:
-        record = await get(*args)
-        if is_late.acquire(blocking=False):
-            await asyncio.to_thread(mcp.ask, "tasks/cancel", task)
-        return record
-
-    monkeypatch.setattr(kit.service, "get", get_and_be_late)
+    delay_next_read(kit, monkeypatch, partial(mcp.ask, "tasks/cancel", task))
     response = {"action": "accept", "content": {"size": "L"}}
     assert not mcp.ask("tasks/update", {**task, "inputResponses": {key: response}}).get("status")
     assert mcp.ask("tasks/get", task)["status"] == "cancelled"

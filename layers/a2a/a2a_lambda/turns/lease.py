@@ -95,7 +95,7 @@ class Lease:
         try:
             new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:
-            self.head = _head_of_holder(conflict, self.head)
+            _head_of_holder(conflict, self.head)  # raises if the task is lost; `update` finds the newer head
             await self.update(change)
             return
         async with self._lock:  # a look at the head that began earlier must not replace it
