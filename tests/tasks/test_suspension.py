@@ -39,7 +39,7 @@ def durable(**fields: object) -> Head:
 
 def suspend(*waits: OpenWait, until: float = 0.0, of: Head | None = None) -> Head:
     suspension = Suspended(waits, until)
-    return suspended_head(suspension, wait_to_ask(suspension, of), 3, NOW, of or durable())
+    return suspended_head(of or durable(), suspension, wait_to_ask(suspension, of), 3, NOW)
 
 
 def test_a_pause_is_still_working() -> None:
@@ -94,7 +94,7 @@ def test_a_sign_in_is_a_state_of_its_own() -> None:
 
 def test_a_question_that_is_asked_again_is_one_question() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
-    again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5, durable())
+    again = suspended_head(durable(), Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 4, NOW + 5)
     question = with_old_question(again, first, has_new_events=False)
     assert (question.status, question.sequence, question.committed) == (
         first.status,
@@ -102,14 +102,14 @@ def test_a_question_that_is_asked_again_is_one_question() -> None:
         first.sequence - 1,
     )
     assert question.execution == again.execution
-    other = suspended_head(Suspended(), replace(QUESTION, question="Who?"), 4, NOW, durable())
+    other = suspended_head(durable(), Suspended(), replace(QUESTION, question="Who?"), 4, NOW)
     assert with_old_question(other, first, has_new_events=False) is other
     assert with_old_question(durable(), first, has_new_events=False).state == TaskState.WORKING
 
 
 def test_a_question_that_is_asked_again_after_other_events_is_the_same_message() -> None:
     first = suspend(OpenWait(QUESTION, "cb-1"))
-    again = suspended_head(Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 9, NOW + 5, durable())
+    again = suspended_head(durable(), Suspended([OpenWait(QUESTION, "cb-2")]), QUESTION, 9, NOW + 5)
     question = with_old_question(again, first, has_new_events=True)
     assert question is again
     assert question.status["message"] == first.status["message"]
@@ -119,7 +119,7 @@ def test_another_question_with_the_same_words_is_another_message() -> None:
     """The first one's time was up, and an answer to it is none to this one."""
     first = suspend(OpenWait(QUESTION, "cb-1"))
     other = replace(QUESTION, key="q#2")
-    second = suspended_head(Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5, durable())
+    second = suspended_head(durable(), Suspended([OpenWait(other, "cb-2")]), other, 9, NOW + 5)
     assert with_old_question(second, first, has_new_events=False) is second
     assert second.status["message"]["messageId"] != first.status["message"]["messageId"]
 
@@ -136,7 +136,7 @@ def test_the_same_question_of_a_later_turn_is_another_message() -> None:
 @pytest.mark.parametrize(("seconds", "is_open"), [(59, True), (60, False)])
 def test_a_question_whose_own_time_is_up_is_closed(seconds: int, is_open: bool) -> None:
     asking = suspend(OpenWait(QUESTION, "cb-1", NOW + 60))
-    new_head, _ = resumed_head("arn", asking, NOW + seconds)
+    new_head, _ = resumed_head(asking, "arn", NOW + seconds)
     assert bool(new_head.open_question) is is_open
 
 
@@ -153,8 +153,8 @@ def test_a_turn_that_was_woken_takes_a_message_only_for_the_question_it_has_aske
 @pytest.mark.parametrize(("asks", "is_open"), [(True, True), (False, False)])
 def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_open: bool) -> None:
     waits = [OpenWait(QUESTION if asks else CALL, "cb-1")]
-    asking = suspended_head(Suspended(waits), QUESTION if asks else None, 4, NOW, durable())
-    new_head, _ = resumed_head("arn", asking, NOW + 60)
+    asking = suspended_head(durable(), Suspended(waits), QUESTION if asks else None, 4, NOW)
+    new_head, _ = resumed_head(asking, "arn", NOW + 60)
     assert bool(new_head.open_question) is is_open
     assert new_head.message_wait is None, "and takes no reply before the turn is suspended again"
     assert execution_of(new_head).find_wait(QUESTION.key) is None
@@ -166,7 +166,7 @@ def test_a_question_stays_open_while_a_timer_has_woken_the_turn(asks: bool, is_o
 
 def test_a_run_that_continues_has_no_waits() -> None:
     paused_head = suspend(OpenWait(CALL, "cb-1"), until=NOW + 60)
-    new_head, events = resumed_head("arn", paused_head, NOW + 60)
+    new_head, events = resumed_head(paused_head, "arn", NOW + 60)
     assert new_head.execution is not None
     assert (new_head.execution.arn, new_head.execution.waits, new_head.execution.until) == ("arn", (), 0.0)
     assert not new_head.is_suspended
@@ -177,7 +177,7 @@ def test_a_run_that_continues_has_no_waits() -> None:
 
 def test_a_question_without_a_reply_is_history_when_the_turn_continues() -> None:
     asking = suspend(OpenWait(QUESTION, "cb-1"))
-    new_head, overflow = resumed_head("arn", asking, NOW)
+    new_head, overflow = resumed_head(asking, "arn", NOW)
     assert new_head.inline[-1] == (4, asking.closing_event())
     assert (overflow, new_head.epoch, new_head.sequence) == ([], asking.epoch + 3, 4)
 

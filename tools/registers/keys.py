@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from a2a_lambda.access.credentials import KEY_PREFIX, digest_of
 from a2a_lambda.access.issuer import is_issuer_row
-from a2a_lambda.access.key import LABEL, OWNER_FORM, Key, ParameterRefused, parameter_errors
-from a2a_lambda.access.key_reader import KeyReader
+from a2a_lambda.access.key import LABEL, OWNER_FORM, Key
+from a2a_lambda.access.key_reader import KeyReader, ParameterRefused, parameter_errors
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable
 from a2a_lambda.store.key_copies import KeyLoad
 

@@ -129,7 +129,7 @@ def test_a_timer_that_wakes_the_turn_does_not_take_the_question_from_its_answer(
 
     def update_later(head: Head) -> Head:
         monkeypatch.setattr(store, "update_head", update)
-        update(resumed_head("arn", asking, store.clock())[0])
+        update(resumed_head(asking, "arn", store.clock())[0])
         return update(head)
 
     async def suspend(store: Store, head: Head, deadline: float | None, **_: Any) -> Head:
@@ -158,7 +158,7 @@ def test_a_new_task_sees_what_was_said_while_its_message_waited(
     execution = replace(new_execution("u"), is_suspended=True, waits=(question,))
     head = replace(head, place=Place.EXECUTION, execution=execution)
     head = replace(head, status=make_status(TaskState.INPUT_REQUIRED, store.clock()))
-    running = store.update_head(resumed_head("arn", store.update_head(head), store.clock())[0])
+    running = store.update_head(resumed_head(store.update_head(head), "arn", store.clock())[0])
     store.update_context(
         once.namespace, "c", Context(), lambda context: replace(context, asking_task_id=head.task_id)
     )

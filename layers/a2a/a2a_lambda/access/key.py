@@ -7,15 +7,10 @@ many random bits can be public, so it needs no KMS.
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from a2a_lambda.access.credentials import Grant
-from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.card import OWNER_PATTERN
 
@@ -88,22 +83,3 @@ class Key:
     def row(self) -> list[Any]:
         """The key as JSON values."""
         return [self.label, self.digest, self.owner, self.expires, list(self.agents), self.local]
-
-
-class ParameterRefused(Exception):
-    """Parameter Store refused a call. code: name that SSM gives the error."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@contextmanager
-def parameter_errors() -> Iterator[None]:
-    """Errors of Parameter Store become ParameterRefused or KeysUnavailable."""
-    try:
-        yield
-    except ClientError as error:
-        raise ParameterRefused(error.response["Error"]["Code"]) from error
-    except BotoCoreError as error:
-        raise KeysUnavailable(f"Parameter Store did not answer: {type(error).__name__}") from error

@@ -4,11 +4,14 @@ account's quota."""
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from a2a_lambda.access.issuer import Issuer, is_issuer_row
-from a2a_lambda.access.key import Key, ParameterRefused, parameter_errors
+from a2a_lambda.access.key import Key
 from a2a_lambda.errors import KeysUnavailable
 from a2a_lambda.store.key_copies import ISSUERS_PART, KEYS_PART, KeyLoad
 
@@ -21,6 +24,25 @@ PAGE_SECONDS = 0.05
 RETRIED_CODES = {"ThrottlingException", "TooManyUpdates", "RequestLimitExceeded", "InternalServerError"}
 
 logger = logging.getLogger(__name__)
+
+
+class ParameterRefused(Exception):
+    """Parameter Store refused a call. code: name that SSM gives the error."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@contextmanager
+def parameter_errors() -> Iterator[None]:
+    """Errors of Parameter Store become ParameterRefused or KeysUnavailable."""
+    try:
+        yield
+    except ClientError as error:
+        raise ParameterRefused(error.response["Error"]["Code"]) from error
+    except BotoCoreError as error:
+        raise KeysUnavailable(f"Parameter Store did not answer: {type(error).__name__}") from error
 
 
 class KeyReader:

@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 
 from a2a_lambda import threads
 from a2a_lambda.agent.turn import make_turn
@@ -95,10 +94,15 @@ class ExecutionWorker:
                 await asyncio.sleep(REPLY_POLL_SECONDS)
             return None
 
-        hold = partial(resumed_head, arn)
         claim: Claim | None = None
         while claim is None:
-            taken_turn = await takeover.take(self._store, self._agents, load, hold, attempts=RUN_ATTEMPTS)
+            taken_turn = await takeover.take(
+                self._store,
+                self._agents,
+                load,
+                lambda head, now: resumed_head(head, arn, now),
+                attempts=RUN_ATTEMPTS,
+            )
             if taken_turn is None:
                 return
             with suppress(Conflict):  # the task changed while its context was stored: take it again

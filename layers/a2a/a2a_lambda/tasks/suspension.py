@@ -57,7 +57,7 @@ def question_status(turn_id: str, task_id: str, context_id: str, wait: Wait, now
 
 
 def suspended_head(
-    suspension: Suspended, question: Wait | None, sequence: int, now: float, head: Head
+    head: Head, suspension: Suspended, question: Wait | None, sequence: int, now: float
 ) -> Head:
     """The head of a turn that is suspended.
 
@@ -110,7 +110,7 @@ def with_old_question(new_head: Head, old_head: Head, *, has_new_events: bool) -
     )
 
 
-def resumed_head(arn: str, head: Head, now: float) -> tuple[Head, list[Event]]:
+def resumed_head(head: Head, arn: str, now: float) -> tuple[Head, list[Event]]:
     """The head of a turn that a process continues, and the events that it cannot hold. arn: ARN of the
     execution."""
     execution = execution_of(head)

@@ -95,7 +95,7 @@ class Ending:
             sequence, now = self._journal.sequence, self._store.clock()
 
             def change(head: Head) -> Head:
-                new_head = suspended_head(suspension, question, sequence, now, head)
+                new_head = suspended_head(head, suspension, question, sequence, now)
                 if question_head is None:
                     return new_head
                 has_new_events = sequence != self._claim.sequence
