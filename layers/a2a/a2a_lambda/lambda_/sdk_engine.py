@@ -88,9 +88,9 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
-    earlier_runs: what they left. url_of: URL of a wait by its key. Both are set once the worker knows them.
-    waits, times: what suspended operations wait for, by key. sent_notices: what `observer` has been told.
-    work: steps and branches that run. steps: the steps in `work`. moves: how often each step began too late.
+    earlier_runs: what they left. url_of: URL of a wait by its key. observer: is told of each operation. The
+    three are set once the worker knows them. waits, times: what suspended operations wait for, by key. work:
+    steps and branches that run. steps: the steps in `work`. moves: how often each step began too late.
     """
 
     deadline: float
