@@ -1,4 +1,4 @@
-"""Questions in plain skills whose reply never comes."""
+"""Outputs that no client gets, and questions in plain skills whose reply never comes."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.catalog.agents import read_cards
 from tests.agent.folders import CARD, write
-from tools.agents import replies
+from tools.agents import outputs
 
 DURABLE = CARD.replace("skills:", "durable: true\nskills:")
 
@@ -52,7 +52,27 @@ async def say_bye(turn):
 )
 def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str, lines: list[int]) -> None:
     folder = write(tmp_path, code, card)
-    sentences = replies.find_lost(tmp_path, read_cards(tmp_path)[0])
+    sentences = outputs.find_lost(tmp_path, read_cards(tmp_path)[0])
     assert len(sentences) == len(lines)
     for sentence, line in zip(sentences, lines, strict=True):
         assert f"{folder / 'agent.py'}:{line}: this `yield` never returns the reply" in sentence
+
+
+@pytest.mark.parametrize("card", [CARD, DURABLE])
+def test_an_output_that_is_discarded_is_named(tmp_path: Path, card: str) -> None:
+    code = """@skill
+async def hello(turn):
+    if not turn.text:
+        Ask('Which size?')
+    kit.Reject('No.')
+    Ask.__doc__
+    yield Ask('Which color?')
+
+def helper():
+    Ask('This line is in no skill.')
+"""
+    folder = write(tmp_path, code, card)
+    assert outputs.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
+        f"{folder / 'agent.py'}:{line}: this {name} is discarded: write `yield` or `return` before it"
+        for line, name in ((5, "Ask"), (6, "Reject"))
+    ]

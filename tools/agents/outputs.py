@@ -1,0 +1,86 @@
+"""Outputs that never reach the client, and replies that never reach the agent.
+
+`Ask(…)` on a line of its own makes a question and discards it. `reply = yield Ask(…)` in a plain skill gets
+no reply, because a question ends the turn: the next message starts the skill again.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from a2a_lambda.mistakes import short_path
+from a2a_lambda.protocol.card import Card
+
+QUESTIONS = {"Ask", "Authorize"}
+
+OUTPUTS = QUESTIONS | {"Artifact", "Command", "File", "Message", "Progress", "Reject"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
+    """A sentence for each output in agent.py that a skill discards, and each question whose reply a plain
+    skill would use. agents: their folder. cards: by the name of their agent. Only these agents are read."""
+    sentences: list[str] = []
+    for name, card in cards.items():
+        code = agents / name / "agent.py"
+        with suppress(OSError, SyntaxError):  # make run names these itself
+            for function in ast.walk(ast.parse(code.read_bytes())):
+                if isinstance(function, Function) and (skill_id := _skill_id(function)):
+                    is_durable = skill_id in card.durable_skills
+                    sentences += [
+                        f"{short_path(code)}:{line}: {problem}"
+                        for line, problem in _problems(function, is_durable=is_durable)
+                    ]
+    return sentences
+
+
+def _problems(function: Function, *, is_durable: bool) -> Iterator[tuple[int, str]]:
+    """The line of each output that a skill discards, and of each reply that it cannot get, and why."""
+    nodes = list(_nodes_in(function))
+    statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        is_statement = id(node) in statements
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                is_statement and name in OUTPUTS
+            ):
+                yield node.lineno, f"this {name} is discarded: write `yield` or `return` before it"
+            case ast.Yield(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
+                not is_statement and not is_durable and name in QUESTIONS
+            ):
+                yield (
+                    node.lineno,
+                    "this `yield` never returns the reply, because a question ends the turn of a plain skill."
+                    " The reply starts the skill again: read it from turn.text when turn.answering is true,"
+                    " or write `durable: true` in card.yaml",
+                )
+
+
+def _nodes_in(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function's own code, in their order, without the code of functions in it."""
+    nodes: list[ast.AST] = [*reversed(function.body)]  # recursion would fail on deeply nested code
+    while nodes:
+        node = nodes.pop()
+        yield node
+        if not isinstance(node, Function | ast.Lambda):
+            nodes += reversed([*ast.iter_child_nodes(node)])
+
+
+def _skill_id(function: Function) -> str:
+    """Id of the skill that a function is; "" = it is none."""
+    for decorator in function.decorator_list:
+        match decorator:
+            case ast.Call(
+                func=ast.Name(id="skill") | ast.Attribute(attr="skill"),
+                args=[ast.Constant(value=str(skill_id)), *_],
+            ):
+                return skill_id
+            case (
+                ast.Name(id="skill")
+                | ast.Attribute(attr="skill")
+                | ast.Call(func=ast.Name(id="skill") | ast.Attribute(attr="skill"))
+            ):
+                return function.name.replace("_", "-")
+    return ""
