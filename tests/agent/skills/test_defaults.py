@@ -1,6 +1,8 @@
 """Defaults of parameters, which every call without an argument gets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -21,20 +23,31 @@ class Model(BaseModel, frozen=True):
     words: list[str] = []
 
 
-@pytest.mark.parametrize("default", [[], Filter([]), Model(), (["a"],)])
-def test_a_default_that_one_caller_changes_is_new_for_the_next(default: Any) -> None:
+def words_of(filter_: Any) -> list[str]:
+    words: list[str] = filter_.words
+    return words
+
+
+@pytest.mark.parametrize(
+    ("default", "list_in"),
+    [([], lambda value: value), (Filter([]), words_of), (Model(), words_of), (([],), itemgetter(0))],
+)
+def test_a_default_that_one_caller_changes_is_new_for_the_next(
+    default: Any, list_in: Callable[[Any], list[str]]
+) -> None:
     """Also one that is frozen, and holds a list."""
 
-    def hello(turn: Turn, found=default) -> str:  # type: ignore[no-untyped-def]
+    def hello(turn: Turn, words=default) -> str:  # type: ignore[no-untyped-def]
         return ""
 
-    hello.__annotations__["found"] = type(default)
-    results = [Skill(skill(hello)).arguments({}) for _ in range(2)]
-    assert all(isinstance(arguments, dict) for arguments in results)
-    first, second = (arguments["found"] for arguments in results)  # type: ignore[index]
-    assert first == second == default
-    assert first is not default
-    assert first is not second
+    hello.__annotations__["words"] = type(default)
+    defaults = []
+    for _ in range(2):
+        arguments = Skill(skill(hello)).arguments({})
+        assert isinstance(arguments, dict)
+        defaults.append(list_in(arguments["words"]))
+    defaults[0].append("x")
+    assert defaults[1] == list_in(default) == []
 
 
 class Unhashable:

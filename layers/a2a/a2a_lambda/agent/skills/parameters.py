@@ -52,8 +52,8 @@ MAX_CONTAINERS = 1_000_000
 """Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
 
 MAX_HASHED_ELEMENTS = 5_000
-"""Maximum number of elements in a set, or of keys, whose hashes a client can choose. If all are equal, the
-time grows with the square of their number."""
+"""Maximum number of elements in an argument whose type has a set, or keys, whose hashes a client can choose.
+If all hashes are equal, the time grows with the square of their number."""
 
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 """A string in JSON, or the rest of a text that does not close it. If the closing quote were required, each
@@ -134,8 +134,8 @@ class Parameter:
         return self.default is inspect.Parameter.empty
 
     def default_of_call(self) -> Any:
-        """The default, or a copy of one that can hold what changes, because the next call has another caller.
-        What cannot be copied, such as a MappingProxyType, stays."""
+        """The default. One that is mutable, or may hold something mutable, is copied, so that no caller sees
+        another's changes. One that cannot be copied, such as a MappingProxyType, is returned as it is."""
         is_container = isinstance(self.default, tuple | frozenset | BaseModel) or is_dataclass(self.default)
         if type(self.default).__hash__ is not None and not is_container:
             return self.default
@@ -153,8 +153,8 @@ class Parameter:
 
     @cached_property
     def has_chosen_hashes(self) -> bool:
-        """See `hashes`."""
-        from a2a_lambda.agent.skills.hashes import has_chosen_hashes  # few arguments are so long
+        """Whether a client can choose the hashes of values in the argument's sets or keys."""
+        from a2a_lambda.agent.skills.core_schemas import has_chosen_hashes  # few arguments are so long
 
         return has_chosen_hashes(self._adapter.core_schema)
 
@@ -204,15 +204,23 @@ class Parameter:
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
         is_long = text.count(",") >= MAX_HASHED_ELEMENTS and self.has_chosen_hashes
-        if is_long and JSON_STRING.sub("", text).count(",") >= MAX_HASHED_ELEMENTS:
+        if is_long and self._without_texts(text).count(",") >= MAX_HASHED_ELEMENTS:
             raise LimitExceeded(
-                f"An argument with a set of numbers, say, may have at most {MAX_HASHED_ELEMENTS:,} elements."
+                f"The argument {self.name} may have at most {MAX_HASHED_ELEMENTS:,} elements."
             )
         if text.count("[") + text.count("{") > MAX_CONTAINERS:
-            bare_text = JSON_STRING.sub("", text)
+            bare_text = self._without_texts(text)
             if bare_text.count("[") + bare_text.count("{") > MAX_CONTAINERS:
-                raise LimitExceeded(f"An argument may have at most {MAX_CONTAINERS:,} lists and objects.")
+                raise LimitExceeded(
+                    f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
+                )
         return self._adapter.validate_json(text)
+
+    def _without_texts(self, json_text: str) -> str:
+        """JSON without its strings, unless the type has one that is read as JSON, too."""
+        from a2a_lambda.agent.skills.core_schemas import has_json_texts
+
+        return json_text if has_json_texts(self._adapter.core_schema) else JSON_STRING.sub("", json_text)
 
     def is_seconds(self, text: str) -> bool:
         """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for

@@ -1,18 +1,19 @@
-"""Which types put values into a set, or use them as keys, whose hashes a client can choose.
+"""What the core schema of a type, as pydantic makes it, says about the time that its values take to read.
 
 All multiples of 2**61 - 1 have one hash in CPython, so the time that a set of them takes grows with the
 square of their number. The hashes of texts are random in each process.
+Source: https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 HARMLESS = frozenset(("str", "bytes", "literal", "enum", "bool", "none"))
-"""Types, as pydantic's core schemas name them, whose hashes are random, or that have few values."""
+"""Types whose hashes are random, or that have few values."""
 
 
 def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None) -> bool:
-    """Whether a core schema of pydantic has a set of other values, or an object with other keys.
+    """Whether a schema has a set, or keys, of a type that is not HARMLESS.
 
     definitions: schemas by their `ref`; None = those of this schema.
     """
@@ -32,16 +33,29 @@ def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None)
     return is_chosen or any(has_chosen_hashes(part, definitions) for part in schema.values())
 
 
+def has_json_texts(schema: Any) -> bool:
+    """Whether a schema has a text that is read as JSON, such as `Json[list[int]]`."""
+    if isinstance(schema, list | tuple):
+        return any(map(has_json_texts, schema))
+    return isinstance(schema, Mapping) and (
+        schema.get("type") == "json" or any(map(has_json_texts, schema.values()))
+    )
+
+
 def _is_harmless(schema: Any, definitions: Mapping[str, Any]) -> bool:
     match schema.get("type"):
-        case "definition-ref":  # of an alias, which leads to no other one
-            return _is_harmless(definitions.get(schema["schema_ref"], {}), {})
+        case "definition-ref":  # without the definition itself, because a type may contain itself
+            ref = schema["schema_ref"]
+            others = {name: part for name, part in definitions.items() if name != ref}
+            return _is_harmless(definitions.get(ref, {}), others)
         case "union":
             choices = (choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"])
             return all(_is_harmless(choice, definitions) for choice in choices)
         case "tuple":
             return all(_is_harmless(part, definitions) for part in schema["items_schema"])
-        case kind if "schema" in schema:  # such as nullable, and a validator around a type
-            return kind != "json" and _is_harmless(schema["schema"], definitions)
+        case "json" | "function-after" | "function-wrap":  # which may return anything, such as numbers
+            return False
+        case kind if "schema" in schema:  # such as nullable, and a validator before a type
+            return _is_harmless(schema["schema"], definitions)
         case kind:
             return kind in HARMLESS
