@@ -104,8 +104,8 @@ def local_key() -> str:
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str:
-    """What to sign in with: KEY, or a token, or the key of make run if the URL is of this machine, or "".
-    Raises ConfigurationError."""
+    """What to sign in with: KEY; or a token; or LOCAL_KEY, or else the key of make run, if the URL is of this
+    machine; or "". Raises ConfigurationError."""
     if key := environ.get("KEY") or read_token(environ):
         return key
     if not is_loopback_url(read_url(url)):
@@ -114,8 +114,9 @@ def key_for(url: str, environ: Mapping[str, str]) -> str:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     path = state_file(port)
     # A server that was killed has left its file, and another may have its port.
-    is_served = path.exists() and is_listening(port) and not os.environ.get("LOCAL_KEY")
-    return (_read(path)["key"] if is_served else "") or local_key()
+    is_served = path.exists() and is_listening(port)
+    own_key = _read(path)["key"] if is_served and not os.environ.get("LOCAL_KEY") else ""
+    return own_key or local_key()
 
 
 def read_token(environ: Mapping[str, str]) -> BearerToken:

@@ -205,7 +205,7 @@ def test_a_refusal_says_why_and_no_secret(answer: Any) -> None:
 
 
 class Endless(httpx2.AsyncByteStream):
-    """sent_bytes: how much has been read."""
+    """An answer of 100 MB. sent_bytes: bytes that were sent so far."""
 
     sent_bytes = 0
 

@@ -47,7 +47,7 @@ class Death:
 
 def watch(death: Death, log: Path) -> None:
     """Make the process pass all places."""
-    post, run_step = JsonClient._post, steps.outcome_of_step  # type: ignore[attr-defined]
+    post, perform_step = JsonClient._post, steps.perform_step  # type: ignore[attr-defined]
 
     def post_between(self: JsonClient, operation: str, body: bytes) -> HttpAnswer:
         is_write = operation == "PutItem"
@@ -58,11 +58,11 @@ def watch(death: Death, log: Path) -> None:
             death.at("after write")
         return answer
 
-    async def run_step_between(name: str, call: Work, *arguments: Any, **options: Any) -> bytes:
+    async def perform_step_between(name: str, call: Work, *arguments: Any, **options: Any) -> bytes:
         with log.open("a") as lines:
             lines.write(f"{name}\n")
         death.at("before step")
-        outcome = await run_step(name, call, *arguments, **options)
+        outcome = await perform_step(name, call, *arguments, **options)
         death.at("after step")
         return outcome
 
@@ -70,7 +70,7 @@ def watch(death: Death, log: Path) -> None:
         return lambda **_: death.at(place)
 
     JsonClient._post = post_between  # type: ignore[method-assign]
-    steps.outcome_of_step = run_step_between  # type: ignore[attr-defined]
+    steps.perform_step = perform_step_between  # type: ignore[attr-defined]
     events = clients.session().get_component("event_emitter")
     events.register("before-call.lambda.CheckpointDurableExecution", checkpoint_hook("before checkpoint"))
     events.register("after-call.lambda.CheckpointDurableExecution", checkpoint_hook("after checkpoint"))

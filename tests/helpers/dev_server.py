@@ -19,11 +19,11 @@ from tools.build.built_functions import free_port
 
 
 class DevServer:
-    """A server started in a folder, and what it printed."""
+    """A server started in a folder, and what it printed. port: 0 = a free one."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, port: int = 0, **environment: str) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.environment = {
             **{

@@ -1,6 +1,7 @@
 """A run's hold on its task: what takes it, and what does not."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ from a2a_lambda.turns import lease
 from a2a_lambda.turns.lease import LEASE_LOOK_SECONDS, Lease
 from a2a_lambda.turns.recovery import load_live_head
 from tests.conftest import replace_in
-from tests.helpers.clock import Clock
+from tests.helpers.clock import PATIENCE_SECONDS, Clock
 
 
 def get(store: Store, head: Head) -> Head:
@@ -71,6 +72,33 @@ def test_the_end_is_stored_and_known(store: Store, head: Head) -> None:
     asyncio.run(run_lease.update_after(lambda: None, with_trace))
     assert run_lease.head == get(store, head)
     assert run_lease.head.trace == "changed"
+
+
+def test_a_renewal_during_an_update_stays_known(
+    store: Store, head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has the update, but its answer is still on its way."""
+    run_lease, update_head = Lease(store, head), store.update_head
+    is_stored, is_renewed = threading.Event(), threading.Event()
+
+    def answer_late(new_head: Head) -> Head:
+        stored_head = update_head(new_head)
+        if not is_stored.is_set():
+            is_stored.set()
+            assert is_renewed.wait(PATIENCE_SECONDS)
+        return stored_head
+
+    async def go() -> None:
+        update = asyncio.create_task(run_lease.update_after(lambda: None, with_trace))
+        assert await asyncio.to_thread(is_stored.wait, PATIENCE_SECONDS)
+        await run_lease.update(lambda head: replace(head, lease=head.lease + 1))
+        is_renewed.set()
+        await update
+
+    monkeypatch.setattr(store, "update_head", answer_late)
+    asyncio.run(go())
+    assert run_lease.head == get(store, head)
+    assert (run_lease.head.trace, run_lease.head.lease) == ("changed", head.lease + 1)
 
 
 def test_a_call_that_fails_stores_no_end(store: Store, head: Head) -> None:

@@ -61,11 +61,11 @@ FUNCTION_NAME = re.compile("Ref|Fn::[A-Za-z]+")
 TEXT_TAG, MERGE_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 """What YAML 1.1 calls a text, and the key `<<`."""
 
+JSON_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float"))
+"""What YAML 1.1 calls the values that need no quotes if JSON spells them in the same way."""
+
 MAX_MERGES = 10
 """Merges within merges that are followed: a mapping may be merged into itself."""
-
-JSON_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float"))
-"""What it calls values that may be written without quotes, if JSON spells them in the same way."""
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
@@ -168,10 +168,11 @@ def _collect_pairs(
 ) -> None:
     """Add the names and values of a mapping, with those that `<<` merges into it, which count less."""
     entries = node.value if isinstance(node, yaml.MappingNode) and depth < MAX_MERGES else []
-    for name, value in entries:
-        if name.tag != MERGE_TAG:
-            pairs.setdefault(str(name.value), (name, value))
-    for name, value in entries:
+    # Of two equal names the last counts.
+    own_pairs = {str(name.value): (name, value) for name, value in entries if name.tag != MERGE_TAG}
+    for key, pair in own_pairs.items():
+        pairs.setdefault(key, pair)
+    for name, value in reversed(entries):
         if name.tag == MERGE_TAG:
             for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 _collect_pairs(merged, pairs, depth + 1)
@@ -229,8 +230,7 @@ def main() -> int:
     status = check.main(["check"])  # prints what is wrong with an agent
     lines = list[str]()
     try:
-        # A stage would repeat the fault of an agent.
-        lines += faults_of_stages() if not status else ()
+        lines += faults_of_stages()
     except ConfigurationError as error:
         lines.append(str(error))
     lines += _faults_of_source(TEMPLATE.read_text("utf-8"))

@@ -22,7 +22,7 @@ from a2a_lambda import strictjson
 from a2a_lambda.client import AgentError, Client, discovery
 from a2a_lambda.client.keys import card_headers, check_key
 from a2a_lambda.errors import ConfigurationError, KitError
-from a2a_lambda.net.addresses import is_loopback_url
+from a2a_lambda.net.addresses import is_loopback_url, place_of
 from a2a_lambda.protocol.model import (
     INTERRUPTED,
     STOPPED,
@@ -334,7 +334,7 @@ def main() -> int:
     if url:
         read_url(url)
         if agent and re.search(r"/a2a/[^/]|\?", url):
-            raise ConfigurationError(f"URL={url} names an agent, or has a query: leave out AGENT")
+            raise ConfigurationError(f"URL={place_of(url)} names an agent, or has a query: leave out AGENT")
     elif not stack:
         url = f"http://{HOST}:{server_port(os.environ)}"
     report = Report()

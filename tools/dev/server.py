@@ -106,7 +106,7 @@ def main() -> int:
             _create_bucket(settings)
         emulated = _create_own_resources(settings)
         state = state_file(port)
-        state.unlink(missing_ok=True)  # one that a killed server has left may be readable for others
+        state.unlink(missing_ok=True)  # a killed server may have left one that others can read
         state.touch(mode=0o600)
         state.write_text(json.dumps({"emulator": url, "port": port, "key": secret}))
         stack.callback(state.unlink, missing_ok=True)

@@ -1,8 +1,7 @@
-"""An agent that asks its user, and calls that overtake each other."""
+"""A shop whose agent asks its user, and whose calls can overtake each other."""
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,13 +74,14 @@ def kit_in(folder: Path, settings: Settings, *, background: bool) -> Kit:
 
 
 def delay_next_read(kit: Kit, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Call `meanwhile` once the next call of the service has read its task, before the caller gets it."""
-    get, is_late = kit.service.get, threading.Lock()
+    """Let other calls overtake the next one: call `meanwhile` after it has read its task, and before it
+    continues."""
+    get, delays = kit.service.get, iter([meanwhile])
 
     async def get_and_be_late(*args: Any) -> Any:
         record = await get(*args)
-        if is_late.acquire(blocking=False):
-            await asyncio.to_thread(meanwhile)
+        for delay in delays:
+            await asyncio.to_thread(delay)
         return record
 
     monkeypatch.setattr(kit.service, "get", get_and_be_late)

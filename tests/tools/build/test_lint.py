@@ -87,6 +87,8 @@ Resources:
         ("NAME: null", "put null in quotes"),
         ("<<: { A2A_TABLE: mine }", "A2A_TABLE: names that begin with A2A_ are the kit's"),
         ("<<: [{ NAME: x }, { L: x }]", "L: a name begins with a letter"),
+        ("AA: x, AA: 1.10", "put 1.10 in quotes"),
+        ("<<: { AA: x }, <<: { AA: 1.10 }", "put 1.10 in quotes"),
         ("NAME:", 'NAME: YAML does not read its value as text: write "" if it is to be empty'),
         ("NAMES: [a, b]", "NAMES: its value must be a text or one function, such as !Ref"),
         ("NAME: { a: b }", "NAME: its value must be a text or one function"),
@@ -108,6 +110,7 @@ def test_an_environment_variable_that_aws_would_not_take_is_a_fault(line: str, p
         POLICY.replace("NAME: x", "<<: { NAME: x }"),
         POLICY.replace("NAME: x", "<<: { TIME: 12:30 }, TIME: '12:30'"),
         POLICY.replace("NAME: x", "<<: &own { <<: *own, AA: b }"),
+        POLICY.replace("NAME: x", "AA: 1.10, AA: x"),
     ],
 )
 def test_an_environment_variable_may_be_a_value_or_a_function(template: str) -> None:
@@ -147,13 +150,15 @@ def test_a_mistake_in_a_forks_lines_is_a_sentence(
     assert fault in line
 
 
+@pytest.mark.parametrize("agent_status", [0, 1])
 def test_a_fault_of_one_state_of_the_template_is_enough(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agent_status: int
 ) -> None:
+    """It is named beside those of stages and agents, so that one run finds them all."""
     texts = iter([["without a rollout"], [], *([] for _ in lint.PLAIN_TEMPLATES)])
     monkeypatch.setattr(lint, "faults", lambda *_: next(texts))
     monkeypatch.setattr(lint, "faults_of_stages", lambda: iter(["stage dev: no agent helo"]))
-    monkeypatch.setattr(check, "main", lambda _: 0)
+    monkeypatch.setattr(check, "main", lambda _: agent_status)
     assert lint.main() == 1
     assert capsys.readouterr().err.splitlines() == [
         "stage dev: no agent helo",

@@ -126,13 +126,11 @@ def test_a_download_that_breaks_leaves_what_was_there(
 def test_files_whose_names_look_unfinished_are_kept(tmp_path: Path) -> None:
     """A browser's unfinished download, and an agent's file of such a name."""
     (tmp_path / "a.txt.part").write_bytes(b"mine")
-    (tmp_path / "link.txt").symlink_to(tmp_path / "elsewhere.txt")
     caller, view = cast("AnyCaller", NoAgent()), View(Console())
     view.files = [Part(filename=name, raw="MSwy") for name in ("a.txt.part", "a.txt")]
 
     async def write() -> bool:
         async with httpx2.AsyncClient() as http:
-            await save(http, caller, view, Part(raw="Myw0"), tmp_path / "link.txt")
             return await save_all(http, caller, view, tmp_path)
 
     assert asyncio.run(write())
@@ -140,10 +138,20 @@ def test_files_whose_names_look_unfinished_are_kept(tmp_path: Path) -> None:
         "a.txt.part": b"mine",
         "a.txt-2.part": b"1,2",
         "a.txt": b"1,2",
-        "link.txt": b"3,4",
-        "elsewhere.txt": b"3,4",
     }
-    assert (tmp_path / "link.txt").is_symlink()
+
+
+def test_a_link_that_a_file_is_saved_to_stays_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "elsewhere.txt")
+
+    async def write() -> bool:
+        async with httpx2.AsyncClient() as http:
+            return await save(http, cast("AnyCaller", NoAgent()), View(Console()), Part(raw="Myw0"), link)
+
+    assert asyncio.run(write())
+    assert link.is_symlink()
+    assert (tmp_path / "elsewhere.txt").read_bytes() == b"3,4"
 
 
 def test_an_answer_without_files_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

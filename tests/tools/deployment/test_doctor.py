@@ -263,7 +263,7 @@ def test_the_one_of_make_run_by_default(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ({"AGENT": ""}, "AGENT is empty"),
         ({"AGENT": "hello", "URL": "https://agents.example.com/a2a/hello"}, "leave out AGENT"),
-        ({"AGENT": "hello", "URL": "https://agents.example.com?a=b"}, "leave out AGENT"),
+        ({"AGENT": "hello", "URL": "https://agents.example.com?a=b"}, "example.com names an agent, or has"),
     ],
 )
 def test_an_agent_is_named_once(

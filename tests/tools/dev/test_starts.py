@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rpc import Rpc, message, request, texts
+from tools.build.built_functions import free_port
 from tools.state import state_file
 
 pytestmark = pytest.mark.slow(seconds=80)
@@ -57,12 +58,23 @@ def test_variables_that_no_one_reads_are_named(folder: Path) -> None:
     (folder / ".env").write_text("SECRET_A=1\nOTHER=2\n")
     server = DevServer(folder, A2A_AGENT_NAME="noisy")
     server.until(server.serves)
-    assert stat.S_IMODE((folder / state_file(server.port)).stat().st_mode) == 0o600, "it has the key"
     (folder / ".env").unlink()
     server.interrupt()
     assert (
         "note: make run reads only SECRET_… and SETTING_… from .env, not OTHER." in server.output.read_text()
     )
+
+
+def test_a_killed_servers_state_does_not_stay_readable(folder: Path) -> None:
+    """It has the key."""
+    port = free_port()
+    state = folder / state_file(port)
+    state.touch(mode=0o644)
+    server = DevServer(folder, port, A2A_AGENT_NAMES="noisy")
+    server.until(lambda: server.serves("noisy"))
+    mode = stat.S_IMODE(state.stat().st_mode)
+    server.interrupt()
+    assert mode == 0o600
 
 
 def test_ctrl_c_ends_everything(folder: Path) -> None:

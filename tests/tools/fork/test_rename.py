@@ -48,9 +48,10 @@ def test_the_chinese_readme_is_still_compared_with_the_kits_part(fork: Path) -> 
     assert translations.digest_of(path) != digest
 
 
-def test_a_fork_without_a_lock_is_named(fork: Path) -> None:
+def test_a_fork_without_a_lock_file_is_renamed(fork: Path) -> None:
     (fork / "uv.lock").unlink()
     assert rename.main({"NAME": "acme-agents"}) == 0
+    assert 'name = "acme-agents"' in (fork / "pyproject.toml").read_text()
     assert not (fork / "uv.lock").exists()
 
 

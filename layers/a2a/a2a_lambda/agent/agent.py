@@ -46,10 +46,10 @@ class _Call(NamedTuple):
     asked_name: str | None = None
     pending_values: Mapping[str, Json] = MappingProxyType({})
 
-    def read(self, turn: Turn) -> dict[str, Any] | AskArgument:
-        """Arguments of the call, or the question for the first that is missing or does not fit. The turn gets
-        the texts and the values that it is called with."""
-        skill, slots = self.skill, self.slots
+    def take_arguments(self, turn: Turn) -> dict[str, Any] | AskArgument:
+        """The skill's arguments, or the question for the first one that is missing or does not fit. Records
+        in the turn which skill is called, and with which texts and values."""
+        skill, slots = self.skill, dict(self.slots)
         values, answer = skill.read_message(turn, self.asked_name)
         if self.asked_name is not None and answer:
             slots[self.asked_name] = [answer]
@@ -151,10 +151,12 @@ class Agent:
                     yield Batch(exchanges, is_last=False)
             call = _Call(skill, {})
         skill = call.skill
-        read = partial(call.read, turn)
+        take_arguments = partial(call.take_arguments, turn)
         # The types of parameters are the agent's code, which may block, or end with SystemExit.
         arguments = (
-            await agent_threads.call_in_thread(read, f"skill {skill.id}") if skill.parameters else read()
+            await agent_threads.call_in_thread(take_arguments, f"skill {skill.id}")
+            if skill.parameters
+            else take_arguments()
         )
         if skill.id not in self.card.durable_skills:
             turn.engine = None

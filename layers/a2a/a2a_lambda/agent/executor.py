@@ -249,7 +249,7 @@ async def _run_on_loop(
     code: Callable[[], Any], turn: Turn, channel: _Channel, cancellation: "Future[None] | None" = None
 ) -> None:
     """Run asynchronous code on the agent loop, and post its outputs, the last one marked as such, or what it
-    raises. If the turn was suspended, only the suspension is posted.
+    raises. If the turn was suspended, the suspension is posted instead of that.
 
     cancellation: a future whose end cancels the code; None = the task of this coroutine is canceled itself.
     """

@@ -37,7 +37,7 @@ from a2a_lambda.durable.engine import (
 from a2a_lambda.durable.outcomes import (
     RESULT_BYTES,
     encode_result,
-    outcome_of_step,
+    perform_step,
     restore_step,
     value_of_step,
 )
@@ -314,7 +314,7 @@ async def _run_step(name: str, function: Callable[[], Any], hint: Any) -> bytes:
             return await result if inspect.isawaitable(result) else result
 
     with _set(running_step, name), tracing.span(f"step {name}", {"a2a.step": name}):
-        return await outcome_of_step(name, call, hint, check_kept)
+        return await perform_step(name, call, hint, check_kept)
 
 
 async def _run_branch(branch: Callable[[], Awaitable[Any]], engine: Engine) -> bytes:

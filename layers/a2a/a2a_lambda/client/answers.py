@@ -20,14 +20,13 @@ TEMPORARY_STATUSES = (429, 502, 503, 504)
 ANSWER_DEPTH = strictjson.MAX_DEPTH + 16
 """Levels of an answer. It has what was sent some levels deeper than the request had it."""
 
-
 COMPRESSIONS = frozenset({"gzip", "deflate", "br", "zstd"})
 """Content-Encodings that httpx2 unpacks. Some servers send others, such as none, with a plain stream."""
 
 
 def compressions_of(answer: httpx2.Response) -> set[str]:
-    """How an answer is compressed. Unpacked, a few bytes may be very many, and what follows them is never
-    counted."""
+    """Compressions of an answer that httpx2 would unpack: a few bytes may become very many before a limit can
+    count them."""
     encodings = answer.headers.get_list("content-encoding", split_commas=True)
     return {encoding.lower() for encoding in encodings} & COMPRESSIONS
 

@@ -36,16 +36,16 @@ TOKEN_ANSWER_BYTES = 64_000
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The bytes of a stream. Raises TooLarge after `limit` of them."""
+    """A stream's bytes. Raises TooLarge if there are more than `limit`."""
 
     def __init__(self, stream: Any, limit: int) -> None:
         self._stream = stream
-        self._room = limit
+        self._bytes_left = limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream:
-            self._room -= len(chunk)
-            if self._room < 0:
+            self._bytes_left -= len(chunk)
+            if self._bytes_left < 0:
                 raise TooLarge
             yield chunk
 

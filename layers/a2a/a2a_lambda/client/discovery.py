@@ -75,22 +75,22 @@ def agent_of_card(
     wires: what this client speaks, best first. binding: the one that it calls, as cards name it. Raises
     Undiscovered, Refused.
     """
-    source_text = place_of(source)
+    place = place_of(source)
     if not isinstance(card, dict):
-        raise Undiscovered(f"{source_text}: a card must be an object")
-    wire, url, tenant = _interface(card, source_text, wires, binding)
+        raise Undiscovered(f"{place}: a card must be an object")
+    wire, url, tenant = _interface(card, place, wires, binding)
     try:
         target, origin = httpx2.URL(url), httpx2.URL(source)
     except httpx2.InvalidURL:
-        raise Undiscovered(f"{source_text}: the card has no valid `url`") from None
+        raise Undiscovered(f"{place}: the card has no valid `url`") from None
     if not target.host:
-        raise Undiscovered(f"{source_text}: the card's `url`, {excerpt(url)!r}, must begin with https://")
+        raise Undiscovered(f"{place}: the card's `url`, {excerpt(url)!r}, must begin with https://")
     if target.userinfo not in (b"", origin.userinfo):  # it could take the place of a bearer token
-        raise Undiscovered(f"{source_text}: the card's `url` has a user name or a password")
+        raise Undiscovered(f"{place}: the card's `url` has a user name or a password")
     is_home = is_same_origin(target, origin)
     if not is_home and target.host not in hosts:
         other_origin = excerpt(f"{target.scheme}://{target.netloc.decode()}")
-        raise Refused(f"{source_text}: the card sends its callers to another origin, {other_origin}")
+        raise Refused(f"{place}: the card sends its callers to another origin, {other_origin}")
     return DiscoveredAgent(card, wire, url, _credentials(card, key) if is_home and key else {}, tenant)
 
 
@@ -100,7 +100,7 @@ def is_same_origin(url: httpx2.URL, other: httpx2.URL) -> bool:
 
 
 def _interface(
-    card: Mapping[str, Json], source_text: str, wires: Sequence[Wire], binding: str
+    card: Mapping[str, Json], place: str, wires: Sequence[Wire], binding: str
 ) -> tuple[Wire, str, str]:
     """Wire, URL and tenant to call, in the best version that both sides speak."""
     interfaces = [
@@ -120,7 +120,7 @@ def _interface(
     versions = ", ".join(version for version, _, _ in interfaces) or "none"
     known_versions = dict.fromkeys(version for wire in wires if wire.methods for version in wire.versions)
     raise Undiscovered(
-        f"{source_text}: no {binding} interface of A2A {', '.join(known_versions)} (its card has"
+        f"{place}: no {binding} interface of A2A {', '.join(known_versions)} (its card has"
         f" {excerpt(versions)})"
     )
 

@@ -295,7 +295,7 @@ class Engine(Protocol):
     async def step(
         self, name: str, call: Callable[[], Awaitable[bytes]], retry: Retry, *, at_most_once: bool
     ) -> bytes:
-        """Outcome of a step, as JSON: see `outcome_of_step`. It also holds a SkillError of the step.
+        """Outcome of a step, as JSON: see `perform_step`. It also holds a SkillError of the step.
         at_most_once: the step is not started again, whatever ended it. Raises StepFailed."""
 
     async def sleep(self, name: str, seconds: int) -> None: ...

@@ -79,7 +79,7 @@ def encode_result(result: Any, source: str) -> bytes:
         raise NotKept(f"the result of {source} cannot be kept as JSON: {error}") from error
 
 
-async def outcome_of_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
+async def perform_step(name: str, call: Work, hint: Any, check: Callable[[Any, Any, str], None]) -> bytes:
     """Run a step, and return its outcome as JSON, which the engine keeps. A SkillError is an outcome, too: it
     is for the client, and another try would not help. Raises what else the step raises, and NotKept for a
     result that is not JSON, is too large, or is not what the function's annotation says.
@@ -144,7 +144,7 @@ def restore_step(value: Json, hint: Any) -> Any:
     return adapter.validate_python(value)
 
 
-async def outcome_of_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
+async def perform_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> str:
     """Run a branch of `parallel`, and return as JSON what it has returned or raised. If it raised, AWS's SDK
     would leave it out of the results, and the next one would take its place. Raises Suspended, and what
     cancels the whole turn."""

@@ -90,7 +90,7 @@ class RunState:
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run.
     earlier_runs: what they left. url_of: URL of a wait by its key. observer: is told of each operation. The
     three are set once the worker knows them. waits, times: what suspended operations wait for, by key. work:
-    steps and branches that run. steps: the steps in `work`. moves: how often each step began too late.
+    steps and branches that are running. steps: those that are steps. moves: how often each was postponed.
     """
 
     deadline: float
@@ -283,7 +283,7 @@ class OperationThread:
 
         def branch(index: int, inner: DurableContext) -> str:
             engine = OperationThread(inner, self._run, f"{self.keys.prefix}{name}/{index}/")
-            work = partial(outcomes.outcome_of_branch, f"{name}/{index}", partial(branches[index], engine))
+            work = partial(outcomes.perform_branch, f"{name}/{index}", partial(branches[index], engine))
             return engine.run_operations(lambda: self._run.watch(_submit(work, loop, context)))
 
         def operation() -> list[str]:

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 OTLP_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""Name of a header (RFC 9110 section 5.1)."""
 
 OTLP_HEADER_VALUE = re.compile(r"[ -~\xa0-\xff]*")
+"""Value of a header, as `requests` encodes it (RFC 9110 section 5.5)."""
 
 HEADERS_PARAMETER = "secrets/otlp-headers"
 """Parameter of the stack with the endpoint's headers, as `name=value,name=value`: `make secret` sets it."""
@@ -116,7 +118,7 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
         """Reads the headers when it has something to send: an import calls no service, and a header may
         change. They are kept for five minutes."""
 
-        _headers: Mapping[str, str] | None = None
+        _headers_text: str | None = None
         _exporter: OTLPSpanExporter
 
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
@@ -131,11 +133,11 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
         def _send(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
             stack, _, _ = settings.keys_path.rpartition("/")
             text = get_parameter(f"{stack}/{HEADERS_PARAMETER}") or ""
-            headers = parse_headers(text)
-            if headers != self._headers:
+            if text != self._headers_text:
                 url = f"{settings.otlp_endpoint.rstrip('/')}/v1/traces"
+                headers = parse_headers(text)
                 self._exporter = OTLPSpanExporter(url, headers=headers, timeout=SPAN_FLUSH_SECONDS)
-                self._headers = headers
+                self._headers_text = text
             return self._exporter.export(spans)
 
     return Exporter()
@@ -143,15 +145,19 @@ def _exporter(settings: Settings, on_failure: Callable[[], None]) -> "SpanExport
 
 def parse_headers(text: str) -> dict[str, str]:
     """Headers as OTEL_EXPORTER_OTLP_HEADERS has them: `name=value`, percent-encoded, separated by commas.
-    What has another form is left out. The log says so, but does not quote it, because it may be a key.
+    A header of another form is left out. The log gives its place, but not its text, which may be a key.
 
     Source: https://opentelemetry.io/docs/specs/otel/protocol/exporter/#specifying-headers-via-environment-variables
     """
     headers: dict[str, str] = {}
-    for pair in filter(str.strip, text.split(",")):
+    for place, pair in enumerate(filter(str.strip, text.split(",")), start=1):
         name, separator, value = (unquote(word).strip() for word in pair.partition("="))
         if separator and OTLP_HEADER_NAME.fullmatch(name) and OTLP_HEADER_VALUE.fullmatch(value):
             headers[name.lower()] = value
         else:
-            logger.warning("%s has a header that is not name=value", HEADERS_PARAMETER)
+            logger.warning(
+                "%s: header %d is left out: write name=value, percent-encoded, in characters of Latin-1",
+                HEADERS_PARAMETER,
+                place,
+            )
     return headers

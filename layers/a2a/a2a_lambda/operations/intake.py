@@ -212,9 +212,8 @@ class Intake:
             # its first turn was lost or stopped.
             reopens = request.get("creates_task") and (head.state == TaskState.COMPLETED or head.is_lost)
             if head.state in TERMINAL and not reopens:
-                raise (QuestionClosed if question else UnsupportedOperation)(
-                    "the task has ended and accepts no messages: start another one, without this task's id"
-                )
+                refusal = QuestionClosed if question else UnsupportedOperation
+                raise refusal("the task has ended and accepts no messages: start another one without its id")
             # What was an answer to one question must not become the answer to the next one.
             if question and head.open_question != question:
                 raise QuestionClosed(

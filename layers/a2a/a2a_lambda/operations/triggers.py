@@ -43,7 +43,7 @@ from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 from a2a_lambda.tasks.message_call import MessageCall
 
 FIRST_LOOK_SECONDS = 60.0
-"""Greatest age, in seconds, of a time that a new schedule still starts. Earlier ones are not made up for."""
+"""Greatest age, in seconds, of a time that a new schedule still starts. Earlier times are skipped."""
 
 LATE_LOOK_SECONDS = 300.0
 """Seconds that two looks may be apart without an outage. Times between them are always started."""

@@ -11,7 +11,8 @@ from a2a_lambda.tasks.identity import Namespace, RequestIdentity
 
 
 class QuestionClosed(UnsupportedOperation):
-    """The question that a message answers was answered before, or its time is up."""
+    """The question that a message answers is no longer open: it was answered, its time is up, or its task has
+    ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ class Lease:
     async def update(self, change: Callable[[Head], Head]) -> None:
         """Store a changed head. Raises Conflict if the run no longer holds the task.
 
-        The head may also change for other reasons, such as a new push notification config. Then the change
-        is made again, on the newer head.
+        The head may also change for reasons that leave the run its task, such as a new push notification
+        config. Then the change is made again, on the newer head.
         """
         async with self._lock:
             while True:
@@ -81,7 +81,9 @@ class Lease:
                     self.head = await threads.run(self._store.update_head, new_head)
                     return
                 except Conflict as conflict:
-                    self.head = _head_of_holder(conflict, self.head)
+                    if conflict.head is None or not conflict.head.is_held_by(self.head):
+                        raise
+                    self.head = conflict.head
 
     async def update_after(self, store_first: Callable[[], None], change: Callable[[Head], Head]) -> None:
         """Call `store_first`, which blocks, and then store a changed head, both in one thread. Raises what
@@ -95,11 +97,15 @@ class Lease:
         try:
             new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:
-            _head_of_holder(conflict, self.head)  # raises if the task is lost; `update` finds the newer head
-            await self.update(change)
+            if conflict.head is None or not conflict.head.is_held_by(self.head):
+                raise
+            await self.update(change)  # on the newer head
             return
-        async with self._lock:  # a look at the head that began earlier must not replace it
-            self.head = new_head
+        # The lock: a look at the head that began earlier must not replace the new one. The version: a renewal
+        # may have stored a newer head in the meantime.
+        async with self._lock:
+            if new_head.version > self.head.version:
+                self.head = new_head
 
     async def check_held(self) -> None:
         """Raises Conflict if the run no longer held the task at the last look, LEASE_LOOK_SECONDS ago at
@@ -113,12 +119,3 @@ class Lease:
             if head is None or not head.is_held_by(self.head):
                 raise Conflict(head)
             self.head = head
-
-
-def _head_of_holder(conflict: Conflict, head: Head) -> Head:
-    """The head that is there instead, if the run with `head` still holds the task. Raises the conflict if its
-    holder or its epoch is another. Everything else that changes a head, such as a push config, leaves the run
-    its task."""
-    if conflict.head is None or not conflict.head.is_held_by(head):
-        raise conflict
-    return conflict.head

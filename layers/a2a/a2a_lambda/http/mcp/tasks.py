@@ -50,7 +50,7 @@ async def update(call: McpCall) -> dict[str, Json]:
         request = await reply_to(call, record, responses[key], f"params.inputResponses.{key}")
         if request is not None:
             request["configuration"] = {"returnImmediately": True}
-            with suppress(QuestionClosed):  # in the meantime
+            with suppress(QuestionClosed):  # meanwhile: ignored like an answer to an earlier question
                 await call.kit.messages.send(call.message_call(request), request)
     return {}
 

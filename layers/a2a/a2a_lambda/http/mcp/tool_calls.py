@@ -50,7 +50,9 @@ async def answer(call: McpCall) -> Response:
         return await _answer(call, tool, arguments)
     except (InvalidParams, TaskNotFound, UnsupportedOperation) as error:
         if not _is_of_arguments(error, call, tool, arguments):
-            raise _error_of(call, error) from error
+            if (refusal := _error_of(call, error)) is not error:
+                raise refusal from error
+            raise
         return Response(_encode_failure(call, tool, arguments, error), media_type=JSON)
 
 
@@ -70,8 +72,8 @@ def _encode_failure(call: McpCall, tool: Tool, arguments: dict[str, Json], cause
 
 
 def _error_of(call: McpCall, error: ProtocolError) -> ProtocolError:
-    """What a client gets for an error. The state of a question that was closed meanwhile is refused like that
-    of one that was closed before."""
+    """The error that the client gets. If the question was closed while the call was on its way, its
+    requestState is refused, as it is when the question was closed before."""
     if isinstance(error, QuestionClosed) and call.message.request_state is not None:
         return InvalidParams(request_state.REFUSED, path="params.requestState")
     return error
