@@ -47,12 +47,33 @@ def test_a_background_send_is_answered_at_once_and_runs_later(bench: WorkerBench
     assert "asked" not in json.dumps(result)
 
 
-def test_a_retry_queues_nothing_more(bench: WorkerBench) -> None:
-    first = bench.send("echo", "same")
-    assert bench.send("echo", "same")["id"] == first["id"]
-    assert bench.work() == 1
-    assert bench.send("echo", "same")["status"]["state"] == TaskState.COMPLETED
+def test_a_retry_queues_a_turn_that_may_not_have_been_queued(bench: WorkerBench) -> None:
+    """It runs once."""
+    bench.queue.broken = True
+    first = bench.send("look", "same", contextId="retry")
+    bench.queue.broken = False
+    for _ in range(2):
+        assert bench.send("look", "same", contextId="retry")["id"] == first["id"]
+    assert bench.work() == 2
+    assert bench.send("look", "same", contextId="retry")["status"]["state"] == TaskState.COMPLETED
     assert bench.work() == 0
+    assert len(bench.store.get_context(bench.namespace, "retry").conversation) == 2
+
+
+def test_a_turn_is_queued_even_if_its_webhook_cannot_be_stored(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StoreError("no answer")
+
+    call, request = bench.sent("echo")
+    request["configuration"]["taskPushNotificationConfig"] = {"url": "https://example.com/hook"}
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "put_push_config", fail)
+        with pytest.raises(StoreError):
+            asyncio.run(bench.messages.send(call, request))
+    assert bench.work() == 1
+    assert asyncio.run(bench.messages.send(call, request))["task"]["status"]["state"] == TaskState.COMPLETED
 
 
 def test_a_message_delivered_twice_runs_once(bench: WorkerBench) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from a2a_lambda import threads
 from a2a_lambda.aws.queue import Queue
 from a2a_lambda.errors import StoreError
+from a2a_lambda.protocol.model import TaskState
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.identity import TurnReference
 from a2a_lambda.tasks.suspension import execution_of
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from a2a_lambda.aws.executions import Executions
 
 logger = logging.getLogger(__name__)
+
+
+def awaits_dispatch(head: Head) -> bool:
+    """Whether no run has taken a turn that runs elsewhere, or the reply to one. It may have been dispatched,
+    or its dispatch may have failed, and a second one does no harm."""
+    return head.is_woken or (head.place is not Place.REQUEST and head.state == TaskState.SUBMITTED)
 
 
 class Dispatcher:

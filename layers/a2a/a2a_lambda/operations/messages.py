@@ -16,7 +16,7 @@ from contextlib import aclosing, suppress
 from copy import copy
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.background.dispatch import Dispatcher
+from a2a_lambda.background.dispatch import Dispatcher, awaits_dispatch
 from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import InvalidParams, StoreError, TooManyCalls
@@ -42,7 +42,7 @@ from a2a_lambda.tasks.event_log import apply
 from a2a_lambda.tasks.head import Head, Place
 from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.turns.audience import UNREAD_EVENTS
-from a2a_lambda.turns.claim import Claim, Handover, TurnStart
+from a2a_lambda.turns.claim import Claim, TurnStart
 from a2a_lambda.turns.recovery import load_live_head
 from a2a_lambda.turns.run import Run
 
@@ -174,11 +174,14 @@ class Messages:
         """Start what a message asks for; returns what was started. A turn that runs elsewhere is dispatched,
         here or by the sweep. Raises what `Intake.start` raises."""
         turn_start = await self.intake.start(call, request)
-        # After the head's write, which decides whether this request counts.
-        await store_push_config(self.store, call, request, turn_start)
         telemetry.bind(task_id=turn_start.head.task_id, context_id=turn_start.head.context_id)
-        if isinstance(turn_start, Handover):
-            await self._dispatcher.try_dispatch(turn_start.head)
+        try:
+            # After the head's write, which decides whether this request counts.
+            await store_push_config(self.store, call, request, turn_start)
+        finally:
+            # Of a Repeat, too: the first try may have failed before it could dispatch the turn.
+            if awaits_dispatch(turn_start.head):
+                await self._dispatcher.try_dispatch(turn_start.head)
         return turn_start
 
     def make_run(self, claim: Claim) -> Run:

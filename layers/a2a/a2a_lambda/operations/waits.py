@@ -60,7 +60,7 @@ class Waits:
                 taken_data = taken_reply.data if taken_reply is not None and taken_reply.is_callback else []
                 # As values, 1 equals True.
                 if json.dumps(taken_data, sort_keys=True) == json.dumps([data], sort_keys=True):
-                    return  # the caller repeats a call whose answer was lost
+                    break  # the caller repeats a call whose answer was lost: it may not have woken the turn
                 if ("wait", token.key, "ended") in notices or taken_reply is not None:
                     raise WaitIsOver("the turn is no longer waiting for this reply")
             if time.monotonic() > give_up_at:
