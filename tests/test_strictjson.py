@@ -55,8 +55,11 @@ def test_at_the_limits() -> None:
     with pytest.raises(ValueError, match=r"^a number is beyond the range of a double$"):
         strictjson.dumps_verified({"data": [10**320]})
     nested: Any = ()
-    for _ in range(64):
+    for _ in range(75):
         nested = (nested,)
+    assert strictjson.dumps_verified(nested)
+    with pytest.raises(ValueError, match=r"^nested deeper than 76 levels$"):
+        strictjson.dumps_verified((nested,))
     with pytest.raises(ValueError, match=r"^nested deeper than 64 levels$"):
-        strictjson.dumps_verified(nested)
+        strictjson.dumps_verified(nested, strictjson.MAX_DEPTH)
     assert strictjson.loads(rb'"\ud83d\ude00 \\ud800"') == "😀 \\ud800"

@@ -1,6 +1,7 @@
 """Branches of durable turns: what happens in one does not disturb the others, nor the turn."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from functools import partial
@@ -121,9 +122,11 @@ def test_branches_in_another_order_do_not_get_each_others_results(bench: Durable
     assert "the replay took a different path" in text_of(task_at_end["status"]["message"])
 
 
-def test_a_branch_without_its_files_has_failed(bench: DurableBench) -> None:
-    task = bench.send('{"how": "no file"}', skill="stray")
-    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": "caught FilesUnavailable"}
+@pytest.mark.parametrize(("how", "error"), [("no file", "FilesUnavailable"), ("exit", "GeneratorExit")])
+def test_a_branch_that_ends_with_an_error_has_failed(bench: DurableBench, how: str, error: str) -> None:
+    """It has no files, or raises what Python closes generators with."""
+    task = bench.send(json.dumps({"how": how}), skill="stray")
+    assert texts(bench.wait_for(task["id"], TaskState.COMPLETED)) == {"": f"caught {error}"}
 
 
 def test_what_branches_do_is_told_once(bench: DurableBench) -> None:

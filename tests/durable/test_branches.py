@@ -28,19 +28,30 @@ async def run(turn):
     assert waiting.state == "working"
 
 
-def test_a_reply_that_is_nested_as_deep_as_json_may_be_reaches_its_branch(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "(await turn.wait_for('ask', Ask('Which?'))).data",
+        "(await turn.parallel(turn.wait_for('ask')))[0].data",
+        "(await turn.parallel(ask))[0]",
+    ],
+)
+def test_a_reply_may_be_nested_as_deep_as_json_may_be(tmp_path: Path, wait: str) -> None:
+    """The skill may return it a little deeper."""
+    body = f"""
 @skill
 async def run(turn):
     async def ask():
-        return (await turn.wait_for("ask", Ask("Which?"))).data
-    [data] = await turn.parallel(ask)
-    return repr(data)
+        return (await turn.wait_for("ask")).data
+    data = {wait}
+    yield {{"the answer": data}}
 """
     data: Any = "in here"
-    for _ in range(61):
+    for _ in range(64):
         data = [data]
-    assert "in here" in run(written(tmp_path, body), replies={"parallel/0/ask": data}).text
+    key = "parallel/0/ask" if "parallel" in wait else "ask"
+    answer = run(written(tmp_path, body), replies={key: data})
+    assert answer.data == [{"the answer": [data]}]
 
 
 def test_a_reply_to_a_branch_has_its_place_in_its_name(tmp_path: Path) -> None:

@@ -245,3 +245,11 @@ def test_a_token_has_a_greatest_length() -> None:
     assert CallbackToken.read(token + signature).key == "key"
     with pytest.raises(RouteNotFound):
         CallbackToken.read(token + signature + "x")
+
+
+def test_fields_of_a_later_release_are_left_out() -> None:
+    """A turn stays with the release in which it began, and later ones write its head, too."""
+    execution = Execution("https://base", "secret", waits=(StoredWait("q", "cb-1"),))
+    document = execution.document()
+    document["later"] = document["waits"][0]["later"] = "x"
+    assert Execution.of_document(document) == execution

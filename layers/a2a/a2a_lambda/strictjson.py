@@ -13,6 +13,10 @@ from typing import Any, NoReturn
 from a2a_lambda.errors import ParseError, excerpt
 
 MAX_DEPTH = 64
+"""Levels of objects and arrays in what others send."""
+
+OUTPUT_DEPTH = MAX_DEPTH + 12
+"""Levels of an agent's output, or of a step's result, which may have what others sent some levels deeper."""
 
 DOUBLE_DIGITS = 308
 """Digits of an integer that a double can hold, whatever they are."""
@@ -64,11 +68,12 @@ def dumps(value: Any) -> bytes:
         raise
 
 
-def dumps_verified(value: Any) -> bytes:
-    """JSON text of a value, whose depth and numbers `loads` accepts. Raises ValueError or TypeError."""
+def dumps_verified(value: Any, max_depth: int = OUTPUT_DEPTH) -> bytes:
+    """JSON text of a value, whose numbers `loads` accepts. max_depth: levels of objects and arrays. Raises
+    ValueError or TypeError."""
     text = dumps(value)
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH:  # else it cannot be too deep
-        _check(value, MAX_DEPTH, has_surrogates=False)
+    if text.count(b"{") + text.count(b"[") > max_depth:  # else it cannot be too deep
+        _check(value, max_depth, has_surrogates=False)
     if LARGE_NUMBER.search(text):  # within a string, it is no number
         json.loads(text, parse_int=parse_int)
     return text

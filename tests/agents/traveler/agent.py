@@ -324,7 +324,7 @@ async def rush(turn: Turn) -> str:
 
 @skill
 async def stray(turn: Turn, how: str = "drift") -> str:
-    """Branches that a replay cannot repeat, or one that S3 does not answer."""
+    """Branches that a replay cannot repeat, or one that ends with an error."""
     if how == "order":
         names = ["Oslo", "Rome"]
         hotels = await turn.parallel(*[turn.step(name, int) for name in names[:: (-1) ** next(DRIFT)]])
@@ -333,7 +333,7 @@ async def stray(turn: Turn, how: str = "drift") -> str:
 
     async def branch() -> None:
         if how != "drift":
-            raise FilesUnavailable("S3 did not answer")
+            raise {"no file": FilesUnavailable("S3 did not answer"), "exit": GeneratorExit()}[how]
         await turn.step(f"stray-{next(DRIFT)}", int)
         await turn.sleep(hours=1)
 

@@ -56,7 +56,7 @@ class Memory:
     def set(self, key: str, value: Json) -> None:
         """Store a value. Raises MemoryFull, and TypeError or ValueError for what JSON cannot hold."""
         try:
-            stored_value = strictjson.loads(strictjson.dumps_verified(value))
+            stored_value = strictjson.loads(strictjson.dumps_verified(value, strictjson.MAX_DEPTH))
         except (TypeError, ValueError, ParseError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"memory[{key!r}] must be JSON, such as a string, a list or a dict: {error}") from None

@@ -158,7 +158,7 @@ async def perform_branch(name: str, branch: Callable[[], Awaitable[bytes]]) -> s
         return json.dumps({"late": str(error)})
     except StepFailed as error:
         return json.dumps({"failed": [error.name, error.kind, error.text]})
-    except (Exception, asyncio.CancelledError) as error:
+    except (Exception, asyncio.CancelledError, GeneratorExit) as error:
         short_error = shorten_error(error)
         logger.exception("branch %s failed", name)
         return json.dumps({"failed": [name, type(error).__name__, str(short_error)]})

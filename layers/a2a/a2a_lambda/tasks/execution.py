@@ -1,6 +1,6 @@
 """What a head says about the durable execution that runs its turn."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 CALLBACK_PATH = "callbacks"
@@ -46,9 +46,11 @@ class Execution:
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "Execution":
-        """The execution that `document` returned as JSON."""
-        waits = tuple(StoredWait(**wait) for wait in document["waits"])
-        return cls(**{**document, "waits": waits, "wakes": tuple(document["wakes"])})
+        """The execution that `document` returned as JSON. Fields of a later release are left out, because a
+        turn stays with the release in which it began, and later ones write its head, too."""
+        waits = tuple(StoredWait(**_known_fields(StoredWait, wait)) for wait in document["waits"])
+        wakes = tuple(document["wakes"])
+        return cls(**_known_fields(cls, {**document, "waits": waits, "wakes": wakes}))
 
     def document(self) -> dict[str, Any]:
         """What is stored as JSON."""
@@ -58,3 +60,9 @@ class Execution:
         """The open wait with this key, or None. A turn that runs has none."""
         waits = self.waits if self.is_suspended else ()
         return next((wait for wait in waits if wait.key == key), None)
+
+
+def _known_fields(kind: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a document that a dataclass has."""
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in document.items() if name in names}
