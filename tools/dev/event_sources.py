@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from werkzeug.sansio.utils import host_is_trusted
 
 from a2a_lambda import telemetry
-from a2a_lambda.aws import clients
+from a2a_lambda.aws import clients, hot_path
 from a2a_lambda.kit import Kit
 from a2a_lambda.lambda_.batch import NotificationHandler, WorkerHandler
 from a2a_lambda.protocol.model import Json
@@ -58,6 +58,9 @@ BUSY_PAUSE_SECONDS = 0.05
 REREAD_SECONDS = 240.0
 """Seconds of the stream that are read again after a restart. Lambda has a checkpoint instead. The queue drops
 duplicates for 300 s."""
+
+WRITES = ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem")
+"""What a source may have something to deliver after."""
 
 Handler = Callable[[Json, Json], Json]
 
@@ -138,7 +141,7 @@ class Bell:
         self._rung = 0
         self._ring = threading.Condition()
 
-    def ring(self, **_: Any) -> None:
+    def ring(self) -> None:
         with self._ring:
             self._rung += 1
             self._ring.notify_all()
@@ -156,9 +159,7 @@ def start(kit: Kit) -> "Handler":
     """Poll in threads that end with the process; returns the worker. Raises ConfigurationError if the kit has
     no queues."""
     bell = Bell()
-    # Before the kit makes its clients: a client has the hooks that its session had then.
-    for operation in ("sqs.SendMessage", "sqs.SendMessageBatch", "dynamodb.PutItem"):
-        clients.session().register(f"after-call.{operation}", bell.ring)
+    hot_path.listen(WRITES, bell.ring)  # before the kit makes its clients
     worker, notifier = (
         WorkerHandler(
             kit.worker,

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from a2a_lambda.aws import clients
+from a2a_lambda.aws import clients, hot_path
+from a2a_lambda.aws.lean.json_client import JsonClient
 from a2a_lambda.kit import Kit
 from a2a_lambda.settings import Settings
 from tools.dev import event_sources, server
@@ -37,6 +39,24 @@ def stream(monkeypatch: pytest.MonkeyPatch, pages: list[Any], *, is_closed: bool
     )
     monkeypatch.setattr(clients, "streams", lambda _: client)
     return reads
+
+
+@pytest.mark.parametrize("botocore", [False, True])
+def test_the_bell_rings_after_a_write(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, botocore: bool
+) -> None:
+    """Without it, a background turn would wait for up to five seconds."""
+    monkeypatch.setattr(JsonClient, "listeners", {})
+    bell = event_sources.Bell()
+    hot_path.listen(event_sources.WRITES, bell.ring)
+    client = hot_path.dynamodb(settings.model_copy(update={"botocore": botocore}))
+    key: Any = {"pk": {"S": "bell"}, "sk": {"S": "bell"}}
+    client.put_item(TableName=settings.table, Item=key)
+    assert bell.count() == 1
+    client.get_item(TableName=settings.table, Key=key)
+    with pytest.raises(ClientError):
+        client.get_item(TableName="absent", Key=key)
+    assert bell.count() == 1
 
 
 def test_a_page_of_other_records_is_not_the_end(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ botocore's client takes its place in these cases:
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -68,6 +68,16 @@ def ssm(settings: Settings) -> "SSMClient":
 
 def sqs(settings: Settings) -> "SQSClient":
     return cast("SQSClient", _client(SQS, settings, ATTEMPTS))
+
+
+def listen(operations: Iterable[str], listener: Callable[[], None]) -> None:
+    """Call a listener after each call of some operations, such as "sqs.SendMessage", by the clients that this
+    process makes from now on. `make run` has no other sign of a write."""
+    from a2a_lambda.aws import clients
+
+    for operation in operations:
+        clients.session().register(f"after-call.{operation}", lambda **_: listener())
+        JsonClient.listeners.setdefault(operation, []).append(listener)
 
 
 def _client(service: AwsService, settings: Settings, attempts: int) -> Any:

@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -95,7 +95,10 @@ class JsonClient:
     block, and raise ClientError if the service refuses, BotoCoreError if it does not answer.
 
     read_credentials: called for every request. attempts: how many requests a call makes at most.
+    listeners: what all clients call after a call that succeeded, by operation, such as "sqs.SendMessage".
     """
+
+    listeners: ClassVar[dict[str, list[Callable[[], None]]]] = {}
 
     def __init__(
         self,
@@ -145,6 +148,8 @@ class JsonClient:
                     self._sleep(max(pause, min(asked_pause, pause + MAX_EXTRA_PAUSE_SECONDS)))
                 else:
                     self._quota.give(cost or 1)
+                    for listener in self.listeners.get(f"{self._service.name}.{operation}", ()):
+                        listener()
                     return answer
         raise AssertionError("a call is tried at least once")
 
