@@ -178,7 +178,9 @@ def test_a_conversation_is_kept_up_to_its_last_byte() -> None:
     assert texts(context.after(replace(record("b", fitting), reply=()))) == ["one", "two", fitting]
     assert texts(context.after(replace(record("b", longer), reply=()))) == [longer]
     alone = "q" * (CONVERSATION_BYTES - empty)
-    assert texts(context.after(replace(record("b", alone), reply=()))) == [alone]
+    full = context.after(replace(record("b", alone), reply=()))
+    assert texts(full) == [alone]
+    assert texts(full.before("b", "task of b")) == [], "its next attempt replaces it"
     assert texts(context.after(replace(record("b", alone + "q"), reply=()))) == ["one", "two"]
 
 
