@@ -18,10 +18,10 @@ LAYERS = {
 }
 
 
-def dry_run(target: str, *variables: str) -> str:
+def dry_run(target: str, *variables: str, artifacts: Path = Path("out")) -> str:
     """The commands with which a layer is built."""
     return subprocess.run(
-        ["make", "--dry-run", target, "ARTIFACTS_DIR=out", *variables],
+        ["make", "--dry-run", target, f"ARTIFACTS_DIR={artifacts}", *variables],
         cwd=ROOT / "layers" / LAYERS[target],
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
@@ -50,6 +50,16 @@ def test_wheels_are_lambdas_with_uv_or_without(
         assert "python3 -m pip install" in output
         assert f"--platform manylinux2014_{machine}" in output
         assert str(uv) not in output
+
+
+@pytest.mark.parametrize("target", LAYERS)
+def test_sam_build_finds_the_uv_that_make_has_fetched(target: str, tmp_path: Path) -> None:
+    uv, artifacts = tmp_path / ".uv" / "bin" / "uv", tmp_path / ".aws-sam" / "build" / "Layer"
+    for path in (uv.parent, artifacts):
+        path.mkdir(parents=True)
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    assert f'"{artifacts}/../../../.uv/bin/uv" pip install' in dry_run(target, artifacts=artifacts)
 
 
 @pytest.mark.parametrize("target", ["build-AgentsLayer", "build-DependenciesLayer"])
