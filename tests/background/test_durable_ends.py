@@ -3,8 +3,7 @@ gone."""
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from a2a_lambda.files.files import Files
 from a2a_lambda.operations.messages import Messages
 from a2a_lambda.protocol.model import Event, TaskState
 from a2a_lambda.settings import Settings
-from a2a_lambda.store.store import Conflict, Store
+from a2a_lambda.store.store import Conflict
 from a2a_lambda.tasks.execution import Execution
 from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.suspension import LATE_SECONDS, execution_of
@@ -36,7 +35,6 @@ from tests.background.durable_bench import (
     text_of,
     texts,
     unreachable,
-    url_of,
 )
 from tests.background.fake_queue import FakeQueue
 from tests.conftest import DAY
@@ -366,47 +364,3 @@ class Thief:
 
     async def wait_for(self, _: Any) -> Any:
         self._steal()
-
-
-@contextmanager
-def lost_answers(monkeypatch: pytest.MonkeyPatch, store: Store, write: str) -> Iterator[None]:
-    """Within it, the table takes each such write, and its answer is lost."""
-    original = getattr(store, write)
-
-    def write_and_fail(head: Head) -> Head:
-        original(head)
-        raise StoreError("no answer")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store, write, write_and_fail)
-        with pytest.raises(StoreError):
-            yield
-
-
-@pytest.mark.parametrize("way", ["callback", "message"])
-def test_a_reply_that_is_repeated_wakes_its_turn(
-    bench: DurableBench, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    """The first try was stored, and failed before it could wake the turn."""
-    task_id = bench.send(skill="cash")["id"]
-    url = url_of(bench.wait_until_open(task_id))
-    bench.wait_for_runs(1)
-
-    def reply() -> None:
-        if way == "callback":
-            bench.reply(url, {"amount": 1})
-        else:
-            bench.send("paid", identity="same", taskId=task_id)
-
-    with lost_answers(monkeypatch, bench.store, "update_head"):
-        reply()
-    reply()
-    bench.wait_for(task_id, TaskState.COMPLETED)
-
-
-def test_a_new_task_that_is_repeated_is_started(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    with lost_answers(monkeypatch, bench.store, "create_head"):
-        bench.send(skill="cash", identity="same")
-    task = bench.send(skill="cash", identity="same")
-    bench.wait_until_open(task["id"])
-    bench.wait_for_runs(1)

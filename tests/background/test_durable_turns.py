@@ -3,15 +3,20 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from a2a_lambda.errors import StoreError
 from a2a_lambda.protocol.caller import Caller
 from a2a_lambda.protocol.model import Json, Message, Part, Role, TaskState
 from a2a_lambda.protocol.requests import Recipient, SendMessageRequest
 from a2a_lambda.settings import Settings
+from a2a_lambda.store.store import Store
+from a2a_lambda.tasks.head import Head
 from a2a_lambda.tasks.identity import RequestIdentity
 from a2a_lambda.tasks.message_call import MessageCall
 from a2a_lambda.tasks.replay import replies_in
@@ -22,6 +27,7 @@ from tests.background.durable_bench import (
     parts_of,
     text_of,
     texts,
+    url_of,
 )
 from tools.dev import event_sources
 
@@ -211,3 +217,47 @@ def test_a_reply_is_stored_with_its_own_caller(bench: DurableBench) -> None:
     events = [event for _, event in bench.store.get_events(bench.head(task["id"]))]
     [reply] = replies_in(events, head.turn_id, bench.namespace.owner).values()
     assert (reply.text, reply.caller) == ("Oslo", caller)
+
+
+@contextmanager
+def lost_answers(monkeypatch: pytest.MonkeyPatch, store: Store, write: str) -> Iterator[None]:
+    """Within it, the table takes each such write, and its answer is lost."""
+    original = getattr(store, write)
+
+    def write_and_fail(head: Head) -> Head:
+        original(head)
+        raise StoreError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, write, write_and_fail)
+        with pytest.raises(StoreError):
+            yield
+
+
+@pytest.mark.parametrize("way", ["callback", "message"])
+def test_a_reply_that_is_repeated_wakes_its_turn(
+    bench: DurableBench, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The first try was stored, and failed before it could wake the turn."""
+    task_id = bench.send(skill="cash")["id"]
+    url = url_of(bench.wait_until_open(task_id))
+    bench.wait_for_runs(1)
+
+    def reply() -> None:
+        if way == "callback":
+            bench.reply(url, {"amount": 1})
+        else:
+            bench.send("paid", identity="same", taskId=task_id)
+
+    with lost_answers(monkeypatch, bench.store, "update_head"):
+        reply()
+    reply()
+    bench.wait_for(task_id, TaskState.COMPLETED)
+
+
+def test_a_new_task_that_is_repeated_is_started(bench: DurableBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lost_answers(monkeypatch, bench.store, "create_head"):
+        bench.send(skill="cash", identity="same")
+    task = bench.send(skill="cash", identity="same")
+    bench.wait_until_open(task["id"])
+    bench.wait_for_runs(1)

@@ -19,9 +19,9 @@ from tests.e2e.stack import CommandFailed, EmulatedStack
 from tests.helpers.clock import wait_until
 from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
+from tools.agents.stage_parameters import named_parameters
 from tools.agents.stages import default_stage, read_stages
 from tools.command import split_names
-from tools.deployment.deploy import named_parameters
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 

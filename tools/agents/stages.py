@@ -1,8 +1,9 @@
 """The stages in samconfig.toml, and which agents each of them serves."""
 
+import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from tools.builds import read_architecture
 from tools.command import read_text, split_names
 
 SAMCONFIG = Path("samconfig.toml")
+
+STACK_NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,127}")
+
+GITHUB_CHARACTERS = 30
+"""Maximum length of a stack's name in templates/deploy-role.yaml."""
 
 PLACE_KEYS = ("region", "profile")
 """Parameters of a stage that say where its stack is. A stack's name is unique in an account's region."""
@@ -41,6 +47,11 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
                 raise ConfigurationError(
                     f'{SAMCONFIG}: {key} of {name} must be a string: write {key} = "{parameters[key]}"'
                 )
+        if not STACK_NAME.fullmatch(stack := parameters["stack_name"]):
+            raise ConfigurationError(
+                f"{SAMCONFIG}: stack_name of {name} is {stack!r}: use letters, digits and hyphens, and begin"
+                " with a letter"
+            )
         for other, others in stages.items():
             if _may_be_one_stack(others, parameters):
                 raise ConfigurationError(
@@ -50,6 +61,35 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
                 )
         stages[name] = parameters
     return stages
+
+
+def nameless_stages() -> list[str]:
+    """Environments with a table for deployments, and without a stack's name. `default` is for sam deploy
+    --guided."""
+    environments = tomllib.loads(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
+    named = read_stages()
+    return [
+        name
+        for name, environment in environments.items()
+        if name not in ("default", *named) and _table(environment, "deploy")
+    ]
+
+
+def notes_for_github(stages: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What keeps stages from being deployed from GitHub: the roles of templates/deploy-role.yaml know the
+    resources of a stack by its name."""
+    for name, stage in stages.items():
+        stack = stage["stack_name"]
+        if len(stack) > GITHUB_CHARACTERS:
+            yield f"stage {name}: for GitHub, shorten its stack_name to {GITHUB_CHARACTERS} characters"
+        if stage.get("s3_prefix", stack) != stack:
+            yield f'stage {name}: for GitHub, write s3_prefix = "{stack}"'
+        for other, others in stages.items():
+            if others["stack_name"].startswith(f"{stack}-"):
+                yield (
+                    f"stage {other}: for GitHub, choose another stack_name, because the role of {name} could"
+                    f" change the resources of a stack whose name begins with {stack}-"
+                )
 
 
 def _may_be_one_stack(stage: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

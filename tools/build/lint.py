@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from a2a_lambda.agent.card_file import yaml_mistake
 from a2a_lambda.agent.configuration import kind_of
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
+from tools.agents.stage_parameters import faults_of_stages
+from tools.agents.stages import notes_for_github, read_stages
 from tools.build import check
 from tools.command import reports_errors
 from tools.deployment.account import REGIONS
-from tools.deployment.deploy import faults_of_stages
 
 ROOT = Path(__file__).parents[2]
 
@@ -238,6 +240,9 @@ def main() -> int:
         lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
     for fault in dict.fromkeys(lines):
         print(fault, file=sys.stderr)
+    with suppress(ConfigurationError):  # it is among the faults
+        for note in notes_for_github(read_stages()):
+            print(f"note: {note}")
     if not lines and not status:
         print("template.yaml, templates/, samconfig.toml, agents: valid")
     return 1 if lines or status else 0

@@ -16,11 +16,11 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LOCK, lock_for
+from tools.agents.stage_parameters import named_parameters
 from tools.agents.stages import architectures_of_stages, deploy_command, values_of_stages
 from tools.build import image, packages, size
 from tools.builds import BUILD, IMAGE, find_python, for_python, read_architecture, read_python
 from tools.command import agent_folders, reports_errors, split_names
-from tools.deployment.deploy import named_parameters
 
 MARK = ".a2a-build"
 """Empty file in the folder of a build: another build may delete what is there."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents import imports
+from tools.agents.stage_parameters import named_parameters
 from tools.agents.stages import agents_of_stages, check_agent_names, default_stage, deploy_command
 from tools.builds import check_system, find_python
 from tools.checks import lab
 from tools.command import AGENTS, agent_folder, agent_folders, named_agent, reports_errors, split_words
 from tools.commands import LAMBDA_PYTHON
-from tools.deployment.deploy import named_parameters
 
 UNTYPED = "lab/bench/(peers|agents|plots)"
 """What of the laboratory runs in an environment of its own."""

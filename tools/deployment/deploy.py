@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from a2a_lambda.aws import clients
-from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.net.addresses import Refused, check_webhook_url
 from tools import environments, template
 from tools.agents import stages
+from tools.agents.stage_parameters import TEMPLATE, check_agents, check_parameters, named_parameters
 from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
-from tools.command import AGENTS, reports_errors, split_names
+from tools.command import reports_errors
 from tools.deployment import stack
 from tools.deployment.account import (
     REGIONS,
@@ -36,26 +35,12 @@ from tools.deployment.account import (
 from tools.deployment.changes import check_rollout, package_changes, parameter_changes
 from tools.deployment.versions import SHOWN_CHARACTERS, Versions, build_of, release_after
 
-TEMPLATE = Path("template.yaml")
-
 RESERVING = ("ApiConcurrency", "RpcConcurrency", "RpcProvisioned")
 """Parameters that reserve concurrent executions."""
 
 UNRESERVED_CONCURRENCY = 100
 """Concurrent executions that no function of an account may reserve.
 Source: https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html"""
-
-
-def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
-    stage_words = stages.overrides_of(stages.stage_of(environ)[1])
-    declarations = template.parameters(TEMPLATE)
-    try:
-        call_words = shlex.split(environ.get("PARAMETERS", ""))
-    except ValueError as error:
-        raise ConfigurationError(f"PARAMETERS: {error}") from None
-    stage_parameters = stack.parse_parameters(declarations, *stage_words)
-    return stage_parameters, stack.parse_parameters(declarations, *call_words)
 
 
 def parameters_for(
@@ -88,11 +73,7 @@ def parameters_for(
     if parameters["FileDays"] == "0":
         parameters["FileDays"] = str(_longest_task_days(parameters))
     _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
-    has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
-    if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
-        raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
-    if problem := template.broken_rule(TEMPLATE, parameters):
-        raise ConfigurationError(problem)
+    check_parameters(parameters)
     return parameters
 
 
@@ -128,40 +109,6 @@ def _without_reservations_of(parameters: Mapping[str, str], account: Account) ->
     parameters: the parameters with which the stack is deployed now."""
     reserved = sum(int(parameters.get(name, "0")) for name in ("ApiConcurrency", "RpcConcurrency"))
     return replace(account, unreserved=account.unreserved + reserved)
-
-
-def check_agents(parameters: Mapping[str, str]) -> None:
-    """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
-    in a stack without a function for that."""
-    names = split_names(parameters["AgentNames"])
-    # One that is called card.yml, say, is named by `load_profiles`.
-    stages.check_agent_names(names, sorted({card.parent.name for card in AGENTS.glob("*/card.*")}))
-    for profile in load_profiles(AGENTS, names):
-        for schedule in profile.card.schedules:
-            if schedule.webhook is None:
-                continue
-            try:
-                check_webhook_url(schedule.webhook, allow_loopback=False)
-            except Refused as error:
-                raise ConfigurationError(
-                    f"agent {profile.name}: schedule {schedule.id}: in a stack, its webhook's URL {error}"
-                ) from None
-        if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
-            raise ConfigurationError(
-                f"agent {profile.name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"
-                " samconfig.toml, for turns of up to 30 days; see docs/long-running.md"
-            )
-
-
-def faults_of_stages() -> Iterator[str]:
-    """What `make deploy` would refuse of each stage without asking AWS. Raises ConfigurationError if no stage
-    can be read."""
-    for stage in stages.read_stages():
-        try:
-            parameters, _ = named_parameters({"STAGE": stage})
-            check_agents({**template.defaults(TEMPLATE), **parameters})
-        except ConfigurationError as error:
-            yield f"stage {stage}: {error}"
 
 
 def check_python(version: str, parameters: Mapping[str, str], *, is_image: bool) -> None:

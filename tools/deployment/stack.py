@@ -1,7 +1,6 @@
 """A deployed stack, as CloudFormation and the template describe it."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +17,6 @@ from botocore.exceptions import (
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.mistakes import did_you_mean
 from tools import environments
 from tools.command import read_url
 
@@ -166,50 +164,6 @@ def _find(stack: str) -> dict[str, Any] | None:
 
 def _cloudformation() -> Any:
     return clients.session().create_client("cloudformation")
-
-
-def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str) -> dict[str, str]:
-    """Parameters from texts NAME=value. If a name comes twice, the last value counts.
-
-    declarations: the parameters in the template. Raises ConfigurationError for a value that CloudFormation
-    would refuse.
-    """
-    values = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise ConfigurationError(
-                f"{text!r}: write a parameter as NAME=value, and a list without spaces, as in AgentNames=a,b"
-            )
-        if name not in declarations:
-            hint = did_you_mean(name, declarations)
-            raise ConfigurationError(
-                f"template.yaml has no parameter {name}{hint} Its section Parameters has all of them"
-            )
-        if '"' in value or value.endswith("\\"):
-            raise ConfigurationError(
-                f"parameter {name}: sam cannot pass the value {value!r}: write it without a quotation mark,"
-                " and without a backslash at its end"
-            )
-        _check(name, value, declarations[name])
-        values[name] = value
-    return values
-
-
-def _check(name: str, value: str, declaration: Mapping[str, Any]) -> None:
-    if choices := declaration.get("AllowedValues"):
-        if value not in map(str, choices):
-            raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, choices))}")
-    elif declaration["Type"] == "Number":
-        low, high = declaration["MinValue"], declaration["MaxValue"]
-        # The template's conditions compare texts: 00 would be another number than 0.
-        form = r"(0|[1-9][0-9]*)" + ("" if isinstance(high, int) else r"(\.[0-9]+)?")
-        if not (re.fullmatch(form, value) and low <= float(value) <= high):
-            raise ConfigurationError(
-                f"parameter {name}={value}: use a number from {low} to {high}, without leading zeros"
-            )
-    elif (pattern := declaration.get("AllowedPattern")) and not re.fullmatch(pattern, value):
-        raise ConfigurationError(f"parameter {name}={value} is not valid. {declaration['Description']}")
 
 
 def overrides(values: Mapping[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from a2a_lambda.errors import ConfigurationError
 from tools.agents.stages import (
     agents_of_stages,
     deploy_command,
+    notes_for_github,
     overrides_of,
     read_stages,
     stage_of,
@@ -138,3 +139,22 @@ def test_a_mistake_is_one_sentence_with_the_file(folder: Path, content: bytes, w
     (folder / "samconfig.toml").write_bytes(content)
     with pytest.raises(ConfigurationError, match=words):
         agents_of_stages()
+
+
+@pytest.mark.parametrize("name", ["acme_agents", "1st", "a" * 129])
+def test_a_stacks_name_is_one_that_cloudformation_takes(folder: Path, name: str) -> None:
+    (folder / "samconfig.toml").write_text(TWO.replace("a-small", name))
+    with pytest.raises(ConfigurationError, match="use letters, digits and hyphens, and begin with a letter"):
+        read_stages()
+
+
+def test_what_the_roles_for_github_would_refuse_is_noted(folder: Path) -> None:
+    """A deployment by hand may have such stages."""
+    (folder / "samconfig.toml").write_text(TWO)
+    assert list(notes_for_github(read_stages())) == []
+    text = TWO.replace("a-small", "a-all-small" + "x" * 20)
+    (folder / "samconfig.toml").write_text(text.replace('"a-all"', '"a-all"\ns3_prefix = "b"'))
+    long, prefix, nested = notes_for_github(read_stages())
+    assert long == "stage small: for GitHub, shorten its stack_name to 30 characters"
+    assert "stage small: for GitHub, choose another stack_name, because the role of all" in nested
+    assert 'write s3_prefix = "a-all"' in prefix

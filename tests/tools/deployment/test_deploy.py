@@ -1,8 +1,6 @@
 """make deploy: what sam is called with."""
 
 import re
-import shutil
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -13,8 +11,6 @@ from botocore.session import Session
 
 from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
-from tests.agent.folders import write
-from tests.conftest import ROOT
 from tests.tools.deployment.deployments import CALL, SAMCONFIG, USUAL_ACCOUNT
 from tools import environments
 from tools.agents import stages
@@ -24,16 +20,6 @@ from tools.deployment.account import account_of, use_stage
 pytestmark = pytest.mark.usefixtures("kit_folder")
 
 
-def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
-    none = {"ExecutionTimeout": "0"}
-    deploy.check_agents({"AgentNames": "report", **none})
-    deploy.check_agents({"AgentNames": "", **none})
-    with pytest.raises(ConfigurationError, match=r"no agent 'reprot'; did you mean report\? Agents: report"):
-        deploy.check_agents({"AgentNames": "report, reprot", **none})
-
-
 def test_a_wrong_agent_is_found_before_the_account_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,65 +27,6 @@ def test_a_wrong_agent_is_found_before_the_account_is_asked(
     variables = {"PARAMETERS": "AgentNames=nobody"}
     assert deploy.main(["deploy", "check"], CALL | variables) == 1
     assert "AgentNames: there is no agent 'nobody'" in capsys.readouterr().err
-
-
-def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """make validate: the parameters and the agents of all stages, without an account."""
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
-    shutil.copy(ROOT / "template.yaml", tmp_path)
-    overrides = {"good": "AgentNames=report", "names": "AgentNames=reprot", "days": "LogDays=6"}
-    (tmp_path / "samconfig.toml").write_text(
-        "".join(
-            f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\nparameter_overrides = "{words}"\n'
-            for stage, words in overrides.items()
-        )
-    )
-    names, days = deploy.faults_of_stages()
-    assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
-    assert days.startswith("stage days: parameter LogDays=6: use one of")
-
-
-def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "functions" / "agents"
-    write(folder, "@skill\ndef hello(turn): return 'x'", name="plain")
-    place = write(folder, "@skill\nasync def hello(turn): return 'x'", name="trips")
-    card = (place / "card.yaml").read_text()
-    (place / "card.yaml").write_text(f"{card}\ndurable: true\n")
-    (folder / "plain" / "card.yaml").write_text(f"{card}\ndefault: true\n")
-    deploy.check_agents({"AgentNames": "plain", "ExecutionTimeout": "0"})
-    deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "3600"})
-    with pytest.raises(
-        ConfigurationError,
-        match=r"agent trips is durable: add ExecutionTimeout=2592000 to parameter_overrides",
-    ):
-        deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("http://localhost:9/hook", "must be https"),
-        ("https://localhost/hook", "must have a public address"),
-        ("https://127.0.0.1:9/x", "must have a public address"),
-        ("https://[::1]/", "must have a public address"),
-        ("https://127.1/", "must have a public address"),
-        ("HTTPS://example.com/hook", ""),
-    ],
-)
-def test_a_schedule_that_calls_this_machine_is_not_deployed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, problem: str
-) -> None:
-    """None of its turns would ever start."""
-    monkeypatch.chdir(tmp_path)
-    place = write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
-    card = (place / "card.yaml").read_text()
-    schedule = '{ id: daily, cron: "0 7 * * *", message: Go, webhook: "URL" }'
-    lines = ("capabilities: { pushNotifications: true }", f"schedules: [{schedule}]")
-    (place / "card.yaml").write_text("\n".join((card, *lines)).replace("URL", url))
-    with pytest.raises(ConfigurationError, match=problem) if problem else nullcontext():
-        deploy.check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
 
 
 def test_a_release_is_what_is_deployed(tmp_path: Path) -> None:

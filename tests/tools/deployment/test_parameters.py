@@ -10,6 +10,7 @@ from a2a_lambda.errors import ConfigurationError
 from tests.tools.deployment.deployments import CALL, NEW_ACCOUNT, SAMCONFIG, USUAL_ACCOUNT
 from tools import environments, template
 from tools.agents import stages
+from tools.agents.stage_parameters import named_parameters
 from tools.build import sam
 from tools.deployment import deploy, stack
 from tools.deployment.account import Account
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("kit_folder")
 def parameters(account: Account = USUAL_ACCOUNT, **more: str) -> dict[str, str]:
     """What sam would get."""
     call = CALL | more
-    values = deploy.parameters_for(account, *deploy.named_parameters(call)) | {"Architecture": call["ARCH"]}
+    values = deploy.parameters_for(account, *named_parameters(call)) | {"Architecture": call["ARCH"]}
     command = deploy.command(call, values)
     overrides = command[command.index("--parameter-overrides") + 1 :]
     pairs = [re.fullmatch(r'(\w+)="([^"]*)"', override) for override in overrides]
@@ -156,7 +157,7 @@ def test_mistakes_are_reported_before_anything_is_built(wrong: dict[str, str]) -
         ConfigurationError,
         match=r"STAGE=dev or STAGE=prod|no parameter LogDay|No closing|cannot pass the value",
     ):
-        deploy.named_parameters(CALL | wrong)
+        named_parameters(CALL | wrong)
 
 
 def test_a_new_account_gets_what_it_has_room_for() -> None:
@@ -269,9 +270,9 @@ def test_access_logs_without_the_accounts_role_are_a_mistake() -> None:
 )
 def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(given: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        stack.parse_parameters(template.parameters(Path("template.yaml")), given)
+        template.parse_parameters(template.parameters(Path("template.yaml")), given)
 
 
 def test_a_mistake_in_a_name_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
-        stack.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")
+        template.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")

@@ -1,0 +1,92 @@
+"""What `make validate` and `make deploy` find wrong with a stage without asking AWS."""
+
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from a2a_lambda.errors import ConfigurationError
+from tests.agent.folders import write
+from tests.conftest import ROOT
+from tools.agents.stage_parameters import check_agents, faults_of_stages
+
+
+def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    none = {"ExecutionTimeout": "0"}
+    check_agents({"AgentNames": "report", **none})
+    check_agents({"AgentNames": "", **none})
+    with pytest.raises(ConfigurationError, match=r"no agent 'reprot'; did you mean report\? Agents: report"):
+        check_agents({"AgentNames": "report, reprot", **none})
+
+
+def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """make validate: the parameters and the agents of all stages, without an account."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    shutil.copy(ROOT / "template.yaml", tmp_path)
+    overrides = {
+        "good": "AgentNames=report",
+        "names": "AgentNames=reprot",
+        "days": "LogDays=6",
+        "domain": "DomainName=a.example.com",
+        "zone": "HostedZoneId=Z1",
+        "network": "SubnetIds=subnet-1",
+    }
+    stages = "".join(
+        f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\nparameter_overrides = "{words}"\n'
+        for stage, words in overrides.items()
+    )
+    heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n'
+    (tmp_path / "samconfig.toml").write_text(stages + heavy)
+    names, days, domain, zone, network, nameless = faults_of_stages()
+    assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
+    assert days.startswith("stage days: parameter LogDays=6: use one of")
+    assert domain == "stage domain: DomainName needs a CertificateArn."
+    assert zone.startswith("stage zone: HostedZoneId")
+    assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
+    assert nameless.startswith("stage heavy has no stack_name under [heavy.deploy.parameters]")
+
+
+def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "functions" / "agents"
+    write(folder, "@skill\ndef hello(turn): return 'x'", name="plain")
+    place = write(folder, "@skill\nasync def hello(turn): return 'x'", name="trips")
+    card = (place / "card.yaml").read_text()
+    (place / "card.yaml").write_text(f"{card}\ndurable: true\n")
+    (folder / "plain" / "card.yaml").write_text(f"{card}\ndefault: true\n")
+    check_agents({"AgentNames": "plain", "ExecutionTimeout": "0"})
+    check_agents({"AgentNames": "", "ExecutionTimeout": "3600"})
+    with pytest.raises(
+        ConfigurationError,
+        match=r"agent trips is durable: add ExecutionTimeout=2592000 to parameter_overrides",
+    ):
+        check_agents({"AgentNames": "", "ExecutionTimeout": "0"})
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://localhost:9/hook", "must be https"),
+        ("https://localhost/hook", "must have a public address"),
+        ("https://127.0.0.1:9/x", "must have a public address"),
+        ("https://[::1]/", "must have a public address"),
+        ("https://127.1/", "must have a public address"),
+        ("HTTPS://example.com/hook", ""),
+    ],
+)
+def test_a_schedule_that_calls_this_machine_is_not_deployed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, problem: str
+) -> None:
+    """None of its turns would ever start."""
+    monkeypatch.chdir(tmp_path)
+    place = write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
+    card = (place / "card.yaml").read_text()
+    schedule = '{ id: daily, cron: "0 7 * * *", message: Go, webhook: "URL" }'
+    lines = ("capabilities: { pushNotifications: true }", f"schedules: [{schedule}]")
+    (place / "card.yaml").write_text("\n".join((card, *lines)).replace("URL", url))
+    with pytest.raises(ConfigurationError, match=problem) if problem else nullcontext():
+        check_agents({"AgentNames": "", "ExecutionTimeout": "0"})

@@ -1,0 +1,73 @@
+"""Parameters of the stages in samconfig.toml, and what is wrong with them before AWS is asked."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from a2a_lambda.catalog.agents import load_profiles
+from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.net.addresses import Refused, check_webhook_url
+from tools import template
+from tools.agents import stages
+from tools.command import AGENTS, split_names
+
+TEMPLATE = Path("template.yaml")
+
+
+def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Parameters in samconfig.toml, and in the call. Raises ConfigurationError."""
+    stage_words = stages.overrides_of(stages.stage_of(environ)[1])
+    declarations = template.parameters(TEMPLATE)
+    try:
+        call_words = shlex.split(environ.get("PARAMETERS", ""))
+    except ValueError as error:
+        raise ConfigurationError(f"PARAMETERS: {error}") from None
+    stage_parameters = template.parse_parameters(declarations, *stage_words)
+    return stage_parameters, template.parse_parameters(declarations, *call_words)
+
+
+def check_parameters(parameters: Mapping[str, str]) -> None:
+    """Raises ConfigurationError if two parameters do not fit together."""
+    has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
+    if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
+        raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
+    if problem := template.broken_rule(TEMPLATE, parameters):
+        raise ConfigurationError(problem)
+
+
+def check_agents(parameters: Mapping[str, str]) -> None:
+    """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
+    in a stack without a function for that."""
+    names = split_names(parameters["AgentNames"])
+    # One that is called card.yml, say, is named by `load_profiles`.
+    stages.check_agent_names(names, sorted({card.parent.name for card in AGENTS.glob("*/card.*")}))
+    for profile in load_profiles(AGENTS, names):
+        for schedule in profile.card.schedules:
+            if schedule.webhook is None:
+                continue
+            try:
+                check_webhook_url(schedule.webhook, allow_loopback=False)
+            except Refused as error:
+                raise ConfigurationError(
+                    f"agent {profile.name}: schedule {schedule.id}: in a stack, its webhook's URL {error}"
+                ) from None
+        if profile.card.durable_skills and parameters["ExecutionTimeout"] == "0":
+            raise ConfigurationError(
+                f"agent {profile.name} is durable: add ExecutionTimeout=2592000 to parameter_overrides in"
+                " samconfig.toml, for turns of up to 30 days; see docs/long-running.md"
+            )
+
+
+def faults_of_stages() -> Iterator[str]:
+    """What `make deploy` would refuse of each stage without asking AWS. Raises ConfigurationError if no stage
+    can be read."""
+    for stage in stages.read_stages():
+        try:
+            named, _ = named_parameters({"STAGE": stage})
+            parameters = {**template.defaults(TEMPLATE), **named}
+            check_parameters(parameters)
+            check_agents(parameters)
+        except ConfigurationError as error:
+            yield f"stage {stage}: {error}"
+    for stage in stages.nameless_stages():
+        yield f"stage {stage} has no stack_name under [{stage}.deploy.parameters], so no command finds it"
