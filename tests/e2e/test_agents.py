@@ -5,6 +5,7 @@ fail, if it needs a secret or a service that the emulator does not have.
 """
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from tests.helpers.rest import message_1_0
 from tests.processes.servers import running_ministack
 from tools.agents.stage_parameters import named_parameters
 from tools.agents.stages import default_stage, read_stages
+from tools.client import logs
 from tools.command import split_names
+from tools.deployment.stack import functions_of
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
@@ -55,7 +58,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedStack]:
         try:
             emulated_stack.deploy()
         except CommandFailed as failed:
-            pytest.exit(f"the deployment failed:\n{failed.reason}", returncode=1)
+            print(f"\n{failed.reason}\n", flush=True)
+            pytest.exit("the deployment failed, as said above", returncode=1)
         emulated_stack.mend()
         print(f"deployed after {time.monotonic() - began:.0f} s; calling each agent", flush=True)
         yield emulated_stack
@@ -98,6 +102,23 @@ def test_each_agent_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     status = wait_until(ended_status, pause=0.2)
     result, note = state_word(status["state"]), ""
     if status["state"] == TaskState.FAILED:
-        text = text_of(status.get("message", {}).get("parts", []))
-        note = f": {text} (It may need a secret or a service that the emulator does not have.)"
+        reason = reason_in_log(stack, answer.json()["task"]["id"])
+        text = reason or text_of(status.get("message", {}).get("parts", []))
+        note = f": {text} (The emulator has no secrets, and only some of AWS's services.)"
     print(f"{agent}: {result}{note}")
+
+
+def reason_in_log(stack: EmulatedStack, task_id: str) -> str:
+    """The exception with which a task's turn has failed, and where the agent's code was; "" if the log has
+    none."""
+    groups = [
+        stack.resources[f"{function.removesuffix('Function')}Lines"]
+        for function in functions_of(stack.resources)
+    ]
+    entries = logs.Log(stack.client("logs"), groups).read()
+    traces = [entry["trace"] for entry in entries if entry["task"] == task_id and "trace" in entry]
+    if not traces:
+        return ""
+    places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', traces[-1])
+    place = "".join(f"functions/{path}:{line}: " for path, line in places[-1:])
+    return place + traces[-1].strip().splitlines()[-1]
