@@ -16,7 +16,7 @@ from a2a_lambda import agent_threads
 from a2a_lambda.catalog.agents import load_profiles
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
-from tools.agents import imports
+from tools.agents import imports, lost
 from tools.agents.watch import Watch
 from tools.command import AGENTS, agent_folders, reports_errors
 
@@ -49,6 +49,8 @@ def main(argv: list[str] = sys.argv) -> int:
     profiles = asyncio.run(work)
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
+    for sentence in lost.find_lost(AGENTS, {profile.name: profile.card for profile in profiles}):
+        print(f"warning: {sentence}", file=sys.stderr)
     if len(argv) > 1:
         Path(argv[1]).write_bytes(encode_manifest(profiles))
     return 0

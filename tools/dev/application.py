@@ -21,7 +21,7 @@ from a2a_lambda.http.error_responses import error_response
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.settings import Settings
-from tools.agents import imports, outputs
+from tools.agents import imports, lost
 from tools.agents.watch import Watch
 from tools.dev import console, event_sources, spans
 from tools.dev.log_lines import LINES
@@ -53,7 +53,7 @@ def create() -> "ASGIApp":
             operate = lambda selection: worker({"schedules": selection}, event_sources.LambdaContext())  # noqa: E731
         agents = list(kit.agents)
         folder, cards = kit.settings.agents, {name: kit.agents[name].card for name in agents}
-        for sentence in [*imports.find_missing(folder), *outputs.find_lost(folder, cards)]:
+        for sentence in [*imports.find_missing(folder), *lost.find_lost(folder, cards)]:
             print(f"warning: {sentence}", file=sys.stderr, flush=True)
         fastapi = FastAPI(openapi_url=None, telemetry=NO_SPANS)
         _serve_docs(fastapi)

@@ -52,7 +52,9 @@ def test_a_build_for_one_agent_that_imports_another_stops(
     write_among(tmp_path / "agents", "def hello(turn): ...", "other")
     monkeypatch.setattr(check, "AGENTS", agents)
     monkeypatch.setattr(
-        check, "load_profiles", lambda _, names: [SimpleNamespace(name=name) for name in sorted(names)]
+        check,
+        "load_profiles",
+        lambda _, names: [SimpleNamespace(name=name, card=None) for name in sorted(names)],
     )
     monkeypatch.setattr(
         check, "encode_manifest", lambda profiles: ",".join(each.name for each in profiles).encode()
@@ -79,6 +81,16 @@ def test_a_build_for_one_agent_needs_no_other_to_be_right(
     assert "name 'skil' is not defined" in capsys.readouterr().err
     assert check.main(["check", str(manifest), "other"]) == 1
     assert "there is no agent 'other'" in capsys.readouterr().err
+
+
+def test_an_output_that_is_lost_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The build continues: only the author knows whether it is meant."""
+    code = "@skill\ndef hello(turn):\n    Ask('Which?')\n    return 'hi'"
+    monkeypatch.setattr(check, "AGENTS", write(tmp_path, code).parent)
+    assert check.main(["check", str(tmp_path / "manifest")]) == 0
+    assert "agent.py:4: this Ask is discarded" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("call", ["signal.signal(signal.SIGUSR1, print)", "asyncio.get_event_loop()"])

@@ -1,4 +1,4 @@
-"""Outputs that no client gets, and questions in plain skills whose reply never comes."""
+"""Outputs that no client gets, replies that plain skills never get, and skills that are replaced."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.catalog.agents import read_cards
 from tests.agent.folders import CARD, write
-from tools.agents import outputs
+from tools.agents import lost
 
 DURABLE = CARD.replace("skills:", "durable: true\nskills:")
 
@@ -52,7 +52,7 @@ async def say_bye(turn):
 )
 def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str, lines: list[int]) -> None:
     folder = write(tmp_path, code, card)
-    sentences = outputs.find_lost(tmp_path, read_cards(tmp_path)[0])
+    sentences = lost.find_lost(tmp_path, read_cards(tmp_path)[0])
     assert len(sentences) == len(lines)
     for sentence, line in zip(sentences, lines, strict=True):
         assert f"{folder / 'agent.py'}:{line}: this `yield` never returns the reply" in sentence
@@ -72,7 +72,26 @@ def helper():
     Ask('This line is in no skill.')
 """
     folder = write(tmp_path, code, card)
-    assert outputs.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
+    assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
         f"{folder / 'agent.py'}:{line}: this {name} is discarded: write `yield` or `return` before it"
         for line, name in ((5, "Ask"), (6, "Reject"))
+    ]
+
+
+def test_a_skill_that_another_function_replaces_is_named(tmp_path: Path) -> None:
+    code = """@skill
+def hello(turn):
+    return "one"
+
+def helper(): ...
+
+@skill
+def hello(turn):
+    return "two"
+
+def helper(): ...
+"""
+    folder = write(tmp_path, code)
+    assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
+        f"{folder / 'agent.py'}:9: this hello replaces the skill of line 3: rename one of them"
     ]

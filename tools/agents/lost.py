@@ -1,7 +1,8 @@
-"""Outputs that never reach the client, and replies that never reach the agent.
+"""What an agent's code loses without an error: outputs, replies and skills.
 
 `Ask(…)` on a line of its own makes a question and discards it. `reply = yield Ask(…)` in a plain skill gets
-no reply, because a question ends the turn: the next message starts the skill again.
+no reply, because a question ends the turn: the next message starts the skill again. A second function of the
+same name replaces a skill.
 """
 
 import ast
@@ -20,20 +21,34 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
-    """A sentence for each output in agent.py that a skill discards, and each question whose reply a plain
-    skill would use. agents: their folder. cards: by the name of their agent. Only these agents are read."""
+    """A sentence for each output in agent.py that a skill discards, each question whose reply a plain skill
+    would use, and each skill that is defined twice. agents: their folder. cards: by the name of their agent.
+    Only these agents are read."""
     sentences: list[str] = []
     for name, card in cards.items():
         code = agents / name / "agent.py"
         with suppress(OSError, SyntaxError):  # make run names these itself
-            for function in ast.walk(ast.parse(code.read_bytes())):
+            module = ast.parse(code.read_bytes())
+            problems = list(_replaced_skills(module))
+            for function in ast.walk(module):
                 if isinstance(function, Function) and (skill_id := _skill_id(function)):
-                    is_durable = skill_id in card.durable_skills
-                    sentences += [
-                        f"{short_path(code)}:{line}: {problem}"
-                        for line, problem in _problems(function, is_durable=is_durable)
-                    ]
+                    problems += _problems(function, is_durable=skill_id in card.durable_skills)
+            sentences += [f"{short_path(code)}:{line}: {problem}" for line, problem in problems]
     return sentences
+
+
+def _replaced_skills(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line of each function that replaces a skill, and why that is a problem."""
+    skills: dict[str, int] = {}
+    for function in module.body:
+        if isinstance(function, Function):
+            if line := skills.pop(function.name, 0):
+                yield (
+                    function.lineno,
+                    f"this {function.name} replaces the skill of line {line}: rename one of them",
+                )
+            if _skill_id(function):
+                skills[function.name] = function.lineno
 
 
 def _problems(function: Function, *, is_durable: bool) -> Iterator[tuple[int, str]]:
