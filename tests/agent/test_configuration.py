@@ -76,6 +76,18 @@ def test_a_missing_one_says_how_to_set_it(agent: Agent) -> None:
             Configuration().secret(name)
 
 
+def test_a_misspelled_name_is_found(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("SETTING_CHAT_MODEL=small\n")
+    configuration = Configuration(environment={"SECRET_OPENAI": "sk-"}, file=file)
+    with pytest.raises(
+        ConfigurationError, match=r"no setting 'chat-modle'; did you mean chat-model\? Set it"
+    ):
+        configuration.setting("chat-modle")
+    with pytest.raises(ConfigurationError, match=r"no secret 'opnai'; did you mean openai\? Set it"):
+        configuration.secret("opnai")
+
+
 def test_a_stacks_are_in_parameter_store(aws: Any) -> None:
     ssm = aws("ssm")
     ssm.put_parameter(Name=f"{PATH}/secrets/openai", Value="sk-1", Type="SecureString")

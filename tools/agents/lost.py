@@ -1,8 +1,8 @@
 """What an agent's code loses without an error: outputs, replies and skills.
 
-`Ask(…)` on a line of its own makes a question and discards it. `reply = yield Ask(…)` in a plain skill gets
-no reply, because a question ends the turn: the next message starts the skill again. A second function of the
-same name replaces a skill.
+`Ask(…)` on a line of its own makes a question and discards it, and `raise Ask(…)` fails. `reply = yield
+Ask(…)` in a plain skill gets no reply, because a question ends the turn: the next message starts the skill
+again. A second function of the same name replaces a skill.
 """
 
 import ast
@@ -62,6 +62,10 @@ def _problems(function: Function, *, is_durable: bool) -> Iterator[tuple[int, st
                 is_statement and name in OUTPUTS
             ):
                 yield node.lineno, f"this {name} is discarded: write `yield` or `return` before it"
+            case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
+                name in OUTPUTS
+            ):
+                yield node.lineno, f"{name} is no exception: write `return` instead of `raise`"
             case ast.Yield(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
                 not is_statement and not is_durable and name in QUESTIONS
             ):

@@ -229,14 +229,14 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
     ],
 )
 def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:
-    """It names the limits, and the type if that is JSON, or if an answer was of another type."""
+    """It names the type beside limits, if it is JSON, or if an answer was of another one."""
     code = (
         "from datetime import date\nfrom decimal import Decimal\nfrom typing import Annotated\n"
         f"from pydantic import Field\n@skill\ndef hello(turn, x: {hint}): return str(x)"
     )
     agent = Agent.load(write(tmp_path, code))
     words = ", ".join(filter(None, (kind, limits)))
-    says = f" It must be {words if 'JSON' in kind else limits}." if limits or "JSON" in kind else ""
+    says = f" It must be {words}." if limits or "JSON" in kind else ""
     assert run(agent, {"text": "hi"}).text == f"Please tell me: x.{says}"
     refusal = f"“none” cannot be used. Please tell me: x. It must be {words}."
     assert run(agent, {"data": {"x": "none"}}).text == refusal

@@ -65,6 +65,8 @@ async def hello(turn):
     if not turn.text:
         Ask('Which size?')
     kit.Reject('No.')
+    if turn.files:
+        raise Reject('No files.')
     Ask.__doc__
     yield Ask('Which color?')
 
@@ -73,8 +75,9 @@ def helper():
 """
     folder = write(tmp_path, code, card)
     assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
-        f"{folder / 'agent.py'}:{line}: this {name} is discarded: write `yield` or `return` before it"
-        for line, name in ((5, "Ask"), (6, "Reject"))
+        f"{folder / 'agent.py'}:5: this Ask is discarded: write `yield` or `return` before it",
+        f"{folder / 'agent.py'}:6: this Reject is discarded: write `yield` or `return` before it",
+        f"{folder / 'agent.py'}:8: Reject is no exception: write `return` instead of `raise`",
     ]
 
 

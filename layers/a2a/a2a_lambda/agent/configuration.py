@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from a2a_lambda.errors import ConfigurationError, excerpt
+from a2a_lambda.mistakes import did_you_mean
 
 PATH_VARIABLE = "A2A_AGENT_PARAMETERS"
 """Environment variable of a deployment: the path in Parameter Store."""
@@ -68,7 +69,8 @@ class Configuration:
         value = self._find("secret", name)
         if value is None:
             raise ConfigurationError(
-                f"there is no secret {name!r}. Set it: make secret NAME={name}{self._stack}"
+                f"there is no secret {name!r}{did_you_mean(name, self.names('secret'))}"
+                f" Set it: make secret NAME={name}{self._stack}"
                 f"{self._test_advice.format('secrets', name)}"
             )
         if not SECRET_ARN.fullmatch(value):
@@ -91,10 +93,26 @@ class Configuration:
             value = default
         if value is None:
             raise ConfigurationError(
-                f"there is no setting {name!r}. Set it: make setting NAME={name} VALUE=…{self._stack}"
+                f"there is no setting {name!r}{did_you_mean(name, self.names('setting'))}"
+                f" Set it: make setting NAME={name} VALUE=…{self._stack}"
                 f"{self._test_advice.format('settings', name)}"
             )
         return value
+
+    def names(self, kind: ValueKind) -> list[str]:
+        """Names of the secrets, or of the settings, that have a value outside of Parameter Store. Raises
+        ConfigurationError."""
+        variables = {
+            **self._overrides,
+            **self._environment,
+            **(read_variables(self._file) if self._file else {}),
+        }
+        prefix = VARIABLE_PREFIXES[kind]
+        return [
+            variable.removeprefix(prefix).lower().replace("_", "-")
+            for variable in variables
+            if variable.startswith(prefix)
+        ]
 
     def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)

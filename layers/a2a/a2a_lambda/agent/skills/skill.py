@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, overload
 
-from pydantic import BaseModel, Field, TypeAdapter, create_model
+from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
 from typing_extensions import is_typeddict
 
 from a2a_lambda import mistakes, strictjson
@@ -267,8 +267,10 @@ class Skill:
         question = f"{problem}Please tell me: {parameter.description or parameter.name}."
         if choices := self._choices(parameter.name):
             question += f" Choose one of {', '.join(choices)}."
+        # A type without limits is clear from the question, unless it is JSON, or an answer has not fitted.
         is_json = self._property(parameter.name).get("type") in ("array", "object")
-        if not choices and (limits := self._limits(parameter.name, has_type=is_json or bool(problem))):
+        needs_type = is_json or problem or self._limits(parameter.name, has_type=False)
+        if needs_type and not choices and (limits := self._limits(parameter.name)):
             question += f" It must be {limits}."
         return AskArgument(question, parameter.name, choices=choices)
 
@@ -286,7 +288,7 @@ class Skill:
             prop = self.input_schema["$defs"][prop["$ref"].rpartition("/")[2]]
         return prop
 
-    def _limits(self, name: str, *, has_type: bool) -> str:
+    def _limits(self, name: str, *, has_type: bool = True) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self._property(name)
         words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
@@ -321,7 +323,7 @@ class Skill:
                 f"{self._where}: its parameters have no JSON Schema",
                 f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
                 " model; the files of a message are in turn.files",
-            ) from error
+            ) from (None if isinstance(error, PydanticUserError) else error)  # whose advice is for its users
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
