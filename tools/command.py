@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from a2a_lambda.agent.configuration import ENVIRONMENT_FILE, kind_of
 from a2a_lambda.errors import ConfigurationError, KeysUnavailable, StoreError
+from a2a_lambda.mistakes import did_you_mean
 
 AGENTS = Path("functions/agents")
 """The folder of this checkout's agents."""
@@ -118,7 +119,7 @@ def agent_folder(name: str, agents: Path = AGENTS) -> Path:
         if Path(name).name == name and (agents / name / "agent.py").exists():
             raise ConfigurationError(f"{agents / name} has no card.yaml, so it is no agent yet")
         names = ", ".join(folders) or "none"
-        raise ConfigurationError(f"there is no agent {name!r}. Agents: {names}")
+        raise ConfigurationError(f"there is no agent {name!r}{did_you_mean(name, folders)} Agents: {names}")
     return folders[name]
 
 

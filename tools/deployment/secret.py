@@ -21,12 +21,13 @@ from dotenv import set_key, unset_key
 
 from a2a_lambda.agent.configuration import (
     ENVIRONMENT_FILE,
-    VARIABLE_PREFIXES,
     ValueKind,
     read_variables,
+    values_by_name,
     variable_of,
 )
 from a2a_lambda.errors import ConfigurationError
+from a2a_lambda.mistakes import did_you_mean
 from tools.command import reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
 
@@ -65,12 +66,7 @@ class EnvironmentFile:
 
     def all(self) -> dict[str, str]:
         """Values by name."""
-        prefix = VARIABLE_PREFIXES[self._kind]
-        return {
-            variable.removeprefix(prefix).lower().replace("_", "-"): value
-            for variable, value in sorted(read_variables(ENVIRONMENT_FILE).items())
-            if variable.startswith(prefix)
-        }
+        return dict(sorted(values_by_name(self._kind, read_variables(ENVIRONMENT_FILE)).items()))
 
     def set(self, name: str, value: str) -> None:
         read_variables(ENVIRONMENT_FILE)  # set_key would fail without naming the file
@@ -80,10 +76,11 @@ class EnvironmentFile:
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if it is not there."""
-        variable = variable_of(self._kind, name)
-        if variable not in read_variables(ENVIRONMENT_FILE):
-            raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}")
-        unset_key(ENVIRONMENT_FILE, variable, follow_symlinks=True)
+        names = self.all()
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}{hint}")
+        unset_key(ENVIRONMENT_FILE, variable_of(self._kind, name), follow_symlinks=True)
 
 
 class Parameters:

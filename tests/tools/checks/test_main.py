@@ -58,9 +58,11 @@ def test_an_agent_is_tested_by_its_name(
     monkeypatch.setattr(checks, "_run", lambda *words: calls.append(words))
     checks.main(["a2a", "test"], {"AGENT": "shop", "ARGS": "-k 'a b'"})
     assert calls == [("-m", "pytest", "-n", "0", "functions/agents/shop", "-k", "a b")]
-    for name in ("shoe", "left", "../agents/shop"):  # git leaves a folder in which there is a __pycache__
+    # git leaves a folder in which there is a __pycache__
+    hints = {"shoe": "; did you mean shop?", "left": ".", "../agents/shop": "."}
+    for name, hint in hints.items():
         assert checks.main(["a2a", "test"], {"AGENT": name}) == 1
-        assert f"there is no agent {name!r}. Agents: shop" in capsys.readouterr().err
+        assert f"there is no agent {name!r}{hint} Agents: shop" in capsys.readouterr().err
     assert checks.main(["a2a", "test"], {"AGENT": ""}) == 1
     assert "AGENT is empty" in capsys.readouterr().err
     assert len(calls) == 1

@@ -102,17 +102,8 @@ class Configuration:
     def names(self, kind: ValueKind) -> list[str]:
         """Names of the secrets, or of the settings, that have a value outside of Parameter Store. Raises
         ConfigurationError."""
-        variables = {
-            **self._overrides,
-            **self._environment,
-            **(read_variables(self._file) if self._file else {}),
-        }
-        prefix = VARIABLE_PREFIXES[kind]
-        return [
-            variable.removeprefix(prefix).lower().replace("_", "-")
-            for variable in variables
-            if variable.startswith(prefix)
-        ]
+        of_file = read_variables(self._file) if self._file else {}
+        return [*values_by_name(kind, {**self._overrides, **self._environment, **of_file})]
 
     def _find(self, kind: ValueKind, name: str) -> str | None:
         variable = variable_of(kind, name)
@@ -138,6 +129,16 @@ def variable_of(kind: ValueKind, name: str) -> str:
             " and -, and begin with a letter, as in 'openai-2'"
         )
     return VARIABLE_PREFIXES[kind] + name.upper().replace("-", "_")
+
+
+def values_by_name(kind: ValueKind, variables: Mapping[str, str]) -> dict[str, str]:
+    """The secrets, or the settings, among variables."""
+    prefix = VARIABLE_PREFIXES[kind]
+    return {
+        variable.removeprefix(prefix).lower().replace("_", "-"): value
+        for variable, value in variables.items()
+        if variable.startswith(prefix)
+    }
 
 
 def kind_of(variable: str) -> ValueKind | None:

@@ -181,7 +181,10 @@ class Agents(Mapping[str, Profile]):
         if agent_name in self._card_problems:
             raise Unavailable(self._public_reason(agent_name, self._card_problems[agent_name]))
         if agent_name not in self._profiles:
-            agents = f". Agents: {', '.join(self._profiles) or 'none'}" if self._shows_reasons else ""
+            agents = ""
+            if self._shows_reasons:
+                hint = mistakes.did_you_mean(agent_name, self._profiles)
+                agents = f"{hint} Agents: {', '.join(self._profiles) or 'none'}"
             raise RouteNotFound(f"there is no agent {excerpt(agent_name)!r}{agents}")
         return self._profiles[agent_name]
 
@@ -352,7 +355,8 @@ def _select_names(names: Collection[str], choices: Collection[str], folder: Path
     """
     for name in names:
         if name not in choices:
+            hint = mistakes.did_you_mean(name, choices)
             raise ConfigurationError(
-                f"there is no agent {name!r} in {folder}. Agents: {', '.join(choices) or 'none'}"
+                f"there is no agent {name!r} in {folder}{hint} Agents: {', '.join(choices) or 'none'}"
             )
     return set(names or choices)
