@@ -348,3 +348,14 @@ def test_a_skill_that_the_agent_does_not_have_is_noticed(
     asyncio.run(agent.run("hi", metadata={"skillId": "helloo"}))
     assert "a message names a skill that agent hello does not have; did you mean hello?" in caplog.text
     assert "helloo" not in caplog.text
+
+
+def test_a_test_of_an_agent_shows_that_a_return_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the level that pytest shows without options."""
+    agent = Agent.load(write(tmp_path, CODE.format(line="'no return'")))
+    assert asyncio.run(agent.run("hello")).text == ""
+    [hint] = caplog.records
+    assert hint.levelno == logging.WARNING
+    assert "skill hello returned nothing: a `return` may be missing" in caplog.text

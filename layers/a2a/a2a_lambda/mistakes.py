@@ -32,6 +32,11 @@ hints = logging.getLogger("a2a_lambda.hints")
 """What an author should know of an agent that works. `make run` shows it as warnings."""
 
 
+def hint_at_empty_answer(skill_id: str, level: int = logging.INFO) -> None:
+    """Say that a skill has ended its turn without an output."""
+    hints.log(level, "skill %s returned nothing: a `return` may be missing", skill_id)
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """End of a sentence about an unknown word: a question if a known word is close, else a period."""
     close = _closest(word, candidates)

@@ -1,5 +1,6 @@
 """One turn of an agent without a deployment, for tests of agents: `Agent.run`."""
 
+import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -306,6 +307,8 @@ async def _run_until_suspended(
                 task["status"] = question_status(turn.id, turn.task_id, turn.context_id, wait, 0)
         elif builder.closing_status is not None:
             task["status"] = builder.closing_status
+            if builder.is_empty:  # a warning, because pytest shows no others of a test that fails
+                mistakes.hint_at_empty_answer(turn.skill, logging.WARNING)
         record_of_turn = TurnRecord(
             turn_id=turn.id,
             task_id=turn.task_id,

@@ -252,9 +252,7 @@ class Run:
         if not was_ended_by_skill:
             self._publish_failure(error if is_in_time else None)
         elif self._builder.is_empty:
-            mistakes.hints.info(
-                "skill %s returned nothing: a `return` may be missing", self._claim.turn.skill
-            )
+            mistakes.hint_at_empty_answer(self._claim.turn.skill)
         if await self._ending.store(TurnEnd(was_ended_by_skill, was_stopped, self._pending)):
             self.audience.publish(self.head.closing_event(), self.head.sequence)
         else:  # what was published of the turn is not what is stored
