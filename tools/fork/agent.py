@@ -22,7 +22,7 @@ from tools.command import agent_folders, reports_errors
 SCHEMA = "# yaml-language-server: $schema=../../../schemas/card.json\n"
 """Editors complete and check card.yaml by it."""
 
-CARD = """name: "{title}"
+CARD = """name: Hello
 description: Greets people by name.
 version: 0.1.0
 skills:
@@ -81,8 +81,7 @@ make test AGENT={name} runs its test""")
 def create(agents: Path, name: str) -> list[str]:
     """Write an agent's files; returns what to print. Raises ConfigurationError: then there is nothing new."""
     _check_absent(agents, name)
-    title = name.replace("-", " ").replace("_", " ").title()
-    return _write(agents, name, {"card.yaml": CARD.format(title=title), "agent.py": CODE}, TEST)
+    return _write(agents, name, {"card.yaml": CARD, "agent.py": CODE}, TEST)
 
 
 def copy_recipe(
@@ -153,7 +152,9 @@ def _write(agents: Path, name: str, texts: Mapping[str, str], test: str) -> list
     folder = agents / name
     cards = read_cards(agents)[0] if agent_folders(agents) else {}
     files = {folder / file: text for file, text in texts.items()}
-    files[folder / "card.yaml"] = SCHEMA + texts["card.yaml"]
+    title = name.replace("-", " ").replace("_", " ").title()
+    card = re.sub(r"\Aname: .*", f'name: "{title}"', texts["card.yaml"])
+    files[folder / "card.yaml"] = SCHEMA + card
     files[folder / "tests" / f"test_{name.replace('-', '_')}.py"] = test
     try:
         for path, text in files.items():

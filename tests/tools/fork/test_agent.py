@@ -127,6 +127,7 @@ def test_an_agent_begins_with_a_recipe(tmp_path: Path) -> None:
     (recipe / "agent.py").write_text(f'{code}\n\ndef key(turn: Turn) -> str:\n    return turn.secret("x")\n')
     output = copy_recipe(tmp_path / "agents", "mine", recipe, lambda *what: additions.append(what))
     assert additions == [(["anvil"], tmp_path / "agents/mine/packages.txt")]
+    assert read_card(tmp_path / "agents/mine/card.yaml").name == "Mine"
     assert "  make secret NAME=x" in output
     assert f"Commit {tmp_path / 'agents/mine'}, and layers/agents/requirements.txt." in output
     assert (tmp_path / "agents/mine/tests/test_mine.py").exists()
