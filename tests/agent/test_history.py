@@ -216,6 +216,14 @@ def test_memory_never_holds_more_than_is_stored(changes: list[tuple[str, str, in
     assert len(json.dumps(values, ensure_ascii=False).encode()) <= MEMORY_BYTES + 100
 
 
+def test_a_skill_may_delete_each_key_of_the_memory() -> None:
+    memory = Memory({"a": 1, "b": 2})
+    memory.set("c", 3)
+    for key in memory:
+        memory.delete(key)
+    assert list(memory) == []
+
+
 def test_what_is_deleted_from_the_memory_makes_room() -> None:
     memory = Memory({"a": "x" * (MEMORY_BYTES - 100)})
     with pytest.raises(MemoryFull):

@@ -42,11 +42,12 @@ class Memory:
     that run at the same time lose nothing.
     """
 
-    __slots__ = ("_bytes", "_values", "changes")  # `turn.memory.visits = 1` would be lost
+    __slots__ = ("_bytes", "_total_bytes", "_values", "changes")  # `turn.memory.visits = 1` would be lost
 
     def __init__(self, values: Mapping[str, Json]) -> None:
         self._values = dict(values)
         self._bytes = {key: len(strictjson.dumps({key: value})) for key, value in values.items()}
+        self._total_bytes = sum(self._bytes.values())
         self.changes: list[MemoryChange] = []
 
     def get(self, key: str, default: Json = None) -> Json:
@@ -86,7 +87,7 @@ class Memory:
         return key in self._values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter([*self._values])  # as they are now: a skill may delete each of them
 
     def _change(self, change: MemoryChange) -> None:
         step = running_step.get()
@@ -99,20 +100,20 @@ class Memory:
         if not isinstance(change.key, str):
             raise TypeError(f"a memory key must be a string: write str(…), not {change.key!r}")
         change.key.encode()  # raises ValueError for half of a character
-        values = apply_changes(self._values, [change])
-        if change.key in values:
-            size = len(strictjson.dumps({change.key: values[change.key]}))
-            total = sum(self._bytes.values()) - self._bytes.get(change.key, 0) + size
-            # A smaller value is always allowed.
-            if total > MEMORY_BYTES and size > self._bytes.get(change.key, 0):
-                raise MemoryFull(
-                    f"The conversation's memory is full: with {change.key!r} it would have {total:,} bytes of"
-                    f" JSON, and at most {MEMORY_BYTES:,} are allowed."
-                )
-            self._bytes[change.key] = size
-        else:
-            self._bytes.pop(change.key, None)
-        self._values = values
+        # This entry alone, because an agent may store thousands of them.
+        key = change.key
+        entry = apply_changes({key: self._values[key]} if key in self._values else {}, [change])
+        size, old_size = len(strictjson.dumps(entry)) if entry else 0, self._bytes.get(key, 0)
+        total = self._total_bytes + size - old_size
+        if total > MEMORY_BYTES and size > old_size:  # a smaller value is always allowed
+            raise MemoryFull(
+                f"The conversation's memory is full: with {key!r} it would have {total:,} bytes of JSON, and"
+                f" at most {MEMORY_BYTES:,} are allowed."
+            )
+        self._total_bytes, self._bytes[key] = total, size
+        if not entry:
+            self._values.pop(key, None)
+        self._values |= entry
         self.changes.append(change)
 
 
