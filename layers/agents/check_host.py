@@ -29,6 +29,6 @@ for name, marker in re.findall(r"(?m)^([A-Za-z0-9._-]+)\S* ; (.*?) *\\?$", Path(
         sys.exit(
             f"error: whether {name} is needed differs between Lambda (Linux, {machine}, Python {version})"
             f" and this machine ({platform.system()}, {platform.machine()}, Python"
-            f" {platform.python_version()}), by which pip decides. Run make install, which fetches uv, or"
-            " build on such a machine"
+            f" {platform.python_version()}), and pip decides by this machine. Run make install, which fetches"
+            f" uv, or build on Linux, {machine}, with Python {version}"
         )

@@ -121,4 +121,6 @@ def reason_in_log(stack: EmulatedStack, task_id: str) -> str:
         return ""
     places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', traces[-1])
     place = "".join(f"functions/{path}:{line}: " for path, line in places[-1:])
-    return place + traces[-1].strip().splitlines()[-1]
+    # The exception's own line: its text may have several.
+    lines = re.findall(r"^\w[\w.]*(?=:|$).*", traces[-1], re.MULTILINE)
+    return place + (lines[-1] if lines else "")

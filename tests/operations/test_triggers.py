@@ -111,7 +111,7 @@ def test_a_time_makes_one_task_however_many_containers_look(deploy: Callable[[st
     metadata = task["history"][0]["metadata"]
     assert metadata["schedule"] == {"id": "hourly", "time": "2026-03-02T12:00:00.000Z"}
     assert "intentInfos" not in metadata
-    assert len(set(kit.queue.waiting)) == 1, "a container that finds it stored may queue it again"
+    assert len(set(kit.queue.waiting)) == 1  # a container that finds it stored may queue it again
     kit.clock.now += 60
     assert kit.look() == [0]
     assert len(kit.tasks()) == 1

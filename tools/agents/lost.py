@@ -29,12 +29,29 @@ def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
         code = agents / name / "agent.py"
         with suppress(OSError, SyntaxError):  # make run names these itself
             module = ast.parse(code.read_bytes())
-            problems = list(_replaced_skills(module))
+            outputs, problems = _outputs_in(module), list(_replaced_skills(module))
             for function in ast.walk(module):
                 if isinstance(function, Function) and (skill_id := _skill_id(function)):
-                    problems += _problems(function, is_durable=skill_id in card.durable_skills)
-            sentences += [f"{short_path(code)}:{line}: {problem}" for line, problem in problems]
+                    problems += _problems(function, outputs, is_durable=skill_id in card.durable_skills)
+            sentences += [f"{short_path(code)}:{line}: {problem}" for line, problem in sorted(problems)]
     return sentences
+
+
+def _outputs_in(module: ast.Module) -> dict[str, str]:
+    """The kit's classes of outputs, by the names that a module has for them."""
+    names: dict[str, str] = {}
+    for node in ast.walk(module):
+        match node:
+            case ast.ImportFrom(module="a2a_lambda"):
+                for alias in node.names:
+                    originals = OUTPUTS if alias.name == "*" else OUTPUTS & {alias.name}
+                    names |= {alias.asname or original: original for original in originals}
+            case ast.Import():
+                for alias in node.names:
+                    if alias.name == "a2a_lambda":
+                        prefix = alias.asname or alias.name
+                        names |= {f"{prefix}.{original}": original for original in OUTPUTS}
+    return names
 
 
 def _replaced_skills(module: ast.Module) -> Iterator[tuple[int, str]]:
@@ -51,23 +68,22 @@ def _replaced_skills(module: ast.Module) -> Iterator[tuple[int, str]]:
                 skills[function.name] = function.lineno
 
 
-def _problems(function: Function, *, is_durable: bool) -> Iterator[tuple[int, str]]:
-    """The line of each output that a skill discards, and of each reply that it cannot get, and why."""
+def _problems(
+    function: Function, outputs: Mapping[str, str], *, is_durable: bool
+) -> Iterator[tuple[int, str]]:
+    """The line of each output that a skill discards, and of each reply that it cannot get, and why. outputs:
+    see `_outputs_in`."""
     nodes = list(_nodes_in(function))
     statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         is_statement = id(node) in statements
         match node:
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
-                is_statement and name in OUTPUTS
-            ):
+            case ast.Call(func=callee) if is_statement and (name := outputs.get(ast.unparse(callee))):
                 yield node.lineno, f"this {name} is discarded: write `yield` or `return` before it"
-            case ast.Raise(exc=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
-                name in OUTPUTS
-            ):
+            case ast.Raise(exc=ast.Call(func=callee)) if name := outputs.get(ast.unparse(callee)):
                 yield node.lineno, f"{name} is no exception: write `return` instead of `raise`"
-            case ast.Yield(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))) if (
-                not is_statement and not is_durable and name in QUESTIONS
+            case ast.Yield(value=ast.Call(func=callee)) if (
+                not is_statement and not is_durable and outputs.get(ast.unparse(callee)) in QUESTIONS
             ):
                 yield (
                     node.lineno,

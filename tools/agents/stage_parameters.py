@@ -35,13 +35,18 @@ def check_parameters(parameters: Mapping[str, str]) -> None:
         raise ConfigurationError(problem)
 
 
-def check_agents(parameters: Mapping[str, str]) -> None:
-    """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
-    in a stack without a function for that."""
+def check_agent_names(parameters: Mapping[str, str]) -> list[str]:
+    """The names in AgentNames. Raises ConfigurationError if there is no such agent."""
     names = split_names(parameters["AgentNames"])
     # One that is called card.yml, say, is named by `load_profiles`.
     stages.check_agent_names(names, sorted({card.parent.name for card in AGENTS.glob("*/card.*")}))
-    for profile in load_profiles(AGENTS, names):
+    return names
+
+
+def check_agents(parameters: Mapping[str, str]) -> None:
+    """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
+    in a stack without a function for that."""
+    for profile in load_profiles(AGENTS, check_agent_names(parameters)):
         for schedule in profile.card.schedules:
             if schedule.webhook is None:
                 continue
@@ -58,16 +63,18 @@ def check_agents(parameters: Mapping[str, str]) -> None:
             )
 
 
-def faults_of_stages() -> Iterator[str]:
+def faults_of_stages(*, with_agents: bool = True) -> Iterator[str]:
     """What `make deploy` would refuse of each stage without asking AWS. Raises ConfigurationError if no stage
-    can be read."""
+    can be read.
+
+    with_agents: load the agents, too. False = one of them is wrong, which has been said.
+    """
     for stage in stages.read_stages():
         try:
             named, _ = named_parameters({"STAGE": stage})
             parameters = {**template.defaults(TEMPLATE), **named}
             check_parameters(parameters)
-            check_agents(parameters)
+            (check_agents if with_agents else check_agent_names)(parameters)
         except ConfigurationError as error:
             yield f"stage {stage}: {error}"
-    for stage in stages.nameless_stages():
-        yield f"stage {stage} has no stack_name under [{stage}.deploy.parameters], so no command finds it"
+    yield from stages.nameless_stages()

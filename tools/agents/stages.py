@@ -32,10 +32,7 @@ def read_stages(folder: Path = Path()) -> dict[str, dict[str, Any]]:
 
 def stages_in(text: str) -> dict[str, dict[str, Any]]:
     """The same of the text of a samconfig.toml."""
-    try:
-        environments = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
+    environments = _environments_in(text)
     stages: dict[str, dict[str, Any]] = {}
     for name, environment in environments.items():
         shared_parameters = _table(environment, "global", "parameters")
@@ -64,15 +61,30 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
 
 
 def nameless_stages() -> list[str]:
-    """Environments with a table for deployments, and without a stack's name. `default` is for sam deploy
-    --guided."""
-    environments = tomllib.loads(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
+    """What is wrong with each environment that has a table for deployments, and no stack's name. `default` is
+    for sam deploy --guided. Raises ConfigurationError."""
+    environments = _environments_in(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
     named = read_stages()
     return [
-        name
+        _namelessness(name)
         for name, environment in environments.items()
         if name not in ("default", *named) and _table(environment, "deploy")
     ]
+
+
+def _namelessness(stage: str) -> str:
+    return (
+        f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "a2a-{stage}" under'
+        f" [{stage}.deploy.parameters]"
+    )
+
+
+def _environments_in(text: str) -> dict[str, Any]:
+    """The tables of a samconfig.toml. Raises ConfigurationError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{SAMCONFIG}: {error}") from None
 
 
 def notes_for_github(stages: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -82,7 +94,7 @@ def notes_for_github(stages: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         stack = stage["stack_name"]
         if len(stack) > GITHUB_CHARACTERS:
             yield f"stage {name}: for GitHub, shorten its stack_name to {GITHUB_CHARACTERS} characters"
-        if stage.get("s3_prefix", stack) != stack:
+        if stage.get("s3_prefix") != stack:
             yield f'stage {name}: for GitHub, write s3_prefix = "{stack}"'
         for other, others in stages.items():
             if others["stack_name"].startswith(f"{stack}-"):
@@ -106,11 +118,8 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
         raise ConfigurationError(
             f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
         )
-    if name not in choices and isinstance(tomllib.loads(read_text(SAMCONFIG)).get(name), dict):
-        raise ConfigurationError(
-            f'{SAMCONFIG}: stage {name} has no stack_name: write stack_name = "a2a-{name}" under'
-            f" [{name}.deploy.parameters]"
-        )
+    if name not in choices and isinstance(_environments_in(read_text(SAMCONFIG)).get(name), dict):
+        raise ConfigurationError(_namelessness(name))
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
         problem = f"{SAMCONFIG} has no stage {name!r}: write" if name else "name a stage:"

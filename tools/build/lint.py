@@ -232,7 +232,7 @@ def main() -> int:
     status = check.main(["check"])  # prints what is wrong with an agent
     lines = list[str]()
     try:
-        lines += faults_of_stages()
+        lines += faults_of_stages(with_agents=not status)
     except ConfigurationError as error:
         lines.append(str(error))
     lines += _faults_of_source(TEMPLATE.read_text("utf-8"))

@@ -159,7 +159,7 @@ def start(kit: Kit) -> "Handler":
     """Poll in threads that end with the process; returns the worker. Raises ConfigurationError if the kit has
     no queues."""
     bell = Bell()
-    hot_path.listen(WRITES, bell.ring)  # before the kit makes its clients
+    hot_path.listen(WRITES, bell.ring)
     worker, notifier = (
         WorkerHandler(
             kit.worker,

@@ -138,6 +138,7 @@ class Wrapped(BaseModel):
         (dict[int, str], lambda numbers: {str(number): "" for number in numbers}),
         (list[set[Decimal]], lambda numbers: [list(numbers)]),
         (Wrapped, lambda numbers: {"ids": json.dumps(list(numbers))}),
+        (Annotated[set[int], BeforeValidator(json.loads)], lambda numbers: json.dumps(list(numbers))),
     ],
 )
 def test_values_whose_hashes_can_collide_are_few(
@@ -150,6 +151,12 @@ def test_values_whose_hashes_can_collide_are_few(
     more = json.dumps(of_numbers(range(5_001)))
     with pytest.raises(LimitExceeded, match="The argument x may have at most 5,000 elements"):
         parameter.read([more], None)
+
+
+def test_a_comma_in_a_text_that_is_json_may_be_escaped() -> None:
+    text = json.dumps(json.dumps(list(range(5_001)))).replace(",", "\\u002c")
+    with pytest.raises(LimitExceeded, match="The argument x may have at most 5,000 elements"):
+        Parameter("x", Json[set[int]], "").read([text], None)
 
 
 def test_lists_in_a_text_that_is_json_count() -> None:
@@ -177,6 +184,8 @@ def test_a_text_beside_a_set_may_be_long() -> None:
     value = {"text": "a, " * 20_000, "ids": [1]}
     assert Parameter("x", Notes, "").read([json.dumps(value)], value).ids == {1}
     assert Parameter("x", str | set[int], "").read(["a, " * 20_000], None) == "a, " * 20_000
+    wrapped = {"text": "a, " * 20_000, "ids": "[1]"}
+    assert Parameter("x", Wrapped, "").read([json.dumps(wrapped)], wrapped).ids == {1}
 
 
 Tag = TypeAliasType("Tag", str)

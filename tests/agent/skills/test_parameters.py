@@ -229,7 +229,7 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
     ],
 )
 def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:
-    """It names the type beside limits, if it is JSON, or if an answer was of another one."""
+    """It names the type if there are limits, if it is JSON, or if an answer was of another."""
     code = (
         "from datetime import date\nfrom decimal import Decimal\nfrom typing import Annotated\n"
         f"from pydantic import Field\n@skill\ndef hello(turn, x: {hint}): return str(x)"

@@ -60,7 +60,8 @@ def test_a_reply_that_never_comes_is_named(tmp_path: Path, code: str, card: str,
 
 @pytest.mark.parametrize("card", [CARD, DURABLE])
 def test_an_output_that_is_discarded_is_named(tmp_path: Path, card: str) -> None:
-    code = """@skill
+    code = """import a2a_lambda as kit
+@skill
 async def hello(turn):
     if not turn.text:
         Ask('Which size?')
@@ -75,9 +76,31 @@ def helper():
 """
     folder = write(tmp_path, code, card)
     assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
-        f"{folder / 'agent.py'}:5: this Ask is discarded: write `yield` or `return` before it",
-        f"{folder / 'agent.py'}:6: this Reject is discarded: write `yield` or `return` before it",
-        f"{folder / 'agent.py'}:8: Reject is no exception: write `return` instead of `raise`",
+        f"{folder / 'agent.py'}:6: this Ask is discarded: write `yield` or `return` before it",
+        f"{folder / 'agent.py'}:7: this Reject is discarded: write `yield` or `return` before it",
+        f"{folder / 'agent.py'}:9: Reject is no exception: write `return` instead of `raise`",
+    ]
+
+
+def test_another_librarys_class_of_the_same_name_is_none_of_the_kits(tmp_path: Path) -> None:
+    code = """import celery, click
+from celery.exceptions import Reject as Refusal
+from a2a_lambda import Reject as No
+
+@skill
+def hello(turn):
+    click.Command("x")
+    if turn.files:
+        raise celery.exceptions.Reject("mine")
+    if turn.data:
+        raise Refusal("mine")
+    raise No("kit's")
+"""
+    folder = tmp_path / "hello"
+    write(tmp_path, code)
+    (folder / "agent.py").write_text(f"from a2a_lambda import skill\n{code}")
+    assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
+        f"{folder / 'agent.py'}:13: Reject is no exception: write `return` instead of `raise`"
     ]
 
 

@@ -47,7 +47,10 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert domain == "stage domain: DomainName needs a CertificateArn."
     assert zone.startswith("stage zone: HostedZoneId")
     assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
-    assert nameless.startswith("stage heavy has no stack_name under [heavy.deploy.parameters]")
+    assert nameless.startswith("samconfig.toml: stage heavy has no stack_name: write stack_name =")
+    code = tmp_path / "functions" / "agents" / "report" / "agent.py"
+    code.write_text("@skil")
+    assert list(faults_of_stages(with_agents=False)) == [names, days, domain, zone, network, nameless]
 
 
 def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

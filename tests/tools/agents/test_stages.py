@@ -1,5 +1,6 @@
 """samconfig.toml, and what is said of one that cannot be read."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -150,10 +151,11 @@ def test_a_stacks_name_is_one_that_cloudformation_takes(folder: Path, name: str)
 
 def test_what_the_roles_for_github_would_refuse_is_noted(folder: Path) -> None:
     """A deployment by hand may have such stages."""
-    (folder / "samconfig.toml").write_text(TWO)
+    complete = re.sub('stack_name = (".*")', r"stack_name = \1\ns3_prefix = \1", TWO)
+    (folder / "samconfig.toml").write_text(complete)
     assert list(notes_for_github(read_stages())) == []
-    text = TWO.replace("a-small", "a-all-small" + "x" * 20)
-    (folder / "samconfig.toml").write_text(text.replace('"a-all"', '"a-all"\ns3_prefix = "b"'))
+    text = complete.replace("a-small", "a-all-small" + "x" * 20).replace('s3_prefix = "a-all"', "")
+    (folder / "samconfig.toml").write_text(text)
     long, prefix, nested = notes_for_github(read_stages())
     assert long == "stage small: for GitHub, shorten its stack_name to 30 characters"
     assert "stage small: for GitHub, choose another stack_name, because the role of all" in nested

@@ -143,7 +143,7 @@ def test_a_mistake_in_a_forks_lines_is_a_sentence(
     )
     monkeypatch.setattr(lint, "TEMPLATE", template)
     monkeypatch.setattr(lint, "PLAIN_TEMPLATES", ())
-    monkeypatch.setattr(lint, "faults_of_stages", list)
+    monkeypatch.setattr(lint, "faults_of_stages", lambda **_: [])
     monkeypatch.setattr(check, "main", lambda _: 0)
     assert lint.main() == 1
     [line] = capsys.readouterr().err.splitlines()
@@ -154,10 +154,10 @@ def test_a_mistake_in_a_forks_lines_is_a_sentence(
 def test_a_fault_of_one_state_of_the_template_is_enough(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agent_status: int
 ) -> None:
-    """It is named beside those of stages and agents, so that one run finds them all."""
+    """A stage's fault is named, too, even if an agent is wrong."""
     texts = iter([["without a rollout"], [], *([] for _ in lint.PLAIN_TEMPLATES)])
     monkeypatch.setattr(lint, "faults", lambda *_: next(texts))
-    monkeypatch.setattr(lint, "faults_of_stages", lambda: iter(["stage dev: no agent helo"]))
+    monkeypatch.setattr(lint, "faults_of_stages", lambda **_: iter(["stage dev: no agent helo"]))
     monkeypatch.setattr(check, "main", lambda _: agent_status)
     assert lint.main() == 1
     assert capsys.readouterr().err.splitlines() == [

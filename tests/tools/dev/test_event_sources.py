@@ -45,7 +45,8 @@ def stream(monkeypatch: pytest.MonkeyPatch, pages: list[Any], *, is_closed: bool
 def test_the_bell_rings_after_a_write(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, *, botocore: bool
 ) -> None:
-    """Without it, a background turn would wait for up to five seconds."""
+    """Without it, a background turn would wait for up to five seconds. A read does not ring it, nor a write
+    that is refused."""
     monkeypatch.setattr(JsonClient, "listeners", {})
     bell = event_sources.Bell()
     hot_path.listen(event_sources.WRITES, bell.ring)
@@ -55,7 +56,7 @@ def test_the_bell_rings_after_a_write(
     assert bell.count() == 1
     client.get_item(TableName=settings.table, Key=key)
     with pytest.raises(ClientError):
-        client.get_item(TableName="absent", Key=key)
+        client.put_item(TableName="absent", Item=key)
     assert bell.count() == 1
 
 

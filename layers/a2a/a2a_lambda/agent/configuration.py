@@ -100,7 +100,7 @@ class Configuration:
         return value
 
     def names(self, kind: ValueKind) -> list[str]:
-        """Names of the secrets, or of the settings, that have a value outside of Parameter Store. Raises
+        """Names of the secrets, or of the settings, that are set outside of Parameter Store. Raises
         ConfigurationError."""
         of_file = read_variables(self._file) if self._file else {}
         return [*values_by_name(kind, {**self._overrides, **self._environment, **of_file})]
@@ -132,12 +132,12 @@ def variable_of(kind: ValueKind, name: str) -> str:
 
 
 def values_by_name(kind: ValueKind, variables: Mapping[str, str]) -> dict[str, str]:
-    """The secrets, or the settings, among variables."""
+    """The secrets, or the settings, among variables. Those in lower case are none."""
     prefix = VARIABLE_PREFIXES[kind]
     return {
         variable.removeprefix(prefix).lower().replace("_", "-"): value
         for variable, value in variables.items()
-        if variable.startswith(prefix)
+        if variable.startswith(prefix) and variable.isupper()
     }
 
 

@@ -307,7 +307,7 @@ async def _run_until_suspended(
                 task["status"] = question_status(turn.id, turn.task_id, turn.context_id, wait, 0)
         elif builder.closing_status is not None:
             task["status"] = builder.closing_status
-            if builder.is_empty:  # a warning, because pytest shows no others of a test that fails
+            if builder.is_empty:  # at a level that pytest shows when a test fails
                 mistakes.hint_at_empty_answer(turn.skill, logging.WARNING)
         record_of_turn = TurnRecord(
             turn_id=turn.id,

@@ -71,12 +71,17 @@ def sqs(settings: Settings) -> "SQSClient":
 
 
 def listen(operations: Iterable[str], listener: Callable[[], None]) -> None:
-    """Call a listener after each call of some operations, such as "sqs.SendMessage", by the clients that this
-    process makes from now on. `make run` has no other sign of a write."""
+    """Call a listener after each successful call of some operations, such as "sqs.SendMessage". Do so before
+    the kit makes its clients, because one of botocore has the hooks that its session had then. `make run` has
+    no other sign of a write."""
     from a2a_lambda.aws import clients
 
+    def hear(**arguments: Any) -> None:
+        if arguments["http_response"].status_code < 300:
+            listener()
+
     for operation in operations:
-        clients.session().register(f"after-call.{operation}", lambda **_: listener())
+        clients.session().register(f"after-call.{operation}", hear)
         JsonClient.listeners.setdefault(operation, []).append(listener)
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def awaits_dispatch(head: Head) -> bool:
-    """Whether no run has taken a turn that runs elsewhere, or the reply to one. It may have been dispatched,
-    or its dispatch may have failed, and a second one does no harm."""
+def may_lack_dispatch(head: Head) -> bool:
+    """Whether a turn that runs elsewhere, or the reply to one, may not have been dispatched: no run has taken
+    it yet. A second dispatch runs nothing twice, but may add a message to the queue."""
     return head.is_woken or (head.place is not Place.REQUEST and head.state == TaskState.SUBMITTED)
 
 
@@ -39,8 +39,7 @@ class Dispatcher:
     async def dispatch(self, head: Head) -> str:
         """Queue a turn for the worker, or start or wake its execution. Returns the execution's ARN, or ""
         if it is not known. A turn of a request is not dispatched."""
-        if head.place is Place.WORKER:
-            assert self._queue is not None
+        if head.place is Place.WORKER and self._queue is not None:
             await threads.run(self._queue.send, head.turn_reference)
         elif head.place is Place.EXECUTION and self._executions is not None:
             execution = execution_of(head)

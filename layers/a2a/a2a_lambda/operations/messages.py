@@ -2,7 +2,8 @@
 
 message ── check ── receive ── intake ─┬─ a claim: the turn runs here ── Run ── its events
                                        ├─ a turn that runs elsewhere ── dispatch ── follow
-                                       └─ the task of an earlier, equal request ── follow
+                                       └─ the task of an earlier, equal request ── follow, and
+                                          dispatch, if no run has taken it
 
 The message is checked against the agent's card, and its large files are stored. A stream follows a turn event
 by event. A send waits until the turn stops, unless its client does not wait; if the run dies meanwhile, the
@@ -16,7 +17,7 @@ from contextlib import aclosing, suppress
 from copy import copy
 
 from a2a_lambda import telemetry, threads
-from a2a_lambda.background.dispatch import Dispatcher, awaits_dispatch
+from a2a_lambda.background.dispatch import Dispatcher, may_lack_dispatch
 from a2a_lambda.background.placement import Placement
 from a2a_lambda.catalog.agents import Agents
 from a2a_lambda.errors import InvalidParams, StoreError, TooManyCalls
@@ -180,7 +181,7 @@ class Messages:
             await store_push_config(self.store, call, request, turn_start)
         finally:
             # Of a Repeat, too: the first try may have failed before it could dispatch the turn.
-            if awaits_dispatch(turn_start.head):
+            if may_lack_dispatch(turn_start.head):
                 await self._dispatcher.try_dispatch(turn_start.head)
         return turn_start
 

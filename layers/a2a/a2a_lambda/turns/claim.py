@@ -40,7 +40,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A turn that is stored, and must be dispatched, because it does not run in its request."""
+    """A turn that was stored just now, and must be dispatched, because it does not run in its request."""
 
     head: Head
 

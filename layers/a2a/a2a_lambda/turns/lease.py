@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
 from a2a_lambda import threads
 from a2a_lambda.errors import StoreError
@@ -81,7 +82,7 @@ class Lease:
                     self.head = await threads.run(self._store.update_head, new_head)
                     return
                 except Conflict as conflict:
-                    if conflict.head is None or not conflict.head.is_held_by(self.head):
+                    if not self._holds(conflict.head):
                         raise
                     self.head = conflict.head
 
@@ -97,7 +98,7 @@ class Lease:
         try:
             new_head = await threads.run(store_both, change(self.head))
         except Conflict as conflict:
-            if conflict.head is None or not conflict.head.is_held_by(self.head):
+            if not self._holds(conflict.head):
                 raise
             await self.update(change)  # on the newer head
             return
@@ -116,6 +117,10 @@ class Lease:
     async def _reload(self) -> None:
         async with self._lock:
             head = await threads.run(self._store.get_head, self.head.namespace, self.head.task_id)
-            if head is None or not head.is_held_by(self.head):
+            if not self._holds(head):
                 raise Conflict(head)
             self.head = head
+
+    def _holds(self, head: Head | None) -> "TypeGuard[Head]":
+        """Whether the run still holds the task, whose head is this one now."""
+        return head is not None and head.is_held_by(self.head)

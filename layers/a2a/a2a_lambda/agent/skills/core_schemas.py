@@ -1,9 +1,4 @@
-"""What the core schema of a type, as pydantic makes it, says about the time that its values take to read.
-
-All multiples of 2**61 - 1 have one hash in CPython, so the time that a set of them takes grows with the
-square of their number. The hashes of texts are random in each process.
-Source: https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
-"""
+"""What the core schema of a type, as pydantic makes it, says about how costly its values are to read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +6,17 @@ from typing import Any
 HARMLESS = frozenset(("str", "bytes", "literal", "enum", "bool", "none"))
 """Types whose hashes are random, or that have few values."""
 
+TEXT_READERS = frozenset(("json", "function-before", "function-wrap", "function-plain"))
+"""Schemas that may make other values of a text."""
+
 
 def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None) -> bool:
     """Whether a schema has a set, or keys, of a type that is not HARMLESS.
 
+    All multiples of 2**61 - 1 have one hash in CPython, so the time that a set of them takes grows with the
+    square of their number. The hashes of texts are random in each process.
     definitions: schemas by their `ref`; None = those of this schema.
+    Source: https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
     """
     if isinstance(schema, list | tuple):
         return any(has_chosen_hashes(part, definitions) for part in schema)
@@ -34,11 +35,11 @@ def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None)
 
 
 def has_json_texts(schema: Any) -> bool:
-    """Whether a schema has a text that is read as JSON, such as `Json[list[int]]`."""
+    """Whether a text in a value may be read as JSON: by `Json[…]`, or by a validator that gets it first."""
     if isinstance(schema, list | tuple):
         return any(map(has_json_texts, schema))
     return isinstance(schema, Mapping) and (
-        schema.get("type") == "json" or any(map(has_json_texts, schema.values()))
+        schema.get("type") in TEXT_READERS or any(map(has_json_texts, schema.values()))
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -159,6 +160,13 @@ class Parameter:
         return has_chosen_hashes(self._adapter.core_schema)
 
     @cached_property
+    def has_json_texts(self) -> bool:
+        """Whether a text in the argument may be read as JSON."""
+        from a2a_lambda.agent.skills.core_schemas import has_json_texts
+
+        return has_json_texts(self._adapter.core_schema)
+
+    @cached_property
     def _members(self) -> dict[str, Any]:
         """Members of an Enum or a Literal, also in a union, by the texts with which a question offers
         them."""
@@ -203,24 +211,27 @@ class Parameter:
 
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
-        is_long = text.count(",") >= MAX_HASHED_ELEMENTS and self.has_chosen_hashes
-        if is_long and self._without_texts(text).count(",") >= MAX_HASHED_ELEMENTS:
+        # An element has two characters at least, as a list has.
+        is_long = len(text) > 2 * MAX_HASHED_ELEMENTS and self.has_chosen_hashes
+        if is_long and self._count(",", text) >= MAX_HASHED_ELEMENTS:
             raise LimitExceeded(
                 f"The argument {self.name} may have at most {MAX_HASHED_ELEMENTS:,} elements."
             )
-        if text.count("[") + text.count("{") > MAX_CONTAINERS:
-            bare_text = self._without_texts(text)
-            if bare_text.count("[") + bare_text.count("{") > MAX_CONTAINERS:
-                raise LimitExceeded(
-                    f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
-                )
+        if len(text) > 2 * MAX_CONTAINERS and self._count("[{", text) > MAX_CONTAINERS:
+            raise LimitExceeded(
+                f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
+            )
         return self._adapter.validate_json(text)
 
-    def _without_texts(self, json_text: str) -> str:
-        """JSON without its strings, unless the type has one that is read as JSON, too."""
-        from a2a_lambda.agent.skills.core_schemas import has_json_texts
-
-        return json_text if has_json_texts(self._adapter.core_schema) else JSON_STRING.sub("", json_text)
+    def _count(self, marks: str, text: str) -> int:
+        """How often a JSON text has marks outside of its strings; and in those that may be read as JSON."""
+        bare_text = JSON_STRING.sub("", text)
+        count = sum(map(bare_text.count, marks))
+        for string in JSON_STRING.finditer(text) if self.has_json_texts else ():
+            with suppress(ValueError):  # it is never closed
+                if (inner_text := json.loads(string[0], strict=False)).lstrip()[:1] in ("[", "{"):
+                    count += self._count(marks, inner_text)
+        return count
 
     def is_seconds(self, text: str) -> bool:
         """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for

@@ -236,7 +236,7 @@ class Skill:
                     parameter.read([text])
             except ValueError:
                 choices = ", ".join(self._choices(name))
-                limits = self._limits(name, has_type=True)
+                limits = self._limits(name)
                 advice = f": use one of {choices}" if choices else f": it must be {limits}" if limits else ""
                 return f"the argument {name} of skill {self.id} does not fit{advice}"
         return ""
@@ -323,7 +323,7 @@ class Skill:
                 f"{self._where}: its parameters have no JSON Schema",
                 f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
                 " model; the files of a message are in turn.files",
-            ) from (None if isinstance(error, PydanticUserError) else error)  # whose advice is for its users
+            ) from (None if isinstance(error, PydanticUserError) else error)  # pydantic advises its users
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
