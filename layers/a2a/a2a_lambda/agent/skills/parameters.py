@@ -217,10 +217,13 @@ class Parameter:
             raise LimitExceeded(
                 f"The argument {self.name} may have at most {MAX_HASHED_ELEMENTS:,} elements."
             )
-        if len(text) > 2 * MAX_CONTAINERS and self._count("[{", text) > MAX_CONTAINERS:
-            raise LimitExceeded(
-                f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
-            )
+        if len(text) > 2 * MAX_CONTAINERS:
+            # The search for strings takes long in a text of megabytes, such as a file as base64.
+            has_many = self.has_json_texts or text.count("[") + text.count("{") > MAX_CONTAINERS
+            if has_many and self._count("[{", text) > MAX_CONTAINERS:
+                raise LimitExceeded(
+                    f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
+                )
         return self._adapter.validate_json(text)
 
     def _count(self, marks: str, text: str) -> int:

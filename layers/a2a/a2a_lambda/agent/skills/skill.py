@@ -323,7 +323,7 @@ class Skill:
                 f"{self._where}: its parameters have no JSON Schema",
                 f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
                 " model; the files of a message are in turn.files",
-            ) from (None if isinstance(error, PydanticUserError) else error)  # pydantic advises its users
+            ) from (None if isinstance(error, PydanticUserError) else error)
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
