@@ -4,6 +4,7 @@ Each agent must load, and answer an example of its card. What it answers is for 
 fail, if it needs a secret or a service that the emulator does not have.
 """
 
+import builtins
 import os
 import re
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from a2a_lambda.agent.event_builder import FAILED
 from a2a_lambda.catalog.agents import read_cards
 from a2a_lambda.protocol.model import STOPPED, TaskState, state_word, text_of
 from tests.conftest import ROOT
@@ -27,6 +29,8 @@ from tools.command import split_names
 from tools.deployment.stack import functions_of
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
+
+LIMITS = "the emulator has no secrets, and only some of AWS's services"
 
 STAGES = read_stages(ROOT)
 
@@ -88,7 +92,9 @@ def test_each_agent_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     request = {"message": message, "configuration": {"returnImmediately": is_durable}}
     path = f"/a2a/{agent}/message:send"
     answer = stack.call("POST", path, request, **headers, **{"A2A-Extensions": uris})
-    assert answer.status_code == 200, answer.text
+    if answer.status_code != 200:
+        reason = reason_in_log(stack, agent)
+        pytest.fail(f"{agent}: status {answer.status_code}: {answer.text}\n{reason}", pytrace=False)
     if "task" not in answer.json():
         return
     if is_durable:
@@ -102,25 +108,30 @@ def test_each_agent_answers(stack: EmulatedStack, key: str, agent: str) -> None:
     status = wait_until(ended_status, pause=0.2)
     result, note = state_word(status["state"]), ""
     if status["state"] == TaskState.FAILED:
-        reason = reason_in_log(stack, answer.json()["task"]["id"])
-        text = reason or text_of(status.get("message", {}).get("parts", []))
-        note = f": {text} (The emulator has no secrets, and only some of AWS's services.)"
+        text = text_of(status.get("message", {}).get("parts", []))
+        note = f": {text if text != FAILED else reason_in_log(stack, agent)}"
     print(f"{agent}: {result}{note}")
 
 
-def reason_in_log(stack: EmulatedStack, task_id: str) -> str:
-    """The exception with which a task's turn has failed, and where the agent's code was; "" if the log has
-    none."""
+def reason_in_log(stack: EmulatedStack, agent: str) -> str:
+    """The last error of an agent in the log: the exception, and where the agent's code was, or else its
+    text."""
     groups = [
         stack.resources[f"{function.removesuffix('Function')}Lines"]
         for function in functions_of(stack.resources)
     ]
     entries = logs.Log(stack.client("logs"), groups).read()
-    traces = [entry["trace"] for entry in entries if entry["task"] == task_id and "trace" in entry]
-    if not traces:
-        return ""
-    places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', traces[-1])
+    # An import that fails may have begun before any call.
+    errors = [entry for entry in entries if entry["agent"] in (agent, "") and entry["level"] == "ERROR"]
+    if not errors:
+        return "the log has no error of this agent"
+    trace = errors[-1].get("trace", "")
+    if not trace:
+        return errors[-1]["message"]
+    places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', trace)
     place = "".join(f"functions/{path}:{line}: " for path, line in places[-1:])
     # The exception's own line: its text may have several.
-    lines = re.findall(r"^\w[\w.]*(?=:|$).*", traces[-1], re.MULTILINE)
-    return place + (lines[-1] if lines else "")
+    lines = re.findall(r"^\w[\w.]*(?=:|$).*", trace, re.MULTILINE)
+    kind = lines[-1] if lines else errors[-1]["message"]
+    is_own_mistake = kind.partition(":")[0] in vars(builtins)
+    return place + kind + ("" if is_own_mistake else f" ({LIMITS})")

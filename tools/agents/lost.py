@@ -80,7 +80,9 @@ def _problems(
         match node:
             case ast.Call(func=callee) if is_statement and (name := outputs.get(ast.unparse(callee))):
                 yield node.lineno, f"this {name} is discarded: write `yield` or `return` before it"
-            case ast.Raise(exc=ast.Call(func=callee)) if name := outputs.get(ast.unparse(callee)):
+            case ast.Raise(exc=ast.Call(func=callee) | (ast.Name() | ast.Attribute() as callee)) if (
+                name := outputs.get(ast.unparse(callee))
+            ):
                 yield node.lineno, f"{name} is no exception: write `return` instead of `raise`"
             case ast.Yield(value=ast.Call(func=callee)) if (
                 not is_statement and not is_durable and outputs.get(ast.unparse(callee)) in QUESTIONS

@@ -1,5 +1,6 @@
 """Parameters of the stages in samconfig.toml, and what is wrong with them before AWS is asked."""
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,17 @@ def named_parameters(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[s
         raise ConfigurationError(f"PARAMETERS: {error}") from None
     stage_parameters = template.parse_parameters(declarations, *stage_words)
     return stage_parameters, template.parse_parameters(declarations, *call_words)
+
+
+def longest_task_days(parameters: Mapping[str, str]) -> int:
+    """Days after which no task has a file any more. An upload may be a day older than its task."""
+    execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
+    return int(parameters["TaskDays"]) + execution_days + 1
+
+
+def fitted_file_days(parameters: Mapping[str, str]) -> dict[str, str]:
+    """FileDays for the tasks of a stack, if it is 0; else nothing."""
+    return {"FileDays": str(longest_task_days(parameters))} if parameters["FileDays"] == "0" else {}
 
 
 def check_parameters(parameters: Mapping[str, str]) -> None:
@@ -73,8 +85,8 @@ def faults_of_stages(*, with_agents: bool = True) -> Iterator[str]:
         try:
             named, _ = named_parameters({"STAGE": stage})
             parameters = {**template.defaults(TEMPLATE), **named}
-            check_parameters(parameters)
+            check_parameters(parameters | fitted_file_days(parameters))
             (check_agents if with_agents else check_agent_names)(parameters)
         except ConfigurationError as error:
             yield f"stage {stage}: {error}"
-    yield from stages.nameless_stages()
+    yield from stages.faults_of_tables()

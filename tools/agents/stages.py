@@ -16,6 +16,12 @@ SAMCONFIG = Path("samconfig.toml")
 
 STACK_NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,127}")
 
+SAM_COMMAND = re.compile(
+    "global|init|validate|build|package|deploy|delete|logs|publish|traces|sync|docs|(local|list|remote|pipeline)_.+"
+)
+"""Tables of an environment.
+Source: https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/serverless-sam-cli-config.html"""
+
 GITHUB_CHARACTERS = 30
 """Maximum length of a stack's name in templates/deploy-role.yaml."""
 
@@ -60,16 +66,23 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
     return stages
 
 
-def nameless_stages() -> list[str]:
-    """What is wrong with each environment that has a table for deployments, and no stack's name. `default` is
-    for sam deploy --guided. Raises ConfigurationError."""
+def faults_of_tables() -> Iterator[str]:
+    """What is wrong with the tables of samconfig.toml, which sam would ignore: one that is misspelled, and a
+    stage without a stack's name. `default` is for sam deploy --guided. Raises ConfigurationError."""
     environments = _environments_in(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
-    named = read_stages()
-    return [
-        _namelessness(name)
-        for name, environment in environments.items()
-        if name not in ("default", *named) and _table(environment, "deploy")
-    ]
+    stages = read_stages()
+    for name, environment in environments.items():
+        commands = environment if isinstance(environment, dict) else {}
+        for command in commands:
+            place = f"{name}.{command}"
+            if not SAM_COMMAND.fullmatch(command):
+                yield f"{SAMCONFIG}: sam has no command for [{place}]: write [{name}.deploy.parameters]"
+                continue
+            for table in _table(commands, command):
+                if table != "parameters":
+                    yield f"{SAMCONFIG}: [{place}.{table}]: write [{place}.parameters]"
+        if name not in ("default", *stages) and _table(commands, "deploy", "parameters"):
+            yield _namelessness(name)
 
 
 def _namelessness(stage: str) -> str:

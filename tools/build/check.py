@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from a2a_lambda import agent_threads
-from a2a_lambda.catalog.agents import load_profiles
+from a2a_lambda.catalog.agents import load_profiles, read_cards
 from a2a_lambda.catalog.manifest import encode_manifest
 from a2a_lambda.errors import ConfigurationError
 from tools.agents import imports, lost
@@ -42,6 +42,9 @@ def main(argv: list[str] = sys.argv) -> int:
             f"these files would be in every function: {', '.join(secrets)}. Move them out of {AGENTS}, and"
             " store what an agent needs with make secret"
         )
+    cards, _ = read_cards(AGENTS, named)  # its problems are named below
+    for sentence in lost.find_lost(AGENTS, cards):
+        print(f"warning: {sentence}", file=sys.stderr)
     Watch(AGENTS).start()
     # Not in the main thread, because a deployment imports agents in other ones, where `signal.signal` and
     # `asyncio.get_event_loop` fail.
@@ -49,8 +52,6 @@ def main(argv: list[str] = sys.argv) -> int:
     profiles = asyncio.run(work)
     if sentences := imports.find_missing(AGENTS, named or None, left_out):
         raise ConfigurationError("\n".join(sentences))
-    for sentence in lost.find_lost(AGENTS, {profile.name: profile.card for profile in profiles}):
-        print(f"warning: {sentence}", file=sys.stderr)
     if len(argv) > 1:
         Path(argv[1]).write_bytes(encode_manifest(profiles))
     return 0

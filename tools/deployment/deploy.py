@@ -20,7 +20,14 @@ from a2a_lambda.aws import clients
 from a2a_lambda.errors import ConfigurationError
 from tools import environments, template
 from tools.agents import stages
-from tools.agents.stage_parameters import TEMPLATE, check_agents, check_parameters, named_parameters
+from tools.agents.stage_parameters import (
+    TEMPLATE,
+    check_agents,
+    check_parameters,
+    fitted_file_days,
+    longest_task_days,
+    named_parameters,
+)
 from tools.builds import BUILD, IMAGE, NOT_OF_IMAGES, read_architecture, read_python
 from tools.command import reports_errors
 from tools.deployment import stack
@@ -70,17 +77,10 @@ def parameters_for(
         for name, value in room.items()
     }
     parameters |= {**limits_for_room, **call_parameters}
-    if parameters["FileDays"] == "0":
-        parameters["FileDays"] = str(_longest_task_days(parameters))
+    parameters |= fitted_file_days(parameters)
     _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
     check_parameters(parameters)
     return parameters
-
-
-def _longest_task_days(parameters: Mapping[str, str]) -> int:
-    """Days after which no task has a file any more. An upload may be a day older than its task."""
-    execution_days = math.ceil(int(parameters["ExecutionTimeout"]) / 86_400)
-    return int(parameters["TaskDays"]) + execution_days + 1
 
 
 def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
@@ -159,7 +159,7 @@ def notes(account: Account, parameters: Mapping[str, str], prefix: str = "") -> 
             f"ExecutionTimeout needs Lambda's durable functions. If {region} does not have them, the"
             " deployment fails at DurableFunction, and changes nothing: then set ExecutionTimeout=0"
         )
-    if int(parameters["FileDays"]) < (days := _longest_task_days(parameters)):
+    if int(parameters["FileDays"]) < (days := longest_task_days(parameters)):
         yield (
             f"FileDays={parameters['FileDays']} deletes files before their tasks: remove it, and make deploy"
             f" sets FileDays={days}"

@@ -11,10 +11,11 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypeAliasType
 
-from a2a_lambda import Turn, skill
+from a2a_lambda import Agent, Turn, skill
 from a2a_lambda.agent.outputs import AskArgument
 from a2a_lambda.agent.skills.annotations import return_hint
 from a2a_lambda.agent.skills.skill import Skill
+from tests.agent.folders import write
 from tests.durable.agents import run, written
 
 
@@ -140,3 +141,11 @@ def test_a_default_that_changes_is_not_the_next_callers() -> None:
     first["tags"][0].append("mine")
     assert tool.arguments({}) == {"tags": [[]]}
     assert tool.arguments({})["tags"] is not collect.__defaults__[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("hint", ["JsonValue", "JsonValue | None", "dict[str, JsonValue]"])
+def test_a_parameter_may_be_any_json(tmp_path: Path, hint: str) -> None:
+    """pydantic's alias names itself by a string, which only pydantic resolves."""
+    code = f"from pydantic import JsonValue\n@skill\ndef hello(turn, x: {hint}): return repr(x)"
+    agent = Agent.load(write(tmp_path, code))
+    assert asyncio.run(agent.run(parts=[{"data": {"x": {"a": [1, None]}}}])).text == "{'a': [1, None]}"

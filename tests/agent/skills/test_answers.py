@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -213,6 +213,10 @@ class Deferred(BaseModel, defer_build=True):
         (set[Literal["a", "b"]], False),
         (dict[Literal["a", "b"], list[float]], False),
         (set[bool], False),
+        (dict, False),
+        (Mapping[Any, Any], False),
+        (dict[Any, list[dict[Any, Any]]], False),
+        (dict[float, int], True),
         (set[tuple[str, str]], False),
         (dict[Annotated[str, BeforeValidator(str.lower)], int], False),
         (set[Annotated[str, AfterValidator(int)]], True),

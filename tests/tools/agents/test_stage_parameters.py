@@ -34,23 +34,30 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "domain": "DomainName=a.example.com",
         "zone": "HostedZoneId=Z1",
         "network": "SubnetIds=subnet-1",
+        "durable": "ExecutionTimeout=2592000",
     }
     stages = "".join(
         f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\nparameter_overrides = "{words}"\n'
         for stage, words in overrides.items()
     )
-    heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n'
+    heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n[light.deploi.parameters]\nstack_name = "b"\n'
+    heavy += '[nameless.deploy.parameters]\nregion = "eu-west-1"\n[default.build.parameters]\ncached = true\n'
     (tmp_path / "samconfig.toml").write_text(stages + heavy)
-    names, days, domain, zone, network, nameless = faults_of_stages()
+    names, days, domain, zone, network, *tables = faults_of_stages()
     assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
     assert days.startswith("stage days: parameter LogDays=6: use one of")
     assert domain == "stage domain: DomainName needs a CertificateArn."
     assert zone.startswith("stage zone: HostedZoneId")
     assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
-    assert nameless.startswith("samconfig.toml: stage heavy has no stack_name: write stack_name =")
+    assert tables == [
+        "samconfig.toml: [heavy.deploy.paramters]: write [heavy.deploy.parameters]",
+        "samconfig.toml: sam has no command for [light.deploi]: write [light.deploy.parameters]",
+        'samconfig.toml: stage nameless has no stack_name: write stack_name = "a2a-nameless" under'
+        " [nameless.deploy.parameters]",
+    ]
     code = tmp_path / "functions" / "agents" / "report" / "agent.py"
     code.write_text("@skil")
-    assert list(faults_of_stages(with_agents=False)) == [names, days, domain, zone, network, nameless]
+    assert list(faults_of_stages(with_agents=False)) == [names, days, domain, zone, network, *tables]
 
 
 def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,8 +61,9 @@ def return_hint(function: Callable[..., Any]) -> Any:
 
 
 def without_alias(hint: Any) -> Any:
-    """The type that a `type` alias (PEP 695) names; any other hint as it is."""
-    while is_typealiastype(hint):
+    """The type that a `type` alias (PEP 695) names; any other hint as it is, and an alias whose type names it
+    by a string, such as pydantic's JsonValue: only pydantic can resolve that."""
+    while is_typealiastype(hint) and f"'{hint.__name__}'" not in repr(hint.__value__):
         hint = hint.__value__
     return hint
 

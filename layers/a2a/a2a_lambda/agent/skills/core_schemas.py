@@ -27,8 +27,9 @@ def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None)
     match schema.get("type"):
         case "set" | "frozenset":
             is_chosen = not _is_harmless(schema.get("items_schema", {}), definitions)
-        case "dict":  # keys without a schema are texts
-            is_chosen = not _is_harmless(schema.get("keys_schema", {"type": "str"}), definitions)
+        case "dict":  # in JSON, keys of any type are texts
+            keys = schema.get("keys_schema", {"type": "any"})
+            is_chosen = keys["type"] != "any" and not _is_harmless(keys, definitions)
         case _:
             is_chosen = False
     return is_chosen or any(has_chosen_hashes(part, definitions) for part in schema.values())
