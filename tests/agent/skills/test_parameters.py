@@ -222,10 +222,10 @@ def test_a_parameter_has_one_name_and_one_default(tmp_path: Any, field: str, wor
         ("Annotated[str, Field(min_length=30)]", "", "at least 30 characters long"),
         ("Annotated[str, Field(pattern='^[A-Z]{3}$')]", "", "of the form ^[A-Z]{3}$"),
         ("Annotated[list, Field(min_length=2)]", 'a JSON list such as ["a", "b"]', "at least 2 entries long"),
-        ("Annotated[list[int], Field(min_length=1)]", 'a JSON list such as ["a", "b"]', "not empty"),
+        ("Annotated[list[int], Field(min_length=1)]", "a JSON list such as [1, 2]", "not empty"),
         ("Annotated[float, Field(lt=1e300)]", "a number", "less than 1e+300"),
         ("date", "a date such as 2026-12-24", ""),
-        ("list[int]", 'a JSON list such as ["a", "b"]', ""),
+        ("dict[str, float]", 'a JSON object such as {"a": 1}', ""),
     ],
 )
 def test_a_question_says_what_its_parameter_takes(tmp_path: Any, hint: str, kind: str, limits: str) -> None:

@@ -293,6 +293,9 @@ class Skill:
         schema = self._property(name)
         words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
         kind = TYPE_TEXTS.get(schema.get("format", "")) or TYPE_TEXTS.get(schema.get("type", ""))
+        member = schema.get("items") or schema.get("additionalProperties")
+        if kind and isinstance(member, Mapping) and member.get("type") in ("integer", "number"):
+            kind = kind.replace('"a", "b"', "1, 2").replace('"a": "b"', '"a": 1')  # an example that fits
         return ", ".join(filter(None, (kind if has_type else None, words)))
 
     @cached_property
