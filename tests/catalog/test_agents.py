@@ -196,6 +196,15 @@ def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
     assert [profile.name for profile in load_profiles(tmp_path)] == ["good"]
 
 
+def test_a_card_that_cannot_be_read_stops_its_agent_alone(tmp_path: Path) -> None:
+    write(tmp_path, "@skill\ndef hello(turn): ...", name="good")
+    (tmp_path / "bad" / "card.yaml").mkdir(parents=True)
+    agents = Agents.of_folder(tmp_path, shows_reasons=True)
+    assert agents.find("good").name == "good"
+    with pytest.raises(Unavailable, match=r"bad/card\.yaml: cannot be read: Is a directory"):
+        agents.find("bad")
+
+
 def test_code_without_a_card_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path, GOOD, name="weather")
     (write(tmp_path, GOOD, name="shared") / "card.yaml").unlink()

@@ -174,6 +174,23 @@ def test_each_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert attempts == [("8.8.8.8", 2.0), ("1.1.1.1", 7.0)], "the last one may take all of the time"
 
 
+def test_an_error_names_the_host_and_not_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_lookups(monkeypatch, lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("8.8.8.8", 443))])
+
+    async def inner(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("refused", request=request)
+
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", lambda _, request: inner(request))
+
+    async def go() -> str:
+        async with httpx2.AsyncClient(transport=GuardedTransport()) as client:
+            with pytest.raises(httpx2.ConnectError) as failure:
+                await client.post("https://two.example.com/hook", content=b"x")
+            return failure.value.request.url.host
+
+    assert asyncio.run(go()) == "two.example.com"
+
+
 def test_a_slow_name_server_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     answer_lookups(monkeypatch, lambda *_, **__: over.wait(60))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from a2a_lambda.net.addresses import is_loopback_url
 from a2a_lambda.protocol.model import Json
@@ -47,7 +46,7 @@ def _check_alibaba(card: Mapping[str, Json]) -> Iterator[Finding]:
     yield "protocolVersion is 0.2.5", version == "0.2.5", version
     is_local = is_loopback_url(url)
     note = f"{url} (http is fine on this machine)" if is_local else url
-    yield "url is https", urlsplit(url).scheme == "https" or is_local, note
+    yield "url is https", url.startswith("https://") or is_local, note
     modes: Any = card.get("defaultInputModes")
     names = [str(mode) for mode in modes] if isinstance(modes, list) else []
     yield "defaultInputModes has text/plain", "text/plain" in names, ", ".join(names)

@@ -89,7 +89,7 @@ def _imports(agents: Path, file: Path, files: set[Path]) -> Iterator[tuple[Path,
     files.add(file)
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, OSError):
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
         return  # its import says so
     for node in _imports_on_lambda(tree):
         for module in _modules(agents, file, node):

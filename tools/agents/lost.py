@@ -27,7 +27,7 @@ def find_lost(agents: Path, cards: Mapping[str, Card]) -> list[str]:
     sentences: list[str] = []
     for name, card in cards.items():
         code = agents / name / "agent.py"
-        with suppress(OSError, SyntaxError):  # make run names these itself
+        with suppress(OSError, SyntaxError, RecursionError, MemoryError):  # make run names these itself
             module = ast.parse(code.read_bytes())
             outputs, problems = _outputs_in(module), list(_replaced_skills(module))
             for function in ast.walk(module):
@@ -78,14 +78,14 @@ def _problems(
     for node in nodes:
         is_statement = id(node) in statements
         match node:
-            case ast.Call(func=callee) if is_statement and (name := outputs.get(ast.unparse(callee))):
+            case ast.Call(func=callee) if is_statement and (name := outputs.get(_name_of(callee))):
                 yield node.lineno, f"this {name} is discarded: write `yield` or `return` before it"
             case ast.Raise(exc=ast.Call(func=callee) | (ast.Name() | ast.Attribute() as callee)) if (
-                name := outputs.get(ast.unparse(callee))
+                name := outputs.get(_name_of(callee))
             ):
                 yield node.lineno, f"{name} is no exception: write `return` instead of `raise`"
             case ast.Yield(value=ast.Call(func=callee)) if (
-                not is_statement and not is_durable and outputs.get(ast.unparse(callee)) in QUESTIONS
+                not is_statement and not is_durable and outputs.get(_name_of(callee)) in QUESTIONS
             ):
                 yield (
                     node.lineno,
@@ -93,6 +93,16 @@ def _problems(
                     " The reply starts the skill again: read it from turn.text when turn.answering is true,"
                     " or write `durable: true` in card.yaml",
                 )
+
+
+def _name_of(callee: ast.expr) -> str:
+    """A name, or one with a prefix; "" for any other expression."""
+    match callee:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=prefix), attr=name):
+            return f"{prefix}.{name}"
+    return ""
 
 
 def _nodes_in(function: Function) -> Iterator[ast.AST]:

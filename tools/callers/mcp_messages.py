@@ -174,21 +174,33 @@ def new_task(task_id: str, context_id: str, state: TaskState, parts: list[Part])
 
 
 def _part(block: Json) -> Part:
-    """A block of content as a part."""
+    """A block of content as a part. Raises LookupError, TypeError, AttributeError."""
     match block["type"]:
         case "text":
-            return text_part(block["text"])
-        case "image" | "audio":
-            return Part(raw=block["data"], mediaType=block["mimeType"], filename=block["type"])
+            return text_part(_text(block, "text"))
+        case "image" | "audio" as kind:
+            return Part(raw=_text(block, "data"), mediaType=_text(block, "mimeType"), filename=kind)
         case "resource_link":
-            return Part(url=block["uri"], filename=block["name"], mediaType=block.get("mimeType", ""))
+            return Part(url=_text(block, "uri"), filename=_text(block, "name"), mediaType=_media_type(block))
         case "resource":
             resource = block["resource"]
-            name = resource["uri"].rpartition("/")[2]
+            name = _text(resource, "uri").rpartition("/")[2]
             if "text" in resource:
-                return text_part(resource["text"])
-            return Part(raw=resource["blob"], filename=name, mediaType=resource.get("mimeType", ""))
+                return text_part(_text(resource, "text"))
+            return Part(raw=_text(resource, "blob"), filename=name, mediaType=_media_type(resource))
     return Part(data=block)
+
+
+def _media_type(block: Json) -> str:
+    return _text(block, "mimeType") if "mimeType" in block else ""
+
+
+def _text(block: Json, name: str) -> str:
+    """A field of a block. Raises KeyError, and TypeError if it is no text."""
+    value = block[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no text")
+    return value
 
 
 def findings_on(tools: list[Json]) -> Iterator[Finding]:

@@ -65,8 +65,11 @@ async def upload(
     # A service of this machine, or of its network, has no certificate for a name of the agent's choice.
     if not target.startswith("https://") and not is_loopback_url(url):
         raise AgentError(f"the agent's answer sends the file to a place without https, {target}")
+    form_fields = object_in(form, "fields")
+    if not all(isinstance(value, str) for value in form_fields.values()):
+        raise AgentError("the agent's answer has a form whose fields are not texts")
     files = {"file": (part["filename"], file)}
-    answer = await http.post(target, data=object_in(form, "fields"), files=files, timeout=UPLOAD_SECONDS)
+    answer = await http.post(target, data=form_fields, files=files, timeout=UPLOAD_SECONDS)
     if answer.status_code >= 300:
         raise AgentError(f"the upload was refused with status {answer.status_code}: {answer.text[:300]}")
     return {**part, "url": download}

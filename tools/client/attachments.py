@@ -96,7 +96,8 @@ async def save_all(http: httpx2.AsyncClient, caller: AnyCaller, view: View, fold
         view.fail(f"{folder}: {error.strerror}")
         return False
     for part in view.files:
-        name = Path(Path(part.get("filename", "").replace("\\", "/")).name.lstrip(".") or "file")
+        filename = part.get("filename", "").replace("\\", "/").replace("\0", "")
+        name = Path(Path(filename).name.lstrip(".") or "file")
         stem, suffix = _cut(name.stem, STEM_BYTES), _cut(name.suffix, SUFFIX_BYTES)
         path, count = folder / f"{stem}{suffix}", 1
         while path.exists():  # nothing else runs

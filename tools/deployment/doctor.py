@@ -37,7 +37,7 @@ from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
-from tools.callers.records import SharedTransport, error_text, make_http
+from tools.callers.records import SharedTransport, error_text, get, make_http
 from tools.command import HOST, named_agent, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -164,15 +164,15 @@ class Visit:
         add = self.report.add
         credentials = card_headers(self._key) if self._key else {}
         async with self._errors_as_rows("the card"):
-            answer = await self._http.get(url, headers=dict(headers or {}))
-            if answer.status_code in (401, 403) and credentials:
-                answer = await self._http.get(url, headers={**credentials, **(headers or {})})
-            is_there = answer.status_code == 200
-            reason = "" if is_there else f": {error_text(answer.content, answer.status_code)}"
-            if not add("the card", is_there, f"{url}: status {answer.status_code}{reason}"):
+            status, content = await get(self._http, url, headers or {})
+            if status in (401, 403) and credentials:
+                status, content = await get(self._http, url, {**credentials, **(headers or {})})
+            is_there = status == 200
+            reason = "" if is_there else f": {error_text(content, status)}"
+            if not add("the card", is_there, f"{url}: status {status}{reason}"):
                 return None
             async with self._errors_as_rows("can be called as its card says"):
-                card = strictjson.loads(answer.content)
+                card = strictjson.loads(content)
                 agent = discovery.agent_of_card(card, url, self._key or None, wires=(wire,))
                 for finding in check_card(version, agent.card):
                     add(*finding)

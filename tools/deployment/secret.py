@@ -11,6 +11,7 @@ write it to the standard input. The value may be the ARN of a secret in Secrets 
 """
 
 import getpass
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from contextlib import suppress
 
 import boto3
 from dotenv import set_key, unset_key
+from dotenv.parser import parse_stream
 
 from a2a_lambda.agent.configuration import (
     ENVIRONMENT_FILE,
@@ -71,6 +73,13 @@ class EnvironmentFile:
     def set(self, name: str, value: str) -> None:
         read_variables(ENVIRONMENT_FILE)  # set_key would fail without naming the file
         ENVIRONMENT_FILE.touch(mode=0o600)
+        # A quote that is never closed takes in what follows, also the value that is to be set.
+        for line in parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))):
+            if line.error:
+                raise ConfigurationError(
+                    f"{self.place}:{line.original.line}: this line is not NAME=value, or has a quote that is"
+                    " never closed: correct it"
+                )
         ENVIRONMENT_FILE.chmod(0o600)
         set_key(ENVIRONMENT_FILE, variable_of(self._kind, name), value, follow_symlinks=True)
 

@@ -10,7 +10,7 @@ import jsonschema
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from a2a_lambda.agent.card_file import VALUE_MISTAKES, yaml_mistake
+from a2a_lambda.agent.card_file import VALUE_MISTAKES, UniqueKeyLoader, yaml_mistake
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
 
@@ -119,7 +119,7 @@ def read_evals(folder: Path) -> list[Case]:
     if not path.exists():
         return []
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = yaml.load(path.read_text("utf-8"), UniqueKeyLoader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError) as error:  # it may not be UTF-8, or have a date that does not exist
         raise ConfigurationError(yaml_mistake(path, error)) from None
     try:

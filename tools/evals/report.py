@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tools.evals.runs import Outcome
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot hold."""
 
 Rates = Mapping[str, float]

@@ -88,6 +88,8 @@ def check_url(url: str, *, is_local: bool, variable: str = "ISSUER") -> None:
         raise ConfigurationError(
             f"{variable}={url}: this is not a valid URL: write one that begins with https://"
         ) from None
+    if re.search(r"\s", url):
+        raise ConfigurationError(f"{variable}={url!r}: write the URL without white space")
     if "<" in url or ">" in url:
         raise ConfigurationError(f"{variable}={url}: replace what is in angle brackets")
     if parts.scheme != "https" and not (is_local and parts.scheme == "http" and is_loopback_url(url)):

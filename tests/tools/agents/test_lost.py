@@ -6,7 +6,7 @@ import pytest
 
 from a2a_lambda.catalog.agents import read_cards
 from tests.agent.folders import CARD, write
-from tools.agents import lost
+from tools.agents import imports, lost
 
 DURABLE = CARD.replace("skills:", "durable: true\nskills:")
 
@@ -121,3 +121,11 @@ def helper(): ...
     assert lost.find_lost(tmp_path, read_cards(tmp_path)[0]) == [
         f"{folder / 'agent.py'}:9: this hello replaces the skill of line 3: rename one of them"
     ]
+
+
+def test_code_that_is_too_deep_to_read_is_left_to_python(tmp_path: Path) -> None:
+    for number, statement in enumerate((f"B(){'.add(1)' * 400}", "-" * 20_000 + "1")):
+        write(tmp_path / str(number), f"@skill\ndef hello(turn):\n    {statement}\n    Ask('Which?')\n")
+        cards = read_cards(tmp_path / str(number))[0]
+        assert len(lost.find_lost(tmp_path / str(number), cards)) <= 1
+        assert imports.find_missing(tmp_path / str(number)) == []

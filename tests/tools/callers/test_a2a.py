@@ -248,6 +248,15 @@ async def test_an_answer_that_names_no_place_for_a_file_is_an_error(answered: Js
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
 
 
+async def test_a_form_whose_fields_are_not_texts_is_an_error() -> None:
+    answered = {"url": "u", "form": {"url": "https://a.example/s3", "fields": {"policy": {}}}}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=answered))
+    part = Part(filename="a.txt", mediaType="text/plain")
+    async with httpx2.AsyncClient(transport=transport) as http:
+        with pytest.raises(AgentError, match="fields are not texts"):
+            await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
+
+
 @pytest.mark.parametrize(
     "place", ["http://127.0.0.1:9000/admin", "http://127.1/", "http://10.0.0.1/", "ftp://a.example/"]
 )

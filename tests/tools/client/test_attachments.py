@@ -80,6 +80,7 @@ def test_an_agent_elsewhere_names_no_file_of_this_machine(
         (f"{'€' * 300}.txt", f"{'€' * 63}.txt"),
         (f"a.{'x' * 300}", f"a.{'x' * 39}"),
         ("\ud800.txt", ".txt"),
+        ("a\0b.txt", "ab.txt"),
     ],
 )
 def test_an_answers_file_stays_in_the_folder_that_the_user_named(

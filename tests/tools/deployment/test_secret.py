@@ -122,3 +122,21 @@ def test_a_line_without_a_value_sets_nothing(capsys: pytest.CaptureFixture[str])
     assert local().setting("c", "default") == ""
     assert run("secret") == 0
     assert capsys.readouterr().out == "no secrets in .env\n"
+
+
+def test_a_quote_that_is_never_closed_is_named_and_nothing_is_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would take in the new value."""
+    text = "SECRET_A=1\nSECRET_B='abc\nSECRET_C=1\n"
+    ENVIRONMENT_FILE.write_text(text)
+    assert run("setting", "gpt", NAME="model") == 1
+    assert capsys.readouterr().err.startswith("error: .env:2: this line is not NAME=value, or has a quote")
+    assert ENVIRONMENT_FILE.read_text() == text
+
+
+def test_a_variable_in_lower_case_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """turn.secret does not read it."""
+    ENVIRONMENT_FILE.write_text("SECRET_Openai=1\nSECRET_OPEN_AI=2\n")
+    assert run("secret") == 0
+    assert capsys.readouterr().out == "open-ai\n"
+    assert run("secret", NAME="openai", REMOVE="1") == 1
+    assert "there is no secret 'openai' in .env; did you mean open-ai?" in capsys.readouterr().err

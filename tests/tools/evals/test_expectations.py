@@ -78,6 +78,7 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
         ("", "the file: must have fields, each on a line below it"),
         ("cases: [{ name: a, message: x }, { name: a, message: y }]", "two cases are named a"),
         ("cases: [", "not valid YAML"),
+        ("cases: [{ name: a, message: x, expect: { contains: y }, expect: {} }]", "'expect' appears twice"),
     ],
 )
 def test_a_mistake_is_explained(tmp_path: Path, text: str, words: str) -> None:

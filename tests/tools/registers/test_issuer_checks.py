@@ -90,6 +90,11 @@ def test_a_malformed_url_is_explained(url: str) -> None:
         check_url(url, is_local=False)
 
 
+def test_a_url_has_no_white_space() -> None:
+    with pytest.raises(ConfigurationError, match="without white space"):
+        check_url("https://ex ample.com", is_local=False)
+
+
 @pytest.mark.parametrize("url", [f"{URL}/?a=1", f"{URL}/#a", "https://user@host", "https://"])
 def test_a_url_has_no_query_fragment_or_user(url: str) -> None:
     with pytest.raises(ConfigurationError, match="without a query"):

@@ -84,7 +84,7 @@ CARD_FIELDS = {level: frozenset(model.model_fields) for level, model in LEVELS.i
 """Names of the fields in a card.yaml, by level."""
 
 
-class _CardLoader(yaml.SafeLoader):
+class UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a key that appears twice. YAML requires unique keys, but PyYAML takes the last one."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -124,7 +124,7 @@ def read_card(path: Path) -> Card:
     check_name(path.parent.name, str(path.parent))
     try:
         text = path.read_text("utf-8")
-        content: Any = yaml.load(text, _CardLoader)  # noqa: S506 (it is a SafeLoader)
+        content: Any = yaml.load(text, UniqueKeyLoader)  # noqa: S506 (it is a SafeLoader)
         # YAML reads an escaped emoji as two surrogates, which no answer can hold.
         json.dumps(content, default=str, skipkeys=True, ensure_ascii=False).encode()
     except FileNotFoundError:
@@ -132,6 +132,8 @@ def read_card(path: Path) -> Card:
         if (path.parent.parent / path.name).exists():  # a test names its own folder
             advice = f"The agent's folder is the one above: {short_path(path.parent.parent)}"
         raise ConfigurationError(f"{short_path(path)}: not found. {advice}") from None
+    except OSError as error:  # it is a folder, or may not be read
+        raise ConfigurationError(f"{short_path(path)}: cannot be read: {error.strerror}") from None
     except UnicodeEncodeError:
         raise ConfigurationError(
             f"{short_path(path)}: an emoji is written as two escapes, such as \\ud83d\\ude00: write the emoji"

@@ -92,11 +92,9 @@ def reason_in(body: bytes) -> str:
 
 async def read_whole(answer: httpx2.Response, limit: int = CLIENT_ANSWER_BYTES) -> bytes:
     """The body of an answer. limit: most bytes of it. Raises TooLarge."""
-    chunks: list[bytes] = []
-    size = 0
+    body = bytearray()  # not a list of chunks, because a chunk of one byte takes as much memory as 40 bytes
     async for chunk in answer.aiter_bytes():
-        size += len(chunk)
-        if size > limit:
+        body += chunk
+        if len(body) > limit:
             raise sse.TooLarge(f"more than {limit} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    return bytes(body)

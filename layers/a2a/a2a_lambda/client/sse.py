@@ -63,10 +63,9 @@ def _values(lines: list[bytes], name: bytes) -> list[bytes]:
 
 async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[bytes, None]:
     """Whole lines, without their ends. Raises TooLarge."""
-    # Pieces of the line that is not complete yet. A search through all of it with every chunk would take time
-    # that grows with the square of its length.
-    pieces: list[bytes] = []
-    size = 0
+    # The line that is not complete yet. A search through all of it with every chunk would take time that
+    # grows with the square of its length.
+    line = bytearray()
     has_return = False
     async for raw_chunk in chunks:
         if not raw_chunk:
@@ -75,10 +74,9 @@ async def _lines(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[byt
         chunk = raw_chunk[1:] if has_return and raw_chunk.startswith(b"\n") else raw_chunk
         has_return = chunk.endswith(b"\r")
         first, *others = END_OF_LINE.split(chunk)
-        pieces.append(first)
-        size += len(first)
-        for line in others:
-            yield b"".join(pieces)
-            pieces, size = [line], len(line)
-        if size > limit:
+        line += first
+        for next_line in others:
+            yield bytes(line)
+            line = bytearray(next_line)
+        if len(line) > limit:
             raise TooLarge(f"more than {limit} bytes")

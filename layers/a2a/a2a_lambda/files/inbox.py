@@ -52,7 +52,7 @@ class Inbox:
             for index, part in enumerate(parts)
             if is_reference(part)
         }
-        if len(paths_by_reference) > MAX_UPLOADS:
+        if sum(map(is_reference, parts)) > MAX_UPLOADS:  # each becomes a long URL in every answer
             raise InvalidParams(
                 f"a message may name at most {MAX_UPLOADS} uploads", path="params.message.parts"
             )

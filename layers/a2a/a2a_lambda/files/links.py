@@ -84,6 +84,7 @@ class _Answer:
         self._types_as_bytes = types_wanted_as_bytes(modes)
         self._room = FILES_IN_ANSWER_BYTES
         self._has_room = True
+        self._links: dict[tuple[str, str, str], str] = {}
 
     def show(self, part: Part) -> Part:
         """The part as the client gets it."""
@@ -101,7 +102,11 @@ class _Answer:
                 del result["url"]
                 result["raw"] = base64.b64encode(content).decode()
                 return result
-        result["url"] = self._bucket.link(key, part.get("filename") or "file", media_type)
+        # Signing takes a tenth of a millisecond, and an answer may name one file very often.
+        target = key, part.get("filename") or "file", media_type
+        if target not in self._links:
+            self._links[target] = self._bucket.link(*target)
+        result["url"] = self._links[target]
         return result
 
     def read_small(self, key: str, version: str) -> bytes | None:

@@ -54,14 +54,17 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         request.extensions = {**request.extensions, "sni_hostname": host}
         timeouts = request.extensions.get("timeout", {})
         connect_seconds = min(CONNECT_SECONDS, timeouts.get("connect") or CONNECT_SECONDS)
-        for address in addresses[:-1]:
-            request.url = url.copy_with(host=address)
-            request.extensions["timeout"] = {**timeouts, "connect": connect_seconds}
-            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                return await self._inner.handle_async_request(request)
-        request.url = url.copy_with(host=addresses[-1])
-        request.extensions["timeout"] = timeouts
-        return await self._inner.handle_async_request(request)
+        try:
+            for address in addresses[:-1]:
+                request.url = url.copy_with(host=address)
+                request.extensions["timeout"] = {**timeouts, "connect": connect_seconds}
+                with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                    return await self._inner.handle_async_request(request)
+            request.url = url.copy_with(host=addresses[-1])
+            request.extensions["timeout"] = timeouts
+            return await self._inner.handle_async_request(request)
+        finally:
+            request.url = url  # an error names it
 
     async def aclose(self) -> None:
         await self._inner.aclose()
