@@ -185,3 +185,12 @@ def test_a_message_has_parts(parts: Any) -> None:
     with pytest.raises(InvalidParams) as refusal:
         v0_1.decode_send({"id": "task", "message": {"role": "user", **parts}})
     assert refusal.value.path == "params.message.parts"
+
+
+def test_a_stream_may_have_a_whole_task() -> None:
+    """0.1 has updates alone, and some servers send a task."""
+    artifact = {"index": 0, "parts": [{"type": "text", "text": "Hi"}]}
+    value = {"id": "t", "sessionId": "s", "status": {"state": "completed"}, "artifacts": [artifact]}
+    event = v0_1.decode_event(value)
+    assert event == {"task": v0_1.decode_task(value)}
+    assert event["task"]["artifacts"][0]["parts"] == [{"text": "Hi"}]

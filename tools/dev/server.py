@@ -7,11 +7,13 @@ make run ── this process ── emulator (unless AWS_ENDPOINT_URL_DYNAMODB n
 import asyncio
 import difflib
 import json
+import multiprocessing
 import os
 import re
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -136,6 +138,7 @@ class Server(uvicorn.Server):
         signal may end the process at once."""
         if sys.platform != "win32":  # the programs that an agent starts would inherit the block
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         self.config.load()
         super().run(sockets)
 
@@ -148,6 +151,13 @@ class Server(uvicorn.Server):
         with suppress(TimeoutError):  # code that blocks ends with the process, and its lease runs out
             async with asyncio.timeout(TURNS_END_SECONDS):
                 await stop_turns(console.ENDING, after=GRACE_SECONDS)
+
+
+def _end_with_parent() -> None:
+    """End this process if the one that restarts it has died: it would keep the port without an emulator."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 async def _stop_all_turns() -> None:

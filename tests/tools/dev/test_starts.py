@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.helpers.clock import wait_until
 from tests.helpers.dev_server import DevServer, refusal
 from tests.helpers.rpc import Rpc, message, request, texts
 from tools.build.built_functions import free_port
@@ -75,6 +76,15 @@ def test_a_killed_servers_state_does_not_stay_readable(folder: Path) -> None:
     mode = stat.S_IMODE(state.stat().st_mode)
     server.interrupt()
     assert mode == 0o600
+
+
+def test_a_server_whose_parent_was_killed_gives_up_its_port(folder: Path) -> None:
+    """The next `make run` needs it."""
+    server = DevServer(folder, A2A_AGENT_NAMES="noisy")
+    server.until(lambda: server.serves("noisy"))
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    wait_until(lambda: not listening(server.port))
 
 
 def test_ctrl_c_ends_everything(folder: Path) -> None:

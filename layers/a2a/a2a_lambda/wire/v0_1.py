@@ -196,6 +196,8 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def decode_event(value: Json) -> Event:
     source = fields.mapping(value, "result")
+    if "artifacts" in source or "history" in source:  # 0.1 streams updates alone, and some servers a task
+        return Event(task=decode_task(source))
     update = fields.optional(
         fields.without(source, ("id", "sessionId", "final")), "result", objects=("metadata",)
     )
