@@ -10,9 +10,12 @@ import httpx2
 import pytest
 
 from a2a_lambda.client import AgentError, Client, Refused, discovery
+from a2a_lambda.client.client import rpc_body
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.kit import Kit
 from a2a_lambda.protocol.model import Event, Json, TaskState
+from a2a_lambda.wire import v0_1, v0_3
+from a2a_lambda.wire.interface import Wire
 from tests.client.served import CARDS, STREAMING, Answering, Served, collect
 from tests.conftest import BASE_URL
 from tests.helpers.rpc import intent
@@ -288,3 +291,9 @@ def test_a_stream_by_whatever_spelling_of_its_type() -> None:
             return await collect(agent.stream("hi"))
 
     assert len(asyncio.run(go())) == 1
+
+
+@pytest.mark.parametrize("wire", [v0_3.WIRE, v0_1.WIRE])
+def test_an_operation_that_a_version_does_not_have_is_an_error(wire: Wire) -> None:
+    with pytest.raises(AgentError, match=f"A2A {wire.name} has no operation list"):
+        rpc_body(wire, "list", {})
