@@ -43,6 +43,12 @@ def check_parameters(parameters: Mapping[str, str]) -> None:
     has_subnets, has_groups = bool(parameters["SubnetIds"]), bool(parameters["SecurityGroupIds"])
     if has_subnets is not has_groups:  # a rule of CloudFormation cannot compare lists with nothing
         raise ConfigurationError("set both SubnetIds and SecurityGroupIds, or neither")
+    reserved, provisioned = int(parameters["RpcConcurrency"]), int(parameters["RpcProvisioned"])
+    if 0 < reserved < provisioned:
+        raise ConfigurationError(
+            f"RpcProvisioned={provisioned} is more than RpcConcurrency={reserved}: raise RpcConcurrency, or"
+            " set it to 0"
+        )
     if problem := template.broken_rule(TEMPLATE, parameters):
         raise ConfigurationError(problem)
 

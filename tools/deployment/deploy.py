@@ -85,13 +85,7 @@ def parameters_for(
 
 def _check_concurrency(account: Account, values: Mapping[str, int]) -> None:
     """Raises ConfigurationError if the account has too little concurrency for what functions reserve."""
-    reserved, provisioned = values["RpcConcurrency"], values["RpcProvisioned"]
-    if 0 < reserved < provisioned:
-        raise ConfigurationError(
-            f"RpcProvisioned={provisioned} is more than RpcConcurrency={reserved}: raise RpcConcurrency, or"
-            " set it to 0"
-        )
-    total = values["ApiConcurrency"] + (reserved or provisioned)
+    total = values["ApiConcurrency"] + (values["RpcConcurrency"] or values["RpcProvisioned"])
     if total and total > account.unreserved - UNRESERVED_CONCURRENCY:
         reserved_elsewhere = account.concurrency - account.unreserved
         thousands = math.ceil((reserved_elsewhere + total + UNRESERVED_CONCURRENCY) / 1000)

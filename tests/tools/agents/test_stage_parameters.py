@@ -34,6 +34,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "domain": "DomainName=a.example.com",
         "zone": "HostedZoneId=Z1",
         "network": "SubnetIds=subnet-1",
+        "concurrency": "RpcConcurrency=2 RpcProvisioned=5",
         "durable": "ExecutionTimeout=2592000",
     }
     stages = "".join(
@@ -43,7 +44,8 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n[light.deploi.parameters]\nstack_name = "b"\n'
     heavy += '[nameless.deploy.parameters]\nregion = "eu-west-1"\n[default.build.parameters]\ncached = true\n'
     (tmp_path / "samconfig.toml").write_text(stages + heavy)
-    names, days, domain, zone, network, *tables = faults_of_stages()
+    names, days, domain, zone, network, concurrency, *tables = faults_of_stages()
+    assert concurrency.startswith("stage concurrency: RpcProvisioned=5 is more than RpcConcurrency=2")
     assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
     assert days.startswith("stage days: parameter LogDays=6: use one of")
     assert domain == "stage domain: DomainName needs a CertificateArn."
@@ -57,7 +59,8 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     code = tmp_path / "functions" / "agents" / "report" / "agent.py"
     code.write_text("@skil")
-    assert list(faults_of_stages(with_agents=False)) == [names, days, domain, zone, network, *tables]
+    faults = [names, days, domain, zone, network, concurrency, *tables]
+    assert list(faults_of_stages(with_agents=False)) == faults
 
 
 def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
