@@ -26,7 +26,6 @@ from tools.agents.stage_parameters import named_parameters
 from tools.agents.stages import default_stage, read_stages
 from tools.client import logs
 from tools.command import split_names
-from tools.deployment.stack import functions_of
 
 pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.e2e]
 
@@ -116,11 +115,7 @@ def test_each_agent_answers(stack: EmulatedStack, key: str, agent: str) -> None:
 def reason_in_log(stack: EmulatedStack, agent: str) -> str:
     """The last error of an agent in the log: the exception, and where the agent's code was, or else its
     text."""
-    groups = [
-        stack.resources[f"{function.removesuffix('Function')}Lines"]
-        for function in functions_of(stack.resources)
-    ]
-    entries = logs.Log(stack.client("logs"), groups).read()
+    entries = logs.Log(stack.client("logs"), logs.groups_of(stack.resources)).read()
     # An import that fails may have begun before any call.
     errors = [entry for entry in entries if entry["agent"] in (agent, "") and entry["level"] == "ERROR"]
     if not errors:

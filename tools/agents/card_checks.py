@@ -46,7 +46,7 @@ def _check_alibaba(card: Mapping[str, Json]) -> Iterator[Finding]:
     yield "protocolVersion is 0.2.5", version == "0.2.5", version
     is_local = is_loopback_url(url)
     note = f"{url} (http is fine on this machine)" if is_local else url
-    yield "url is https", url.startswith("https://") or is_local, note
+    yield "url is https", url.lower().startswith("https://") or is_local, note
     modes: Any = card.get("defaultInputModes")
     names = [str(mode) for mode in modes] if isinstance(modes, list) else []
     yield "defaultInputModes has text/plain", "text/plain" in names, ", ".join(names)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import httpx2
 
-from a2a_lambda.client import AgentError, sse
+from a2a_lambda.client import sse
 from a2a_lambda.client.answers import read_whole
 from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError
@@ -49,12 +49,9 @@ def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> h
 
 
 async def get(http: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Status and body of an answer. Raises AgentError for one of more than MAX_BYTES, httpx2.HTTPError."""
+    """Status and body of an answer. Raises FAILURES: TooLarge for one of more than MAX_BYTES."""
     async with http.stream("GET", url, headers=dict(headers)) as answer:
-        try:
-            return answer.status_code, await read_whole(answer, MAX_BYTES)
-        except sse.TooLarge as error:
-            raise AgentError(f"{url}: the answer has {error}") from None
+        return answer.status_code, await read_whole(answer, MAX_BYTES)
 
 
 class SharedTransport(httpx2.AsyncBaseTransport):

@@ -104,10 +104,14 @@ def entry_of(line: str, at: int) -> LogEntry | None:
 
 def log_of(stack: str, task: str = "") -> Log:
     """Raises ConfigurationError if there is no such stack."""
-    resources = resources_of(stack)
-    names = [function.removesuffix("Function") for function in functions_of(resources)]
-    groups = [resources[f"{name}Lines"] for name in names]
+    groups = groups_of(resources_of(stack))
     return Log(clients.session().create_client("logs"), groups, task)
+
+
+def groups_of(resources: Mapping[str, str]) -> list[str]:
+    """Names of the log groups of a stack's functions. resources: physical ids by logical ones."""
+    names = [function.removesuffix("Function") for function in functions_of(resources)]
+    return [resources[f"{name}Lines"] for name in names]
 
 
 def follow(log: Log) -> Iterator[LogEntry]:

@@ -37,7 +37,7 @@ from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
-from tools.callers.records import SharedTransport, error_text, get, make_http
+from tools.callers.records import FAILURES, SharedTransport, error_text, get, make_http
 from tools.command import HOST, named_agent, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -270,7 +270,7 @@ class Visit:
         """An error becomes a row."""
         try:
             yield
-        except (httpx2.HTTPError, httpx2.InvalidURL, KitError) as error:
+        except FAILURES as error:
             name = "" if isinstance(error, KitError) else f"{type(error).__name__}: "
             self.report.add(what, False, f"{name}{error}")
 

@@ -94,7 +94,7 @@ def test_a_durable_agent_needs_its_function(tmp_path: Path, monkeypatch: pytest.
 def test_a_schedule_that_calls_this_machine_is_not_deployed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, problem: str
 ) -> None:
-    """None of its turns would ever start."""
+    """None of its turns would start."""
     monkeypatch.chdir(tmp_path)
     place = write(tmp_path / "functions" / "agents", "@skill\ndef hello(turn): return 'x'", name="report")
     card = (place / "card.yaml").read_text()

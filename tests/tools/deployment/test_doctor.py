@@ -16,6 +16,7 @@ from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.http.app import create_app
 from a2a_lambda.kit import Kit
 from tests.conftest import BASE_URL
+from tools.callers import records
 from tools.deployment import doctor
 from tools.state import state_file
 
@@ -131,6 +132,23 @@ def test_an_agent_without_a_card(examine: Examine, capsys: pytest.CaptureFixture
     missing = httpx2.Response(404)
     assert examine(lambda request: missing if request.method == "GET" else None) == 3
     assert "status 404" in capsys.readouterr().out
+
+
+def test_a_card_that_never_ends_is_a_row(
+    examine: Examine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_BYTES", 100_000)
+    sent_bytes = [0]
+
+    async def endless() -> AsyncIterator[bytes]:
+        while sent_bytes[0] < 10_000_000:
+            sent_bytes[0] += 10_000
+            yield b" " * 10_000
+
+    examine(lambda request: httpx2.Response(200, content=endless()) if request.method == "GET" else None)
+    assert "FAIL  the card" in (output := capsys.readouterr().out)
+    assert "more than 100000 bytes" in output
+    assert sent_bytes[0] < 10_000_000
 
 
 def test_the_reason_why_a_card_is_not_there_is_shown(

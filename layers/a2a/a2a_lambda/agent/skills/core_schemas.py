@@ -1,6 +1,6 @@
 """What the core schema of a type, as pydantic makes it, says about how costly its values are to read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 HARMLESS = frozenset(("str", "bytes", "literal", "enum", "bool", "none"))
@@ -10,38 +10,38 @@ TEXT_READERS = frozenset(("json", "function-before", "function-wrap", "function-
 """Schemas that may make other values of a text."""
 
 
-def has_chosen_hashes(schema: Any, definitions: Mapping[str, Any] | None = None) -> bool:
+def has_chosen_hashes(schema: Any) -> bool:
     """Whether a schema has a set, or keys, of a type that is not HARMLESS.
 
     All multiples of 2**61 - 1 have one hash in CPython, so the time that a set of them takes grows with the
     square of their number. The hashes of texts are random in each process.
-    definitions: schemas by their `ref`; None = those of this schema.
     Source: https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
     """
-    if isinstance(schema, list | tuple):
-        return any(has_chosen_hashes(part, definitions) for part in schema)
-    if not isinstance(schema, Mapping):
-        return False
-    if definitions is None:
-        definitions = {part["ref"]: part for part in schema.get("definitions", ())}
-    match schema.get("type"):
-        case "set" | "frozenset":
-            is_chosen = not _is_harmless(schema.get("items_schema", {}), definitions)
-        case "dict":  # in JSON, keys of any type are texts
-            keys = schema.get("keys_schema", {"type": "any"})
-            is_chosen = keys["type"] != "any" and not _is_harmless(keys, definitions)
-        case _:
-            is_chosen = False
-    return is_chosen or any(has_chosen_hashes(part, definitions) for part in schema.values())
+    definitions = {part["ref"]: part for part in schema.get("definitions", ())}
+    for part in _schemas_in(schema):
+        match part.get("type"):
+            case "set" | "frozenset" if not _is_harmless(part.get("items_schema", {}), definitions):
+                return True
+            case "dict":  # in JSON, keys of any type are texts
+                keys = part.get("keys_schema", {"type": "any"})
+                if keys["type"] != "any" and not _is_harmless(keys, definitions):
+                    return True
+    return False
 
 
 def has_json_texts(schema: Any) -> bool:
     """Whether a text in a value may be read as JSON: by `Json[…]`, or by a validator that gets it first."""
+    return any(part.get("type") in TEXT_READERS for part in _schemas_in(schema))
+
+
+def _schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """The mappings in a schema, which are its parts, and itself."""
+    if isinstance(schema, Mapping):
+        yield schema
+        schema = list(schema.values())
     if isinstance(schema, list | tuple):
-        return any(map(has_json_texts, schema))
-    return isinstance(schema, Mapping) and (
-        schema.get("type") in TEXT_READERS or any(map(has_json_texts, schema.values()))
-    )
+        for part in schema:
+            yield from _schemas_in(part)
 
 
 def _is_harmless(schema: Any, definitions: Mapping[str, Any]) -> bool:
