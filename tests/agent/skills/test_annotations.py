@@ -143,6 +143,18 @@ def test_a_default_that_changes_is_not_the_next_callers() -> None:
     assert tool.arguments({})["tags"] is not collect.__defaults__[0]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("value", ["dict[str, Tree] | int", dict[str, "Tree"] | int])  # type: ignore[name-defined]  # noqa: F821
+def test_an_alias_may_contain_itself(value: Any) -> None:
+    """Where there is no `type` statement, it does so in a string."""
+
+    def tell(tree: Any) -> None: ...
+
+    tell.__annotations__ = {"tree": TypeAliasType("Tree", value)}
+    tool, value = Skill(skill(tell)), {"a": {"b": 1}}
+    assert tool.arguments({}, {"tree": value}) == {"tree": value}
+    assert tool.input_schema["properties"]["tree"]
+
+
 @pytest.mark.parametrize("hint", ["JsonValue", "JsonValue | None", "dict[str, JsonValue]"])
 def test_a_parameter_may_be_any_json(tmp_path: Path, hint: str) -> None:
     """pydantic's alias names itself by a string, which only pydantic resolves."""

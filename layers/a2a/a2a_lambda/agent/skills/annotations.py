@@ -5,6 +5,7 @@ there even without quotes.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -62,8 +63,8 @@ def return_hint(function: Callable[..., Any]) -> Any:
 
 def without_alias(hint: Any) -> Any:
     """The type that a `type` alias (PEP 695) names; any other hint as it is, and an alias whose type names it
-    by a string, such as pydantic's JsonValue: only pydantic can resolve that."""
-    while is_typealiastype(hint) and f"'{hint.__name__}'" not in repr(hint.__value__):
+    in a string, such as pydantic's JsonValue: only pydantic can resolve that."""
+    while is_typealiastype(hint) and not re.search(rf"'[^']*\b{hint.__name__}\b", repr(hint.__value__)):
         hint = hint.__value__
     return hint
 

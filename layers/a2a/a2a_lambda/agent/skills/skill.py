@@ -235,8 +235,7 @@ class Skill:
                 if text is not None:
                     parameter.read([text])
             except ValueError:
-                choices = ", ".join(self._choices(name))
-                limits = self._limits(name)
+                choices, limits = ", ".join(self._choices(name)), self._limits(name)
                 advice = f": use one of {choices}" if choices else f": it must be {limits}" if limits else ""
                 return f"the argument {name} of skill {self.id} does not fit{advice}"
         return ""
@@ -283,10 +282,9 @@ class Skill:
 
     def _property(self, name: str) -> Mapping[str, Any]:
         """Schema of a parameter, including an Enum or a model, which has a name of its own."""
-        prop: Mapping[str, Any] = self.input_schema["properties"][name]
-        if "$ref" in prop:
-            prop = self.input_schema["$defs"][prop["$ref"].rpartition("/")[2]]
-        return prop
+        schema: Mapping[str, Mapping[str, Any]] = self.input_schema
+        prop: Mapping[str, Any] = schema["properties"][name]
+        return schema["$defs"][prop["$ref"].rpartition("/")[2]] if "$ref" in prop else prop
 
     def _limits(self, name: str, *, has_type: bool = True) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
@@ -317,7 +315,6 @@ class Skill:
                 model = create_model(self.id, **fields)
             schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
             strictjson.dumps_verified(schema)  # a default may be infinite
-            return schema
         except Exception as error:
             # If a pattern is wrong, the last line says why.
             lines = re.split(r"\n\s*|\. Set `", error_text(error))
@@ -327,6 +324,11 @@ class Skill:
                 f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
                 " model; the files of a message are in turn.files",
             ) from (None if isinstance(error, PydanticUserError) else error)
+        if "$defs" in schema:
+            from a2a_lambda.agent.skills.unions import check_unions  # few skills have classes
+
+            check_unions(schema, self._where)
+        return schema
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:

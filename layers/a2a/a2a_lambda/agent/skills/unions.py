@@ -1,0 +1,104 @@
+"""Unions that hold themselves: whether reading a value of them takes time that doubles with each level."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from a2a_lambda.errors import ConfigurationError
+
+Schema = Mapping[str, Any]
+
+Pair = tuple[Schema, Schema]
+
+
+def check_unions(schema: Schema, location: str) -> None:
+    """Raises ConfigurationError if pydantic would choose between two types again at each level of a value, as
+    in a union of And and Or whose fields may be And or Or.
+
+    pydantic reads a value as each type of a union, even if a Literal says which one it is, so each level
+    doubles the time: 40 levels would take days. A discriminator makes it read only one.
+    Source: https://docs.pydantic.dev/latest/concepts/unions/
+
+    schema: JSON Schema of a skill's parameters, as ParameterSchema makes it. It has one entry for types of
+    equal schemas, such as a list and a tuple of any length, so a union of those is not found. location: where
+    the skill is, as the error names it.
+    """
+    definitions = schema.get("$defs", {})
+    for definition in definitions.values():
+        for start, _ in _pairs_of(definition, definition, definitions):
+            if pair := _pair_between(start, definitions):
+                raise ConfigurationError(f"{location}: {_problem_of(pair, definitions)}")
+
+
+def _problem_of(pair: Pair, definitions: Schema) -> str:
+    names = [name for name, definition in definitions.items() if any(definition is one for one in pair)]
+    if len(names) < len(pair):
+        return (
+            "a parameter's type contains itself in two ways that JSON does not tell apart, so each level of a"
+            " value doubles the time to read it: keep one of the two, such as list[…] or set[…]"
+        )
+    one, other = (choice.get("properties", {}) for choice in pair)
+    tag = next((key for key in one if "const" in one[key] and "const" in other.get(key, {})), "")
+    advice = "write" if tag else 'give each a field such as `type: Literal["…"]`, and write'
+    return (
+        f"{' and '.join(names)} contain each other, so each level of a value doubles the time to read it:"
+        f' {advice} Annotated[{" | ".join(names)}, Field(discriminator="{tag or "type"}")] for their union'
+    )
+
+
+def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
+    """Two types that one value within `start` may have, if both lead back to `start` along the same keys. A
+    value that follows those keys n times has 2**n readings."""
+    waiting: list[tuple[Pair, Pair | None]] = [((start, start), None)]
+    seen: set[tuple[int, int, bool]] = set()
+    while waiting:
+        (one, other), pair = waiting.pop()
+        for below in _pairs_below(one, other, definitions):
+            first_pair = pair or (below if below[0] is not below[1] else None)
+            if first_pair and below[0] is below[1] is start:
+                return first_pair
+            key = (id(below[0]), id(below[1]), first_pair is not None)
+            if key not in seen:
+                seen.add(key)
+                waiting.append((below, first_pair))
+    return None
+
+
+def _pairs_below(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]:
+    """Types that one member of a value may have, if the value is read as one type and as the other."""
+    for key, member in _members_of(one):
+        for other_key, other_member in _members_of(other):
+            if key == other_key or None in (key, other_key):
+                yield from _pairs_of(member, other_member, definitions)
+
+
+def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
+    """Schemas of the members of an object or a list, by key or index; None = any."""
+    yield from schema.get("properties", {}).items()
+    yield from enumerate(schema.get("prefixItems", ()))
+    for keyword in ("additionalProperties", "items"):
+        if isinstance(schema.get(keyword), Mapping):
+            yield None, schema[keyword]
+
+
+def _pairs_of(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]:
+    """The objects and lists as which one value may be read by two schemas. A discriminator (oneOf) chooses
+    the same one in both."""
+    one, other = _resolve(one, definitions), _resolve(other, definitions)
+    if one is other and "oneOf" in one:
+        for choice in one["oneOf"]:
+            yield from _pairs_of(choice, choice, definitions)
+        return
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in one or keyword in other:
+            for choice in one.get(keyword, [one]):
+                for other_choice in other.get(keyword, [other]):
+                    yield from _pairs_of(choice, other_choice, definitions)
+            return
+    if one.get("type") == other.get("type") and one.get("type") in ("object", "array"):
+        yield one, other
+
+
+def _resolve(schema: Schema, definitions: Schema) -> Schema:
+    while "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    return schema

@@ -1,0 +1,156 @@
+"""Types that contain themselves, and how long a value of them takes to read."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Discriminator, Field, Tag
+from typing_extensions import TypeAliasType, TypedDict
+
+from a2a_lambda import Agent
+from a2a_lambda.agent.skills.skill import Skill
+from a2a_lambda.agent.skills.skill import skill as mark
+from a2a_lambda.errors import ConfigurationError
+from tests.agent.folders import write
+
+EXPRESSION = """
+from typing import Annotated, Literal
+from pydantic import BaseModel, Field
+class And(BaseModel):
+    type: Literal["and"]
+    items: list["Expression"]
+class Or(BaseModel):
+    type: Literal["or"]
+    items: list["Expression"]
+Expression = {union}
+And.model_rebuild()
+@skill
+def hello(expression: Expression): return type(expression).__name__
+"""
+
+
+class And(BaseModel):
+    kind: Literal["and"]
+    items: "list[And | Or | str]"
+
+
+class Or(BaseModel):
+    kind: Literal["or"]
+    items: "list[And | Or | str]"
+
+
+@dataclass
+class Dash:
+    next: "Dash | Dot | None"
+
+
+@dataclass
+class Dot:
+    next: "Dash | Dot | None"
+
+
+class Folder(TypedDict):
+    entries: "list[Folder | Link]"
+
+
+class Link(TypedDict):
+    entries: "list[Folder]"
+
+
+class Row(BaseModel):
+    cell: "Row | dict[str, Row] | None" = None
+
+
+Lists = TypeAliasType("Lists", "int | list[Lists] | set[Lists]")
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (And, 'And and Or contain each other, .*: write Annotated.And . Or, Field.discriminator="kind"'),
+        (Annotated[And | Or, Field(discriminator="kind")], "And and Or contain each other"),
+        (dict[str, Dash], "Dash and Dot contain .* give each a field .* Annotated.Dash . Dot, "),
+        (Folder, "Folder and Link contain each other"),
+        (Row, "a parameter.s type contains itself in two ways"),
+        (Lists, "a parameter.s type contains itself in two ways"),
+    ],
+)
+def test_a_type_whose_levels_double_the_time_is_refused(hint: Any, words: str) -> None:
+    """A caller's 40 levels would take days, and hold the interpreter's lock."""
+
+    def plan(value: Any) -> str:
+        return str(value)
+
+    plan.__annotations__["value"] = hint
+    with pytest.raises(ConfigurationError, match=f"skill plan: {words}"):
+        _ = Skill(mark(plan)).input_schema
+
+
+class Leaf(BaseModel):
+    value: int
+
+
+class Tree(BaseModel):
+    left: "Tree | Leaf"
+    right: "Tree | Leaf"
+
+
+class Odd(BaseModel):
+    even: "Odd | Even | None"
+
+
+class Even(BaseModel):
+    odd: "Odd | Even | None"
+
+
+class Not(BaseModel):
+    kind: Literal["not"]
+    items: "list[Annotated[Not | All, Field(discriminator='kind')] | str]"
+
+
+class All(BaseModel):
+    kind: Literal["all"]
+    items: "list[Annotated[Not | All, Field(discriminator='kind')] | str]"
+
+
+class Add(BaseModel):
+    item: "Annotated[Annotated[Add, Tag('add')] | Annotated[Take, Tag('take')], Discriminator(len)]"
+
+
+class Take(BaseModel):
+    item: "Add | None" = None
+
+
+class Pair(BaseModel):
+    both: "tuple[Pair, int] | tuple[int, Pair] | None"
+
+
+Values = TypeAliasType("Values", "int | list[Values] | dict[str, Values]")
+
+
+@pytest.mark.parametrize(
+    "hint", [Tree, Odd, Not, Not | All, Add, Pair, Values, list[Values], And.__mro__[1], Any]
+)
+def test_other_types_that_contain_themselves_are_accepted(hint: Any) -> None:
+    """JSON tells their choices apart, or a value for several of them has each level several times itself."""
+
+    def plan(value: Any) -> str:
+        return str(value)
+
+    plan.__annotations__["value"] = hint
+    assert Skill(mark(plan)).input_schema["properties"].keys() == {"value"}
+
+
+def test_the_error_names_what_makes_the_type_fit(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _ = Agent.load(write(tmp_path / "one", EXPRESSION.format(union="And | Or"))).profile
+    union = 'Annotated[And | Or, Field(discriminator="type")]'
+    assert f"write {union} for their union" in str(caught.value)
+    agent = Agent.load(write(tmp_path / "other", EXPRESSION.format(union=union)))
+    assert agent.profile.input_schemas["hello"]
+    value: dict[str, Any] = {"type": "or", "items": []}
+    for _ in range(25):
+        value = {"type": "and", "items": [value]}
+    assert asyncio.run(agent.run(parts=[{"data": {"expression": value}}])).text == "And"
