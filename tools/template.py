@@ -60,45 +60,48 @@ def defaults(template: Path) -> dict[str, str]:
 def parse_parameters(declarations: Mapping[str, Mapping[str, Any]], *texts: str) -> dict[str, str]:
     """Parameters from texts NAME=value. If a name comes twice, the last value counts.
 
-    declarations: the parameters in the template. Raises ConfigurationError for a value that CloudFormation
-    would refuse.
+    declarations: the parameters in the template. Raises ConfigurationError, with a line for each text that
+    CloudFormation would refuse.
     """
     values = {}
+    faults = []
     for text in texts:
-        name, separator, value = text.partition("=")
+        name, separator, values[name] = text.partition("=")
         if not separator:
-            raise ConfigurationError(
+            faults.append(
                 f"{text!r}: write a parameter as NAME=value, and a list without spaces, as in AgentNames=a,b"
             )
-        if name not in declarations:
+        elif name not in declarations:
             hint = did_you_mean(name, declarations)
-            raise ConfigurationError(
+            faults.append(
                 f"template.yaml has no parameter {name}{hint} Its section Parameters has all of them"
             )
-        if '"' in value or value.endswith("\\"):
-            raise ConfigurationError(
-                f"parameter {name}: sam cannot pass the value {value!r}: write it without a quotation mark,"
-                " and without a backslash at its end"
-            )
-        _check_value(name, value, declarations[name])
-        values[name] = value
+        elif fault := _fault_of_value(name, values[name], declarations[name]):
+            faults.append(fault)
+    if faults:
+        raise ConfigurationError("\n".join(faults))
     return values
 
 
-def _check_value(name: str, value: str, declaration: Mapping[str, Any]) -> None:
+def _fault_of_value(name: str, value: str, declaration: Mapping[str, Any]) -> str:
+    """What is wrong with a parameter's value; "" = nothing."""
+    if '"' in value or value.endswith("\\"):
+        return (
+            f"parameter {name}: sam cannot pass the value {value!r}: write it without a quotation mark, and"
+            " without a backslash at its end"
+        )
     if choices := declaration.get("AllowedValues"):
         if value not in map(str, choices):
-            raise ConfigurationError(f"parameter {name}={value}: use one of {', '.join(map(str, choices))}")
+            return f"parameter {name}={value}: use one of {', '.join(map(str, choices))}"
     elif declaration["Type"] == "Number":
         low, high = declaration["MinValue"], declaration["MaxValue"]
         # The template's conditions compare texts: 00 would be another number than 0.
         form = r"(0|[1-9][0-9]*)" + ("" if isinstance(high, int) else r"(\.[0-9]+)?")
         if not (re.fullmatch(form, value) and low <= float(value) <= high):
-            raise ConfigurationError(
-                f"parameter {name}={value}: use a number from {low} to {high}, without leading zeros"
-            )
+            return f"parameter {name}={value}: use a number from {low} to {high}, without leading zeros"
     elif (pattern := declaration.get("AllowedPattern")) and not re.fullmatch(pattern, value):
-        raise ConfigurationError(f"parameter {name}={value} is not valid. {declaration['Description']}")
+        return f"parameter {name}={value} is not valid. {declaration['Description']}"
+    return ""
 
 
 def properties(template: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -189,8 +190,10 @@ def test_a_card_with_another_name_is_no_card(tmp_path: Path) -> None:
     assert list(cards) == ["good"]
     assert "weather/card.yml: a card is called card.yaml: rename this file" in reasons["weather"]
     assert read_cards(tmp_path, ["good"])[1] == {}
-    with pytest.raises(ConfigurationError, match="rename this file"):
+    write(tmp_path, "@skil\ndef hello(turn): ...", name="broken")
+    with pytest.raises(ConfigurationError, match=r"rename this file\n.*broken/agent.py:2"):
         load_profiles(tmp_path)
+    shutil.rmtree(tmp_path / "broken")
     (folder / "agent.py").unlink()
     assert read_cards(tmp_path)[1] == {}, "a folder without an agent may have any file"
     assert [profile.name for profile in load_profiles(tmp_path)] == ["good"]

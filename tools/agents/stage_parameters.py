@@ -94,5 +94,6 @@ def faults_of_stages(*, with_agents: bool = True) -> Iterator[str]:
             check_parameters(parameters | fitted_file_days(parameters))
             (check_agents if with_agents else agent_names_of)(parameters)
         except ConfigurationError as error:
-            yield f"stage {stage}: {error}"
+            for fault in str(error).splitlines():
+                yield f"stage {stage}: {fault}"
     yield from stages.faults_of_tables()

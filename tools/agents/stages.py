@@ -4,6 +4,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,20 @@ SAM_COMMAND = re.compile(
 )
 """Tables of an environment.
 Source: https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/serverless-sam-cli-config.html"""
+
+SAM_DEPLOY_KEYS = (
+    *("beta_features", "capabilities", "confirm_changeset", "debug", "disable_rollback", "express"),
+    *("fail_on_empty_changeset", "force_upload", "guided", "image_repositories", "image_repository"),
+    *("kms_key_id", "language_extensions", "max_wait_duration", "metadata", "no_execute_changeset"),
+    *("no_progressbar", "notification_arns", "on_failure", "output", "parameter_overrides", "profile"),
+    *("region", "resolve_image_repos", "resolve_s3", "role_arn", "s3_bucket", "s3_prefix"),
+    *("save_params", "signing_profiles", "stack_name", "tags", "template_file", "use_json"),
+)
+"""The options of sam deploy, as samconfig.toml names them.
+Source: https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-cli-command-reference-sam-deploy.html"""
+
+TYPO_RATIO = 0.8
+"""How like an option a key is that is a misspelling of it, not an option of a later SAM CLI; of at most 1."""
 
 GITHUB_CHARACTERS = 30
 """Maximum length of a stack's name in templates/deploy-role.yaml."""
@@ -67,8 +82,9 @@ def stages_in(text: str) -> dict[str, dict[str, Any]]:
 
 
 def faults_of_tables() -> Iterator[str]:
-    """What is wrong with the tables of samconfig.toml, which sam would ignore: one that is misspelled, and a
-    stage without a stack's name. `default` is for sam deploy --guided. Raises ConfigurationError."""
+    """What is wrong with the tables of samconfig.toml, which sam would ignore: one that is misspelled, or has
+    a misspelled key, and a stage without a stack's name. `default` is for sam deploy --guided. Raises
+    ConfigurationError."""
     environments = _environments_in(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
     stages = read_stages()
     for name, environment in environments.items():
@@ -81,7 +97,12 @@ def faults_of_tables() -> Iterator[str]:
             for table in _table(commands, command):
                 if table != "parameters":
                     yield f"{SAMCONFIG}: [{place}.{table}]: write [{place}.parameters]"
-        if name not in ("default", *stages) and _table(commands, "deploy", "parameters"):
+        parameters = _table(commands, "deploy", "parameters")
+        for key in parameters:
+            options = get_close_matches(key, SAM_DEPLOY_KEYS, 1, TYPO_RATIO)
+            if options and key not in options:
+                yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {options[0]} instead of {key}"
+        if name not in ("default", *stages) and parameters:
             yield _namelessness(name)
 
 

@@ -30,7 +30,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     overrides = {
         "good": "AgentNames=report",
         "names": "AgentNames=reprot",
-        "days": "LogDays=6",
+        "days": "LogDays=6 LogDay=7",
         "domain": "DomainName=a.example.com",
         "zone": "HostedZoneId=Z1",
         "network": "SubnetIds=subnet-1",
@@ -43,11 +43,15 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     )
     heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n[light.deploi.parameters]\nstack_name = "b"\n'
     heavy += '[nameless.deploy.parameters]\nregion = "eu-west-1"\n[default.build.parameters]\ncached = true\n'
+    heavy += (
+        '[dear.deploy.parameters]\nstack_name = "a-dear"\nparameter_overides = "LogDays=7"\nrole_arn = "x"\n'
+    )
     (tmp_path / "samconfig.toml").write_text(stages + heavy)
-    names, days, domain, zone, network, concurrency, *tables = faults_of_stages()
+    names, days, day, domain, zone, network, concurrency, *tables = faults_of_stages()
     assert concurrency.startswith("stage concurrency: RpcProvisioned=5 is more than RpcConcurrency=2")
     assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
     assert days.startswith("stage days: parameter LogDays=6: use one of")
+    assert day.startswith("stage days: template.yaml has no parameter LogDay; did you mean LogDays?")
     assert domain == "stage domain: DomainName needs a CertificateArn."
     assert zone.startswith("stage zone: HostedZoneId")
     assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
@@ -56,10 +60,11 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "samconfig.toml: sam has no command for [light.deploi]: write [light.deploy.parameters]",
         'samconfig.toml: stage nameless has no stack_name: write stack_name = "a2a-nameless" under'
         " [nameless.deploy.parameters]",
+        "samconfig.toml: [dear.deploy.parameters]: write parameter_overrides instead of parameter_overides",
     ]
     code = tmp_path / "functions" / "agents" / "report" / "agent.py"
     code.write_text("@skil")
-    faults = [names, days, domain, zone, network, concurrency, *tables]
+    faults = [names, days, day, domain, zone, network, concurrency, *tables]
     assert list(faults_of_stages(with_agents=False)) == faults
 
 

@@ -324,13 +324,20 @@ def _default_candidates(cards: Mapping[str, Card], names: Sequence[str]) -> list
 
 def load_profiles(folder: Path, names: Sequence[str] = ()) -> list[Profile]:
     """Profiles of a folder's agents, the default agent first, for the manifest. names: agents to check; empty
-    = all. Raises ConfigurationError for the first one that is wrong."""
+    = all. Raises ConfigurationError, with what is wrong with each agent."""
     folders = [path.parent for path in sorted(folder.glob("*/card.yaml"))]
     misnamed_cards = _misnamed_cards(folder)
     served_names = _select_names(names, [*(path.name for path in folders), *misnamed_cards], folder)
-    if reasons := [reason for name, reason in misnamed_cards.items() if name in served_names]:
+    reasons = [reason for name, reason in misnamed_cards.items() if name in served_names]
+    profiles = []
+    for path in folders:
+        try:
+            if path.name in served_names:
+                profiles.append(Agent.load(path).profile)
+        except ConfigurationError as error:
+            reasons.append(str(error))
+    if reasons:
         raise ConfigurationError("\n".join(reasons))
-    profiles = [Agent.load(path).profile for path in folders if path.name in served_names]
     return _default_first(profiles, folder, names)
 
 
